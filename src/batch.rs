@@ -1,0 +1,158 @@
+//! Batches: windows cut into runs of equal length under a token budget, and padding. Pure.
+//!
+//! Speed is won here. Rows of a window are sorted by token count and cut by a budget of *tokens* (rows ×
+//! longest row), so that short rows travel together with hardly any padding; the longest go first, so
+//! that no worker is left with a long batch at the end of a window.
+
+use crate::engine::BatchLimits;
+use crate::model::{Padding, Side};
+
+/// The token ids of a window's rows, special tokens included, in one allocation.
+#[derive(Debug, Clone, Default)]
+pub struct TokenRows {
+    ids: Vec<u32>,
+    ends: Vec<usize>,
+    truncated: Vec<bool>,
+}
+
+impl TokenRows {
+    /// Appends one row.
+    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, truncated: bool) {
+        self.ids.extend(ids);
+        self.ends.push(self.ids.len());
+        self.truncated.push(truncated);
+    }
+
+    /// Appends all rows of `other`.
+    pub fn append(&mut self, other: &Self) {
+        let start = self.ids.len();
+        self.ids.extend_from_slice(&other.ids);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.truncated.extend_from_slice(&other.truncated);
+    }
+
+    /// The ids of row `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.ids[start..self.ends[index]]
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Tokens in all rows together, padding not counted.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// How many rows were cut to the model's length.
+    #[must_use]
+    pub fn truncated(&self) -> usize {
+        self.truncated.iter().filter(|&&cut| cut).count()
+    }
+}
+
+/// Rows of a window that will run together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Indices into the window.
+    pub rows: Vec<u32>,
+    /// Tokens of the longest of them.
+    pub length: usize,
+}
+
+/// Cuts a window into batches under `limits`: sorted by length, longest first. Rows without any token
+/// are left out (there is nothing to run). Every other row is in exactly one batch.
+#[must_use]
+pub fn plan(tokens: &TokenRows, limits: BatchLimits) -> Vec<Plan> {
+    let mut order: Vec<u32> = (0..u32::try_from(tokens.len())
+        .expect("a window has fewer than 2^32 rows"))
+        .filter(|&row| !tokens.get(row as usize).is_empty())
+        .collect();
+    order.sort_by_key(|&row| std::cmp::Reverse(tokens.get(row as usize).len()));
+    let mut plans = Vec::new();
+    let mut rest = order.as_slice();
+    while let Some(&longest) = rest.first() {
+        let length = tokens.get(longest as usize).len();
+        let rows = (limits.tokens / length)
+            .clamp(1, limits.rows.max(1))
+            .min(rest.len());
+        let (rows, after) = rest.split_at(rows);
+        plans.push(Plan {
+            rows: rows.to_vec(),
+            length,
+        });
+        rest = after;
+    }
+    plans
+}
+
+/// A padded batch, ready for an engine.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Rows.
+    pub rows: usize,
+    /// Padded length of each.
+    pub length: usize,
+    /// Token ids, row-major `[rows, length]`.
+    pub input_ids: Vec<i64>,
+    /// 1 for a real token, 0 for padding; row-major `[rows, length]`.
+    pub attention_mask: Vec<i64>,
+}
+
+impl Batch {
+    /// Fills this batch with the rows of `plan`, reusing its memory.
+    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, padding: Padding) {
+        self.rows = plan.rows.len();
+        self.length = plan.length;
+        self.input_ids.clear();
+        self.input_ids
+            .resize(self.rows * self.length, i64::from(padding.id));
+        self.attention_mask.clear();
+        self.attention_mask.resize(self.rows * self.length, 0);
+        for (index, &row) in plan.rows.iter().enumerate() {
+            let ids = tokens.get(row as usize);
+            let start = index * self.length
+                + match padding.side {
+                    Side::Right => 0,
+                    Side::Left => self.length - ids.len(),
+                };
+            for (slot, &id) in self.input_ids[start..].iter_mut().zip(ids) {
+                *slot = i64::from(id);
+            }
+            self.attention_mask[start..start + ids.len()].fill(1);
+        }
+    }
+
+    /// The attention mask of row `index`.
+    #[must_use]
+    pub fn mask(&self, index: usize) -> &[i64] {
+        &self.attention_mask[index * self.length..(index + 1) * self.length]
+    }
+
+    /// The positions of row `index`'s real tokens, first to one past the last.
+    #[must_use]
+    pub fn real(&self, index: usize) -> std::ops::Range<usize> {
+        let mask = self.mask(index);
+        let first = mask.iter().position(|&one| one != 0).unwrap_or(0);
+        let last = mask
+            .iter()
+            .rposition(|&one| one != 0)
+            .map_or(0, |last| last + 1);
+        first..last
+    }
+}

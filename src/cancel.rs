@@ -1,0 +1,64 @@
+//! Cancelling a run from outside: a flag for loops, a channel for waits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// Asks a run to stop. Clones share one state.
+#[derive(Debug, Clone)]
+pub struct CancelToken {
+    state: Arc<State>,
+    cancelled: Receiver<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    flag: AtomicBool,
+    // Dropped by the first `cancel`, which wakes every receiver.
+    sender: Mutex<Option<Sender<()>>>,
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        let (sender, cancelled) = bounded(0);
+        let state = State {
+            flag: AtomicBool::new(false),
+            sender: Mutex::new(Some(sender)),
+        };
+        Self {
+            state: Arc::new(state),
+            cancelled,
+        }
+    }
+}
+
+impl CancelToken {
+    /// A token that nobody has cancelled.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the run to stop at the next batch. Further calls do nothing.
+    pub fn cancel(&self) {
+        self.state.flag.store(true, Ordering::Release);
+        self.state
+            .sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+
+    /// Whether the run was asked to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.state.flag.load(Ordering::Acquire)
+    }
+
+    /// A channel that becomes ready (disconnected) when the run is asked to stop; for `select!`.
+    #[must_use]
+    pub fn channel(&self) -> &Receiver<()> {
+        &self.cancelled
+    }
+}

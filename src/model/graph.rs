@@ -1,0 +1,299 @@
+//! The header of an ONNX file: inputs, outputs, operators and external files, read without the weights.
+//!
+//! The messages below declare only the fields that are needed; prost skips the rest (the tensors' bytes
+//! among them), so a file of gigabytes costs little memory. Field numbers: `onnx.proto3` of ONNX 1.x.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+
+use crate::error::{Error, Result};
+
+/// Element type of a graph's input or output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElementType {
+    /// 32-bit float.
+    F32,
+    /// 16-bit float (IEEE half).
+    F16,
+    /// 16-bit float (bfloat16).
+    Bf16,
+    /// 64-bit float.
+    F64,
+    /// 32-bit signed integer.
+    I32,
+    /// 64-bit signed integer.
+    I64,
+    /// Boolean.
+    Bool,
+    /// Anything else, by its number in `TensorProto.DataType`.
+    Other(i32),
+}
+
+impl From<i32> for ElementType {
+    fn from(number: i32) -> Self {
+        match number {
+            1 => Self::F32,
+            6 => Self::I32,
+            7 => Self::I64,
+            9 => Self::Bool,
+            10 => Self::F16,
+            11 => Self::F64,
+            16 => Self::Bf16,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// A graph's input or output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// Name in the graph.
+    pub name: String,
+    /// Element type.
+    pub element: ElementType,
+    /// Shape; `None` for a symbolic or unknown dimension.
+    pub shape: Vec<Option<usize>>,
+}
+
+/// What an ONNX file declares.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    /// Inputs that must be fed (initializers left out).
+    pub inputs: Vec<Value>,
+    /// Outputs.
+    pub outputs: Vec<Value>,
+    /// Operators used, as `domain:Type`, or `Type` in the standard domain; subgraphs included.
+    pub operators: BTreeSet<String>,
+    /// External weight files, relative to the ONNX file's folder.
+    pub external: Vec<PathBuf>,
+    /// Weights are stored packed and unfolded by operators at load (`Cast` or `DequantizeLinear` of a
+    /// stored tensor).
+    pub packed: bool,
+}
+
+impl Graph {
+    /// Reads the header of the ONNX file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no ONNX model.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        // SAFETY: the mapping is private and read once, right here; a file that another process
+        // truncates meanwhile would be fatal for any reader of the weights as well.
+        let bytes =
+            unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
+        let header = ModelHeader::decode(&bytes[..])
+            .ok()
+            .and_then(|model| model.graph);
+        let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
+            return Err(Error::model(
+                path.display(),
+                "is not an ONNX model (a Git LFS pointer or a cut download looks like this too); fetch the file again",
+            ));
+        };
+        Ok(Self::from_header(&graph))
+    }
+
+    fn from_header(graph: &GraphHeader) -> Self {
+        let stored: BTreeSet<&str> = graph
+            .initializer
+            .iter()
+            .map(|tensor| tensor.name.as_str())
+            .collect();
+        let mut read = Self {
+            inputs: graph
+                .input
+                .iter()
+                .filter(|value| !stored.contains(value.name.as_str()))
+                .map(Value::from)
+                .collect(),
+            outputs: graph.output.iter().map(Value::from).collect(),
+            ..Self::default()
+        };
+        read.packed = graph.node.iter().any(|node| {
+            matches!(node.op_type.as_str(), "Cast" | "DequantizeLinear")
+                && node
+                    .input
+                    .first()
+                    .is_some_and(|input| stored.contains(input.as_str()))
+        });
+        let mut external = BTreeSet::new();
+        read.collect(graph, &mut external);
+        read.external = external.into_iter().map(PathBuf::from).collect();
+        read
+    }
+
+    fn collect(&mut self, graph: &GraphHeader, external: &mut BTreeSet<String>) {
+        let constants = graph
+            .node
+            .iter()
+            .flat_map(|node| &node.attribute)
+            .filter_map(|attribute| attribute.t.as_ref());
+        for tensor in graph.initializer.iter().chain(constants) {
+            external.extend(
+                tensor
+                    .external_data
+                    .iter()
+                    .filter(|e| e.key == "location")
+                    .map(|e| e.value.clone()),
+            );
+        }
+        for node in &graph.node {
+            self.operators.insert(match node.domain.as_str() {
+                "" | "ai.onnx" => node.op_type.clone(),
+                domain => format!("{domain}:{}", node.op_type),
+            });
+            for subgraph in node
+                .attribute
+                .iter()
+                .filter_map(|attribute| attribute.g.as_ref())
+            {
+                self.collect(subgraph, external);
+            }
+        }
+    }
+
+    /// The input named `name`.
+    #[must_use]
+    pub fn input(&self, name: &str) -> Option<&Value> {
+        self.inputs.iter().find(|value| value.name == name)
+    }
+
+    /// The output named `name`.
+    #[must_use]
+    pub fn output(&self, name: &str) -> Option<&Value> {
+        self.outputs.iter().find(|value| value.name == name)
+    }
+
+    /// Whether activations are quantized with ranges taken from the whole batch, which makes a row's
+    /// vector depend on the rows beside it.
+    #[must_use]
+    pub fn is_dynamically_quantized(&self) -> bool {
+        self.operators.iter().any(|operator| {
+            matches!(
+                operator.rsplit(':').next(),
+                Some("DynamicQuantizeLinear" | "DynamicQuantizeMatMul" | "DynamicQuantizeLSTM")
+            )
+        })
+    }
+
+    /// Operators outside the standard domains (`com.microsoft:…`), which only ONNX Runtime has.
+    pub fn contrib_operators(&self) -> impl Iterator<Item = &str> {
+        self.operators
+            .iter()
+            .map(String::as_str)
+            .filter(|operator| operator.contains(':') && !operator.starts_with("ai.onnx"))
+    }
+}
+
+impl From<&ValueInfo> for Value {
+    fn from(info: &ValueInfo) -> Self {
+        let tensor = info
+            .r#type
+            .as_ref()
+            .and_then(|kind| kind.tensor_type.as_ref());
+        let dims = tensor
+            .and_then(|tensor| tensor.shape.as_ref())
+            .map(|shape| shape.dim.as_slice());
+        Self {
+            name: info.name.clone(),
+            element: tensor.map_or(0, |tensor| tensor.elem_type).into(),
+            shape: dims
+                .unwrap_or_default()
+                .iter()
+                .map(|dim| dim.dim_value.and_then(|value| usize::try_from(value).ok()))
+                .collect(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ModelHeader {
+    #[prost(message, optional, tag = "7")]
+    graph: Option<GraphHeader>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GraphHeader {
+    #[prost(message, repeated, tag = "1")]
+    node: Vec<Node>,
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<Tensor>,
+    #[prost(message, repeated, tag = "11")]
+    input: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "12")]
+    output: Vec<ValueInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, tag = "4")]
+    op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
+    #[prost(string, tag = "7")]
+    domain: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(message, optional, tag = "5")]
+    t: Option<Tensor>,
+    #[prost(message, optional, tag = "6")]
+    g: Option<GraphHeader>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(string, tag = "8")]
+    name: String,
+    #[prost(message, repeated, tag = "13")]
+    external_data: Vec<StringEntry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StringEntry {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueInfo {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    r#type: Option<TypeProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TypeProto {
+    #[prost(message, optional, tag = "1")]
+    tensor_type: Option<TensorType>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorType {
+    #[prost(int32, tag = "1")]
+    elem_type: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Shape {
+    #[prost(message, repeated, tag = "1")]
+    dim: Vec<Dimension>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Dimension {
+    #[prost(int64, optional, tag = "1")]
+    dim_value: Option<i64>,
+}

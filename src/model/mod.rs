@@ -1,0 +1,52 @@
+//! A model as its repository describes it: resolved files and the configuration read from them.
+//!
+//! Nothing here loads weights. [`Model::open`] finds the files (a folder in the Hub's layout, or a
+//! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the graph's
+//! header into a [`Graph`]; engines take it from there.
+
+mod config;
+mod files;
+mod graph;
+mod modules;
+mod tokenizer_files;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use config::{ModelConfig, OutputChoice, Padding, PoolingMode, Positions, Prompts, Side, Step};
+pub use files::{ModelFile, ModelOptions};
+pub use graph::{ElementType, Graph, Value};
+pub use modules::{Activation, Dense, LayerNorm};
+
+/// A model whose files are resolved and understood.
+#[derive(Debug)]
+pub struct Model {
+    /// Hub id or folder, as it is shown to people.
+    pub id: String,
+    /// Full commit, where the model comes from the Hub's cache.
+    pub revision: Option<String>,
+    /// The folder that holds the files.
+    pub folder: PathBuf,
+    /// The ONNX file.
+    pub onnx: PathBuf,
+    /// What the ONNX file declares.
+    pub graph: Graph,
+    /// What the repository's metadata decides.
+    pub config: ModelConfig,
+    /// The tokenizer, rewritten as the metadata demands, without truncation and padding.
+    pub tokenizer: tokenizers::Tokenizer,
+    /// Things a user should be told once, such as a default that was taken.
+    pub notes: Vec<String>,
+}
+
+/// What identifies a model in an output file.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelProvenance {
+    /// Hub id or folder.
+    pub id: String,
+    /// Full commit, where known.
+    pub revision: Option<String>,
+    /// Weights, tokenizer and metadata files with their SHA-256.
+    pub files: Vec<ModelFile>,
+}

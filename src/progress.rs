@@ -1,0 +1,49 @@
+//! How the library tells what it is doing. It prints nothing itself: the caller decides.
+
+use crate::engine::EngineInfo;
+
+/// What has been done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records read.
+    pub read: u64,
+    /// Rows embedded and written.
+    pub embedded: u64,
+    /// Records rejected.
+    pub rejected: u64,
+    /// Tokens embedded, padding not counted.
+    pub tokens: u64,
+    /// Rows cut to the model's length.
+    pub truncated: u64,
+    /// Bytes of the sources consumed (compressed, where they are).
+    pub consumed: u64,
+}
+
+/// Receives events of a run. Calls come from the pipeline's threads, one at a time.
+pub trait Progress: Send + Sync {
+    /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.
+    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
+        let _ = (engine, total_bytes);
+    }
+
+    /// A batch was embedded (called often; cheap).
+    fn batch(&self, rows: u64, tokens: u64) {
+        let _ = (rows, tokens);
+    }
+
+    /// A window was written.
+    fn written(&self, counts: &Counts) {
+        let _ = counts;
+    }
+
+    /// Something a user should be told once.
+    fn warning(&self, message: &str) {
+        let _ = message;
+    }
+}
+
+/// Says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}

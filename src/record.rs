@@ -1,0 +1,185 @@
+//! What travels through the pipeline: windows of records on the way in, rows with vectors on the way out.
+//!
+//! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds.
+//! Today each accepted record becomes one row; [`RowRef`] already names a part, so that one long record
+//! can become several rows without a change of types.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+
+use crate::error::{Error, Result};
+
+/// Where a record was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Index into the list of sources, in the order in which they were given.
+    pub source: u32,
+    /// Line number in that source, counted from 1.
+    pub line: u64,
+    /// Byte offset of the record's first byte in the (decompressed) source.
+    pub offset: u64,
+}
+
+/// The texts of a window in one allocation.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    buffer: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Appends one text.
+    pub fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+        self.ends.push(self.buffer.len());
+    }
+
+    /// The text of row `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Texts::len`].
+    #[must_use]
+    pub fn get(&self, index: usize) -> &str {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.buffer[start..self.ends[index]]
+    }
+
+    /// All texts in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// How many texts there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of text held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Texts {
+    fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Self {
+        let mut all = Self::default();
+        texts.into_iter().for_each(|text| all.push(text.as_ref()));
+        all
+    }
+}
+
+/// A record that cannot be embedded, and why.
+#[derive(Debug, Clone)]
+pub struct Reject {
+    /// Where it stands.
+    pub origin: Origin,
+    /// What is wrong with it, and the remedy.
+    pub reason: String,
+    /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
+    pub raw: Vec<u8>,
+}
+
+impl Reject {
+    /// How much of a rejected record is kept.
+    pub const RAW_BYTES: usize = 512;
+}
+
+/// Consecutive records of the input, as many as fit the window's limits.
+#[derive(Debug)]
+pub struct Window {
+    /// The texts to embed, in input order.
+    pub texts: Texts,
+    /// Where each text was read; as long as `texts`.
+    pub origins: Vec<Origin>,
+    /// Column `id` first, then the kept fields; as many rows as `texts`.
+    pub columns: RecordBatch,
+    /// Records among these that were rejected, in input order.
+    pub rejects: Vec<Reject>,
+    /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
+    pub consumed: u64,
+}
+
+/// Which input row an output row came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowRef {
+    /// Number of the record among all records read (rejected ones counted), from 0.
+    pub record: u64,
+    /// Number of the part within that record, from 0.
+    pub part: u32,
+}
+
+/// Rows ready to be written.
+#[derive(Debug)]
+pub struct Rows {
+    /// Column `id` first, then the kept fields.
+    pub columns: RecordBatch,
+    /// Where each row's record was read.
+    pub origins: Vec<Origin>,
+    /// Which record each row came from.
+    pub refs: Vec<RowRef>,
+    /// Vectors, row-major, `rows × dimensions`.
+    pub vectors: Vec<f32>,
+    /// Width of a vector.
+    pub dimensions: usize,
+}
+
+impl Rows {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.refs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.refs.is_empty()
+    }
+
+    /// The vector of row `index`.
+    #[must_use]
+    pub fn vector(&self, index: usize) -> &[f32] {
+        &self.vectors[index * self.dimensions..(index + 1) * self.dimensions]
+    }
+
+    /// Keeps the rows for which `keep` holds; order is kept.
+    ///
+    /// # Errors
+    /// If `keep` is not as long as there are rows.
+    pub fn retain(self, keep: &[bool]) -> Result<Self> {
+        if keep.len() != self.len() {
+            return Err(Error::Internal(format!(
+                "{} flags for {} rows",
+                keep.len(),
+                self.len()
+            )));
+        }
+        let columns =
+            arrow::compute::filter_record_batch(&self.columns, &BooleanArray::from(keep.to_vec()))
+                .map_err(|error| Error::Internal(format!("filtering rows: {error}")))?;
+        let kept = |index: &usize| keep[*index];
+        let indices: Vec<usize> = (0..self.len()).filter(kept).collect();
+        Ok(Self {
+            columns,
+            origins: indices.iter().map(|&index| self.origins[index]).collect(),
+            refs: indices.iter().map(|&index| self.refs[index]).collect(),
+            vectors: indices
+                .iter()
+                .flat_map(|&index| self.vector(index).iter().copied())
+                .collect(),
+            dimensions: self.dimensions,
+        })
+    }
+}
+
+/// The sources' names as shown in messages, rejects and sidecars.
+pub type SourceNames = Arc<[String]>;
