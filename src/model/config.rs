@@ -1,6 +1,7 @@
 //! What a repository's metadata decides: pooling, later modules, length, prompts, padding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use super::modules::{Dense, LayerNorm};
 
@@ -42,6 +43,55 @@ pub enum PoolingMode {
     LastToken,
 }
 
+impl PoolingMode {
+    /// All modes.
+    pub const ALL: [Self; 6] = [
+        Self::Cls,
+        Self::Max,
+        Self::Mean,
+        Self::MeanSqrtLen,
+        Self::WeightedMean,
+        Self::LastToken,
+    ];
+
+    /// The name in the Pooling module's newer schema, also used on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cls => "cls",
+            Self::Max => "max",
+            Self::Mean => "mean",
+            Self::MeanSqrtLen => "mean_sqrt_len_tokens",
+            Self::WeightedMean => "weightedmean",
+            Self::LastToken => "lasttoken",
+        }
+    }
+}
+
+impl FromStr for PoolingMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let lower = name.trim().to_ascii_lowercase().replace('-', "_");
+        let canonical = match lower.as_str() {
+            "mean_sqrt_len" => "mean_sqrt_len_tokens",
+            "last" | "last_token" => "lasttoken",
+            "weighted_mean" => "weightedmean",
+            other => other,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.name() == canonical)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Self::ALL.iter().map(|mode| mode.name()).collect();
+                format!(
+                    "unknown pooling mode '{name}'; the modes are {}",
+                    names.join(", ")
+                )
+            })
+    }
+}
+
 /// A module after pooling, in the order of `modules.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -81,7 +131,7 @@ pub struct Prompts {
     pub default: Option<String>,
 }
 
-/// A model's configuration as far as embedding needs it.
+/// A model's configuration as far as embedding needs it, the user's overrides applied.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
     /// Tokens of a row at most, special tokens included.
@@ -90,6 +140,8 @@ pub struct ModelConfig {
     pub truncation_side: Side,
     /// How rows are padded.
     pub padding: Padding,
+    /// Ids of special tokens (they end a prompt's count).
+    pub special_ids: BTreeSet<u32>,
     /// Position ids, for graphs that take them.
     pub positions: Positions,
     /// The graph's output to read.
@@ -102,8 +154,21 @@ pub struct ModelConfig {
     pub steps: Vec<Step>,
     /// Components kept after the last module (Matryoshka).
     pub dimensions: Option<usize>,
+    /// Normalize after everything else, the cut to `dimensions` included.
+    pub normalize_last: bool,
+    /// Width of a finished vector.
+    pub width: usize,
     /// Prompts by name.
     pub prompts: Prompts,
     /// The prompt in force, put before every text.
     pub prompt: String,
+}
+
+impl ModelConfig {
+    /// Whether finished vectors have unit length by construction.
+    #[must_use]
+    pub fn normalized(&self) -> bool {
+        self.normalize_last
+            || (self.dimensions.is_none() && self.steps.last() == Some(&Step::Normalize))
+    }
 }
