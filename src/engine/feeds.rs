@@ -41,7 +41,7 @@ pub(crate) enum Tokens {
     Mask,
     /// `token_type_ids`: zeros, as there is one segment.
     Types,
-    /// `position_ids`: real tokens counted from `first`, `padding` elsewhere.
+    /// `position_ids`, made as the architecture counts.
     Positions(Positions),
 }
 
@@ -103,10 +103,18 @@ impl Tokens {
             Self::Types => out.resize(batch.rows * batch.length, T::from_token(0)),
             Self::Positions(positions) => {
                 for row in 0..batch.rows {
-                    let mut next = positions.first;
-                    out.extend(batch.mask(row).iter().map(|&bit| {
-                        if bit == 0 {
-                            return T::from_token(positions.padding);
+                    let ids = &batch.input_ids[row * batch.length..(row + 1) * batch.length];
+                    let counted = |index: usize| match positions {
+                        Positions::FromZero => batch.mask(row)[index] != 0,
+                        Positions::AfterPadding(id) => ids[index] != i64::from(id),
+                    };
+                    let (mut next, skipped) = match positions {
+                        Positions::FromZero => (0, 0),
+                        Positions::AfterPadding(id) => (i64::from(id) + 1, i64::from(id)),
+                    };
+                    out.extend((0..batch.length).map(|index| {
+                        if !counted(index) {
+                            return T::from_token(skipped);
                         }
                         next += 1;
                         T::from_token(next - 1)
@@ -348,10 +356,7 @@ fn spell(shape: &[Option<usize>]) -> String {
 mod tests {
     use super::*;
 
-    const ROBERTA: Positions = Positions {
-        first: 2,
-        padding: 1,
-    };
+    const ROBERTA: Positions = Positions::AfterPadding(1);
 
     fn value(name: &str, element: ElementType, shape: &[Option<usize>]) -> Value {
         Value {
@@ -410,10 +415,13 @@ mod tests {
     }
 
     #[test]
-    fn positions_count_real_tokens_on_either_side() {
+    fn positions_are_counted_as_the_architecture_does() {
         let mut out: Vec<i64> = Vec::new();
-        Tokens::Positions(ROBERTA).fill(&batch(), &mut out);
-        assert_eq!(out, [1, 1, 2, 3, 2, 3, 4, 1]);
+        Tokens::Positions(Positions::FromZero).fill(&batch(), &mut out);
+        assert_eq!(out, [0, 0, 0, 1, 0, 1, 2, 0]);
+        // A padding token that a text spells out has its own id as position and is not counted.
+        Tokens::Positions(Positions::AfterPadding(9)).fill(&batch(), &mut out);
+        assert_eq!(out, [9, 9, 10, 11, 10, 11, 12, 9]);
     }
 
     #[test]
