@@ -15,6 +15,15 @@ pub use fields::{IdType, Keep, KeepType};
 use crate::error::Result;
 use crate::record::{SourceNames, Window};
 
+/// Records in a window at most, unless the caller says otherwise.
+pub const DEFAULT_WINDOW_ROWS: usize = 8192;
+
+/// Bytes of text after which a window is closed, unless the caller says otherwise.
+pub const WINDOW_BYTES: usize = 16 << 20;
+
+/// Bytes of a record at most, unless the caller says otherwise.
+pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
+
 /// Where records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
