@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::modules::{Dense, LayerNorm};
 
-/// Which side padding goes to, or tokens are cut from.
+/// Which side of a long text is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Side {
@@ -13,22 +13,14 @@ pub enum Side {
     Right,
 }
 
-/// How rows are padded to a batch's length.
+/// How position ids are made, for graphs that ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Padding {
-    /// Token id of the padding token.
-    pub id: u32,
-    /// Where it goes.
-    pub side: Side,
-}
-
-/// How position ids start, for graphs that ask for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
-    /// Position of the first real token: 0, or pad id + 1 for the RoBERTa family.
-    pub first: i64,
-    /// Position fed at padding.
-    pub padding: i64,
+pub enum Positions {
+    /// 0, 1, 2, … over the real tokens.
+    FromZero,
+    /// The RoBERTa family: every token other than this one is counted, from this id + 1 on; this one,
+    /// also where a text spells it out, has its own id as its position.
+    AfterPadding(u32),
 }
 
 /// How the states of a text's tokens become one vector.
@@ -138,8 +130,10 @@ pub struct ModelConfig {
     pub max_length: usize,
     /// Which side of a long text is cut off.
     pub truncation_side: Side,
-    /// How rows are padded.
-    pub padding: Padding,
+    /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with
+    /// absolute positions gives another vector behind left padding, a causal one never looks at what
+    /// follows, so this alone reproduces what a text gives by itself.
+    pub padding_id: u32,
     /// Ids of special tokens (they end a prompt's count).
     pub special_ids: BTreeSet<u32>,
     /// Position ids, for graphs that take them.
@@ -156,6 +150,8 @@ pub struct ModelConfig {
     pub dimensions: Option<usize>,
     /// Normalize after everything else, the cut to `dimensions` included.
     pub normalize_last: bool,
+    /// Width of a hidden state (of a finished vector, where the graph pools).
+    pub hidden_width: usize,
     /// Width of a finished vector.
     pub width: usize,
     /// Prompts by name.
@@ -165,6 +161,15 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
+    /// [`ModelConfig::max_length`] of a model that states no limit.
+    pub const UNLIMITED: usize = usize::MAX / 4;
+
+    /// The limit in tokens, where the model has one.
+    #[must_use]
+    pub fn limit(&self) -> Option<usize> {
+        (self.max_length != Self::UNLIMITED).then_some(self.max_length)
+    }
+
     /// Whether finished vectors have unit length by construction.
     #[must_use]
     pub fn normalized(&self) -> bool {

@@ -18,6 +18,8 @@ pub struct ModelOptions {
     pub model: String,
     /// `--model-file`: path of the ONNX file inside the repository.
     pub model_file: Option<String>,
+    /// `--precision`: which of the usual ONNX files, by kind.
+    pub precision: Option<Precision>,
     /// `--cache-dir`: the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
     pub cache_dir: Option<PathBuf>,
     /// `--pooling`: modes whose results are concatenated.
@@ -45,8 +47,92 @@ pub struct ModelFile {
     pub sha256: String,
 }
 
-/// Where ONNX files stand inside a repository, in order of preference.
-const ONNX_PLACES: [&str; 2] = ["onnx/model.onnx", "model.onnx"];
+/// Which of a repository's ONNX files, by the kind of its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Precision {
+    Fp32,
+    Fp16,
+    Bf16,
+    Int8,
+    Uint8,
+    Q4,
+    Q4f16,
+    Bnb4,
+}
+
+impl Precision {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Fp32,
+        Self::Fp16,
+        Self::Bf16,
+        Self::Int8,
+        Self::Uint8,
+        Self::Q4,
+        Self::Q4f16,
+        Self::Bnb4,
+    ];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+            Self::Uint8 => "uint8",
+            Self::Q4 => "q4",
+            Self::Q4f16 => "q4f16",
+            Self::Bnb4 => "bnb4",
+        }
+    }
+
+    /// File names in use on the Hub for this kind, in order of preference. The ones for another
+    /// processor run here too, more slowly, and come last.
+    fn file_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Fp32 => &["model.onnx"],
+            Self::Fp16 => &["model_fp16.onnx"],
+            Self::Bf16 => &["model_bf16.onnx"],
+            Self::Int8 if cfg!(target_arch = "aarch64") => &[
+                "model_qint8_arm64.onnx",
+                "model_int8.onnx",
+                "model_quantized.onnx",
+            ],
+            Self::Int8 => &[
+                "model_int8.onnx",
+                "model_quantized.onnx",
+                "model_qint8_avx512_vnni.onnx",
+                "model_qint8_avx512.onnx",
+                "model_qint8_arm64.onnx",
+            ],
+            Self::Uint8 => &["model_uint8.onnx", "model_quint8_avx2.onnx"],
+            Self::Q4 => &["model_q4.onnx"],
+            Self::Q4f16 => &["model_q4f16.onnx"],
+            Self::Bnb4 => &["model_bnb4.onnx"],
+        }
+    }
+}
+
+impl std::str::FromStr for Precision {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let wanted = name.trim().to_ascii_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|precision| precision.name() == wanted)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Self::ALL.iter().map(|precision| precision.name()).collect();
+                format!(
+                    "unknown precision '{name}'; choose one of {}",
+                    names.join(", ")
+                )
+            })
+    }
+}
 
 impl Model {
     /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
@@ -64,7 +150,7 @@ impl Model {
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
-        let onnx = find_onnx(&folder, &transformer, options.model_file.as_deref())?;
+        let onnx = find_onnx(&folder, &transformer, options)?;
         let graph = Graph::read(&onnx)?;
         let beside = onnx.parent().unwrap_or(&folder);
         if let Some(missing) = graph
@@ -272,7 +358,13 @@ fn cache_from_environment() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(".cache/huggingface/hub"))
 }
 
-fn find_onnx(folder: &Path, transformer: &str, named: Option<&str>) -> Result<PathBuf> {
+fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
+    let (named, precision) = (options.model_file.as_deref(), options.precision);
+    if named.is_some() && precision.is_some() {
+        return Err(Error::Usage(
+            "--model-file and --precision exclude each other: one of them chooses the file".into(),
+        ));
+    }
     if let Some(named) = named {
         let file = folder.join(named);
         return if file.is_file() {
@@ -287,19 +379,31 @@ fn find_onnx(folder: &Path, transformer: &str, named: Option<&str>) -> Result<Pa
             ))
         };
     }
-    for base in [folder.to_path_buf(), folder.join(transformer)] {
-        if let Some(file) = ONNX_PLACES
-            .iter()
-            .map(|place| base.join(place))
-            .find(|file| file.is_file())
-        {
-            return Ok(file);
-        }
-    }
-    Err(Error::model(
-        folder.display(),
-        format!("has no onnx/model.onnx or model.onnx{}", listed(folder)),
-    ))
+    let wanted = precision.unwrap_or(Precision::Fp32);
+    let folders = [
+        folder.join("onnx"),
+        folder.to_path_buf(),
+        folder.join(transformer).join("onnx"),
+        folder.join(transformer),
+    ];
+    let candidates = wanted
+        .file_names()
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    candidates
+        .into_iter()
+        .find(|file| file.is_file())
+        .ok_or_else(|| {
+            Error::model(
+                folder.display(),
+                format!(
+                    "has no ONNX file for {} ({}){}",
+                    wanted.name(),
+                    wanted.file_names().join(", "),
+                    listed(folder)
+                ),
+            )
+        })
 }
 
 /// The ONNX files that are there, as the end of a message.
@@ -321,6 +425,9 @@ fn listed(folder: &Path) -> String {
          repository that has one"
             .into()
     } else {
-        format!("; it has {}: choose with --model-file", found.join(", "))
+        format!(
+            "; it has {}: choose with --model-file or --precision",
+            found.join(", ")
+        )
     }
 }

@@ -74,13 +74,22 @@ pub(super) struct SentenceConfig {
     pub modality_config: Option<BTreeMap<String, Value>>,
     #[serde(default, alias = "tokenizer_args", alias = "tokenizer_kwargs")]
     pub processor_kwargs: Option<ProcessorKwargs>,
+    #[serde(default)]
+    pub processing_kwargs: Option<BTreeMap<String, Value>>,
+}
+
+impl SentenceConfig {
+    /// The limit that is passed along with every text, which goes before all others.
+    pub fn processing_limit(&self) -> Option<f64> {
+        let text = self.processing_kwargs.as_ref()?.get("text")?;
+        text.get("max_length")?.as_f64()
+    }
 }
 
 /// Arguments that `sentence_bert_config.json` passes on to the tokenizer.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ProcessorKwargs {
     pub model_max_length: Option<f64>,
-    pub padding_side: Option<String>,
     pub truncation_side: Option<String>,
 }
 
@@ -111,10 +120,10 @@ pub(super) struct TokenizerConfig {
     pub tokenizer_class: Option<String>,
     pub model_max_length: Option<f64>,
     pub truncation_side: Option<String>,
-    pub padding_side: Option<String>,
     pub do_lower_case: Option<bool>,
     pub strip_accents: Option<bool>,
     pub tokenize_chinese_chars: Option<bool>,
+    pub add_prefix_space: Option<bool>,
     pub add_bos_token: Option<bool>,
     pub add_eos_token: Option<bool>,
     pub chat_template: Option<Value>,

@@ -10,14 +10,15 @@ mod graph;
 mod metadata;
 mod modules;
 mod resolve;
+mod tokenizer_class;
 mod tokenizer_files;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use config::{ModelConfig, OutputChoice, Padding, PoolingMode, Positions, Prompts, Side, Step};
-pub use files::{ModelFile, ModelOptions};
+pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
+pub use files::{ModelFile, ModelOptions, Precision};
 pub use graph::{ElementType, Graph, Value};
 pub use modules::{Activation, Dense, LayerNorm, Residual};
 

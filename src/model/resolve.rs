@@ -114,34 +114,24 @@ pub(super) fn resolve(
     }
     let dimensions = dimensions(full, options, whole.truncate_dim)?;
     let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_none();
-    let roberta_like = transformer
-        .model_type
-        .as_deref()
-        .is_some_and(|kind| POSITIONS_AFTER_PADDING.contains(&kind));
-    let pad = i64::from(transformer.pad_id().unwrap_or(tokenizer.padding.id));
+    let positions = match after_padding(&transformer, &tokenizer) {
+        Some(id) => Positions::AfterPadding(id),
+        None => Positions::FromZero,
+    };
     Ok(Resolved {
         config: ModelConfig {
             max_length,
             truncation_side: tokenizer.truncation_side,
-            padding: tokenizer.padding,
+            padding_id: tokenizer.padding,
             special_ids: tokenizer.special_ids,
-            positions: if roberta_like {
-                Positions {
-                    first: pad + 1,
-                    padding: pad,
-                }
-            } else {
-                Positions {
-                    first: 0,
-                    padding: 0,
-                }
-            },
+            positions,
             output,
             pooling: pooled.modes,
             include_prompt: pooled.include_prompt,
             steps: pooled.steps,
             dimensions,
             normalize_last: options.normalize == Some(true) && !ends_normalized,
+            hidden_width: hidden,
             width: dimensions.unwrap_or(full),
             prompts,
             prompt,
@@ -183,6 +173,14 @@ fn sentence_config(folder: &Path, has_modules: bool) -> Result<SentenceConfig> {
         return Ok(config);
     }
     Ok(SentenceConfig::default())
+}
+
+/// The padding id, in architectures whose positions start behind it.
+fn after_padding(transformer: &TransformerConfig, tokenizer: &TokenizerFiles) -> Option<u32> {
+    let kind = transformer.model_type.as_deref()?;
+    POSITIONS_AFTER_PADDING
+        .contains(&kind)
+        .then(|| transformer.pad_id().unwrap_or(tokenizer.padding))
 }
 
 fn choose_output(graph: &Graph, has_modules: bool, root: &Path) -> Result<OutputChoice> {
@@ -227,18 +225,10 @@ fn max_length(
         .max_position_embeddings
         .and_then(|max| usize::try_from(max).ok())
         .filter(|&max| max > 0);
-    let roberta_like = transformer
-        .model_type
-        .as_deref()
-        .is_some_and(|kind| POSITIONS_AFTER_PADDING.contains(&kind));
-    let pad = transformer.pad_id().unwrap_or(tokenizer.padding.id) as usize;
-    let usable = positions.map(|max| {
-        if roberta_like {
-            max.saturating_sub(pad + 1)
-        } else {
-            max
-        }
-    });
+    let usable = match (positions, after_padding(transformer, tokenizer)) {
+        (Some(max), Some(id)) => Some(max.saturating_sub(id as usize + 1)),
+        (max, _) => max,
+    };
     let special = tokenizer
         .tokenizer
         .get_post_processor()
@@ -267,7 +257,11 @@ fn max_length(
         .processor_kwargs
         .as_ref()
         .and_then(|extra| extra.model_max_length);
-    let stated = sentence.max_seq_length.or(extra).and_then(real_limit);
+    let stated = sentence
+        .processing_limit()
+        .or(sentence.max_seq_length)
+        .or(extra)
+        .and_then(real_limit);
     let limit = match stated {
         Some(stated) => Some(stated),
         None => [tokenizer.max_length, positions]
@@ -286,7 +280,7 @@ fn max_length(
         (Some(limit), _) => limit.max(special + 1),
         (None, _) => {
             notes.push("the model's files state no length limit; no text is cut (set one with --max-length)".into());
-            usize::MAX / 4
+            ModelConfig::UNLIMITED
         }
     })
 }
@@ -305,6 +299,10 @@ fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Resu
             "--prompt and --prompt-name exclude each other: give the text or the name".into(),
         )),
         (Some(prompt), None) => Ok(prompt.clone()),
+        // The reference has these two for every model, empty unless the files fill them.
+        (None, Some(name)) if matches!(name.as_str(), "query" | "document") => {
+            Ok(prompts.by_name.get(name).cloned().unwrap_or_default())
+        }
         (None, Some(name)) => prompts.by_name.get(name).cloned().ok_or_else(|| {
             Error::Usage(format!(
                 "--prompt-name {name}: no such prompt; {} (a prompt's own text can be given with --prompt)",

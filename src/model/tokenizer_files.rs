@@ -6,18 +6,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tokenizers::models::ModelWrapper;
-use tokenizers::normalizers::{BertNormalizer, Lowercase, NormalizerWrapper, Sequence};
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::utils::padding::PaddingDirection;
+use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence};
 use tokenizers::utils::truncation::TruncationDirection;
 use tokenizers::{Tokenizer, TruncationParams};
 
-use super::config::{Padding, Side};
-use super::metadata::{
-    self, SentenceConfig, SpecialTokensMap, Token, TokenizerConfig, TransformerConfig,
-};
+use super::config::Side;
+use super::metadata::{self, SentenceConfig, SpecialTokensMap, TokenizerConfig, TransformerConfig};
+use super::tokenizer_class;
 use crate::error::{Error, Result};
 
 /// A tokenizer and what its files say about it.
@@ -25,7 +20,8 @@ pub(super) struct TokenizerFiles {
     /// Without truncation and padding.
     pub tokenizer: Tokenizer,
     pub truncation_side: Side,
-    pub padding: Padding,
+    /// Id of the padding token.
+    pub padding: u32,
     /// `model_max_length`, where it is a real limit.
     pub max_length: Option<usize>,
     /// Ids that the reference counts as special.
@@ -33,17 +29,6 @@ pub(super) struct TokenizerFiles {
     /// Whether the repository brings a chat template.
     pub chat_template: Option<String>,
 }
-
-/// Tokenizer classes whose constructor replaces the normalizer of `tokenizer.json` by a `BertNormalizer`
-/// with the arguments of `tokenizer_config.json`. These are class names of the reference, not models.
-const BERT_CLASSES: [&str; 6] = [
-    "BertTokenizer",
-    "DistilBertTokenizer",
-    "ElectraTokenizer",
-    "FunnelTokenizer",
-    "MPNetTokenizer",
-    "SplinterTokenizer",
-];
 
 /// Reads the tokenizer in `folder`, the Transformer's own.
 pub(super) fn read(
@@ -65,14 +50,9 @@ pub(super) fn read(
     let config_file = folder.join("tokenizer_config.json");
     let config: TokenizerConfig = metadata::read(&config_file)?.unwrap_or_default();
 
-    rewrite_normalizer(&mut tokenizer, &config, transformer).map_err(refuse)?;
+    tokenizer_class::rebuild(&mut tokenizer, &config, transformer).map_err(refuse)?;
     if sentence.do_lower_case == Some(true) {
         lower_case(&mut tokenizer).map_err(refuse)?;
-    }
-    if is_plain_backend(&config)
-        && (config.add_bos_token.is_some() || config.add_eos_token.is_some())
-    {
-        rewrite_post_processor(&mut tokenizer, &config).map_err(refuse)?;
     }
 
     let extra = sentence.processor_kwargs.as_ref();
@@ -101,22 +81,7 @@ pub(super) fn read(
             })
     })
     .unwrap_or(Side::Right);
-    let padding_side = side(
-        extra
-            .and_then(|e| e.padding_side.as_ref())
-            .or(config.padding_side.as_ref()),
-    )?
-    .or_else(|| {
-        tokenizer.get_padding().map(|baked| match baked.direction {
-            PaddingDirection::Left => Side::Left,
-            PaddingDirection::Right => Side::Right,
-        })
-    })
-    .unwrap_or(Side::Right);
-    let padding = Padding {
-        id: padding_id(folder, &tokenizer, &config, transformer)?,
-        side: padding_side,
-    };
+    let padding = padding_id(folder, &tokenizer, &config, transformer)?;
     tokenizer.with_padding(None);
     tokenizer
         .with_truncation(None::<TruncationParams>)
@@ -148,54 +113,6 @@ pub(super) fn real_limit(written: f64) -> Option<usize> {
     (written >= 1.0 && written < 1e9).then_some(written as usize)
 }
 
-/// Whether the class named by `tokenizer_config.json` builds its backend from `tokenizer.json` alone.
-fn is_plain_backend(config: &TokenizerConfig) -> bool {
-    config
-        .tokenizer_class
-        .as_deref()
-        .is_some_and(|class| matches!(class, "TokenizersBackend" | "PreTrainedTokenizerFast"))
-}
-
-fn rewrite_normalizer(
-    tokenizer: &mut Tokenizer,
-    config: &TokenizerConfig,
-    transformer: &TransformerConfig,
-) -> Result<(), String> {
-    if !matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_)) {
-        return Ok(());
-    }
-    let class = config
-        .tokenizer_class
-        .as_deref()
-        .or(transformer.tokenizer_class.as_deref())
-        .map(|class| class.trim_end_matches("Fast"));
-    let new = match (class, tokenizer.get_normalizer()) {
-        (Some(class), _) if BERT_CLASSES.contains(&class) => BertNormalizer::new(
-            true,
-            config.tokenize_chinese_chars.unwrap_or(true),
-            config.strip_accents,
-            config.do_lower_case.unwrap_or(true),
-        ),
-        // No class is named: what tokenizer_config.json does say goes before the file.
-        (None, Some(NormalizerWrapper::BertNormalizer(old))) => BertNormalizer::new(
-            old.clean_text,
-            config
-                .tokenize_chinese_chars
-                .unwrap_or(old.handle_chinese_chars),
-            config.strip_accents.or(old.strip_accents),
-            config.do_lower_case.unwrap_or(old.lowercase),
-        ),
-        _ => return Ok(()),
-    };
-    tokenizer
-        .with_normalizer(Some(new))
-        .map_err(|error| error.to_string())?;
-    if class.is_some() {
-        tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    }
-    Ok(())
-}
-
 /// `do_lower_case` of `sentence_bert_config.json`: a lower-casing normalizer before all others, unless one
 /// is there.
 fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), String> {
@@ -222,39 +139,6 @@ fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), String> {
         .with_normalizer(Some(Sequence::new(parts)))
         .map(|_| ())
         .map_err(|error| error.to_string())
-}
-
-/// `add_bos_token` and `add_eos_token`, where `tokenizer_config.json` has them, replace the template.
-fn rewrite_post_processor(
-    tokenizer: &mut Tokenizer,
-    config: &TokenizerConfig,
-) -> Result<(), String> {
-    let mut single = String::from("$A:0");
-    let mut special = Vec::new();
-    let mut token =
-        |token: Option<&Token>, wanted: Option<bool>| -> Result<Option<String>, String> {
-            let Some(content) = token.map(Token::content).filter(|_| wanted == Some(true)) else {
-                return Ok(None);
-            };
-            let id = tokenizer.token_to_id(content).ok_or_else(|| {
-                format!("has no token '{content}', which tokenizer_config.json names")
-            })?;
-            special.push((content.to_string(), id));
-            Ok(Some(format!("{content}:0")))
-        };
-    if let Some(bos) = token(config.bos_token.as_ref(), config.add_bos_token)? {
-        single = format!("{bos} {single}");
-    }
-    if let Some(eos) = token(config.eos_token.as_ref(), config.add_eos_token)? {
-        single = format!("{single} {eos}");
-    }
-    let template = TemplateProcessing::builder()
-        .try_single(single)?
-        .special_tokens(special)
-        .build()
-        .map_err(|error| error.to_string())?;
-    tokenizer.with_post_processor(Some(template));
-    Ok(())
 }
 
 fn padding_id(
