@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::ProviderChoice;
 use embedctl::input::Keep;
-use embedctl::model::PoolingMode;
+use embedctl::model::{PoolingMode, Precision};
 
 use super::values::{
     Devices, IdTypeName, InputFormatName, OnErrorName, OutputFormatName, byte_size, devices,
@@ -106,6 +107,16 @@ pub struct ModelArgs {
     /// ONNX file inside the model, such as onnx/model_fp16.onnx
     #[arg(long, value_name = "FILE")]
     pub model_file: Option<String>,
+
+    /// ONNX file inside the model, by its kind [default: fp32]
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+            .try_map(|name| name.parse::<Precision>()),
+        conflicts_with = "model_file"
+    )]
+    pub precision: Option<Precision>,
 
     /// How token states become a vector; several, with commas between, are concatenated
     ///

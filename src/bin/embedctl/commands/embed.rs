@@ -97,6 +97,7 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
     ModelOptions {
         model: model.model.clone(),
         model_file: model.model_file.clone(),
+        precision: model.precision,
         cache_dir: messages.cache_dir.clone(),
         pooling: model.pooling.clone(),
         normalize: model.normalize,

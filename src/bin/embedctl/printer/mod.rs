@@ -117,7 +117,7 @@ impl Printer {
             let (message, causes) = messages
                 .split_first()
                 .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-            self.object(json!({
+            self.object(&json!({
                 "level": "error",
                 "message": message,
                 "causes": causes,
@@ -202,7 +202,7 @@ impl Printer {
             return;
         }
         if self.json {
-            self.object(json!({"level": level.name(), "message": message.to_string()}));
+            self.object(&json!({"level": level.name(), "message": message.to_string()}));
         } else if let Some((label, colour)) = level.label() {
             let label = self.paint(&format!("{label}:"), colour);
             self.line(&format!("{label} {message}"));
@@ -218,10 +218,10 @@ impl Printer {
         object.insert("event".to_owned(), event.into());
         object.insert("message".to_owned(), message.into());
         object.extend(fields);
-        self.object(Value::Object(object));
+        self.object(&Value::Object(object));
     }
 
-    fn object(&self, object: Value) {
+    fn object(&self, object: &Value) {
         self.line(&object.to_string());
     }
 

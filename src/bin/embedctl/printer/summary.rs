@@ -31,16 +31,18 @@ impl Report<'_> {
         }
     }
 
-    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s`
+    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`
     fn headline(&self) -> String {
         let summary = self.summary;
         let counts = &summary.counts;
+        let limit = summary
+            .max_length
+            .map_or_else(String::new, |limit| format!(" to {}", count(limit as u64)));
         format!(
-            "embedded {} ({}, {} truncated to {}) in {}: {} rows/s, {} tokens/s",
+            "embedded {} ({}, {} truncated{limit}) in {}: {} rows/s, {} tokens/s",
             number(counts.embedded, "row"),
             number(counts.tokens, "token"),
             count(counts.truncated),
-            count(summary.max_length as u64),
             duration(summary.run),
             count(self.rate(counts.embedded).round() as u64),
             count(self.rate(counts.tokens).round() as u64),
@@ -171,7 +173,7 @@ pub fn count(amount: u64) -> String {
     let digits = amount.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
