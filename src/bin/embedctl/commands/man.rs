@@ -71,13 +71,14 @@ fn closing_sections(command: &Command) -> Roff {
         match line.strip_suffix(':') {
             Some(title) if !line.starts_with(' ') => {
                 sections.control("SH", [title.to_uppercase().as_str()]);
+                // No filling: until the next heading, which brings it back.
+                sections.control("nf", []);
             }
             _ => {
-                sections.control("nf", []);
                 sections.text([roman(line)]);
-                sections.control("fi", []);
             }
         }
     }
+    sections.control("fi", []);
     sections
 }
