@@ -43,6 +43,15 @@ use window::Filling;
 /// The remedy where there is no better one; follows another remedy.
 const SKIP: &str = "or leave such records out with `--on-error skip`";
 
+/// Records in a window at most, unless the caller says otherwise.
+pub const DEFAULT_WINDOW_ROWS: usize = 8192;
+
+/// Bytes of text after which a window is closed, unless the caller says otherwise.
+pub const WINDOW_BYTES: usize = 16 << 20;
+
+/// Bytes of a record at most, unless the caller says otherwise.
+pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
+
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
 const MOST_BYTES: usize = 1 << 30;
 
