@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or finished rows where the graph (or,
 //! later, the device) pools; [`crate::pool`] finishes only the former.
 
+mod feeds;
 pub mod ort;
 mod provider;
 pub mod tract;
