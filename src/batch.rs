@@ -5,7 +5,6 @@
 //! that no worker is left with a long batch at the end of a window.
 
 use crate::engine::BatchLimits;
-use crate::model::{Padding, Side};
 
 /// The token ids of a window's rows, special tokens included, in one allocation.
 #[derive(Debug, Clone, Default)]
@@ -115,22 +114,18 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Fills this batch with the rows of `plan`, reusing its memory.
-    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, padding: Padding) {
+    /// Fills this batch with the rows of `plan`, padded on the right with `padding_id`, reusing its memory.
+    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, padding_id: u32) {
         self.rows = plan.rows.len();
         self.length = plan.length;
         self.input_ids.clear();
         self.input_ids
-            .resize(self.rows * self.length, i64::from(padding.id));
+            .resize(self.rows * self.length, i64::from(padding_id));
         self.attention_mask.clear();
         self.attention_mask.resize(self.rows * self.length, 0);
         for (index, &row) in plan.rows.iter().enumerate() {
             let ids = tokens.get(row as usize);
-            let start = index * self.length
-                + match padding.side {
-                    Side::Right => 0,
-                    Side::Left => self.length - ids.len(),
-                };
+            let start = index * self.length;
             for (slot, &id) in self.input_ids[start..].iter_mut().zip(ids) {
                 *slot = i64::from(id);
             }

@@ -11,13 +11,19 @@
 
 pub mod batch;
 pub mod cancel;
+mod embedder;
 pub mod engine;
 pub mod error;
 pub mod input;
 pub mod model;
 pub mod output;
 pub mod pipeline;
+pub mod pool;
 pub mod progress;
+pub mod provenance;
 pub mod record;
+pub mod rejects;
+pub mod tokenize;
 
+pub use embedder::{Embedder, usable_cores};
 pub use error::{Error, Result};

@@ -1,10 +1,11 @@
 //! What a repository's metadata decides: pooling, later modules, length, prompts, padding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use super::modules::{Dense, LayerNorm};
 
-/// Which side padding goes to, or tokens are cut from.
+/// Which side of a long text is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Side {
@@ -12,22 +13,14 @@ pub enum Side {
     Right,
 }
 
-/// How rows are padded to a batch's length.
+/// How position ids are made, for graphs that ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Padding {
-    /// Token id of the padding token.
-    pub id: u32,
-    /// Where it goes.
-    pub side: Side,
-}
-
-/// How position ids start, for graphs that ask for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
-    /// Position of the first real token: 0, or pad id + 1 for the RoBERTa family.
-    pub first: i64,
-    /// Position fed at padding.
-    pub padding: i64,
+pub enum Positions {
+    /// 0, 1, 2, … over the real tokens.
+    FromZero,
+    /// The RoBERTa family: every token other than this one is counted, from this id + 1 on; this one,
+    /// also where a text spells it out, has its own id as its position.
+    AfterPadding(u32),
 }
 
 /// How the states of a text's tokens become one vector.
@@ -40,6 +33,55 @@ pub enum PoolingMode {
     MeanSqrtLen,
     WeightedMean,
     LastToken,
+}
+
+impl PoolingMode {
+    /// All modes.
+    pub const ALL: [Self; 6] = [
+        Self::Cls,
+        Self::Max,
+        Self::Mean,
+        Self::MeanSqrtLen,
+        Self::WeightedMean,
+        Self::LastToken,
+    ];
+
+    /// The name in the Pooling module's newer schema, also used on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cls => "cls",
+            Self::Max => "max",
+            Self::Mean => "mean",
+            Self::MeanSqrtLen => "mean_sqrt_len_tokens",
+            Self::WeightedMean => "weightedmean",
+            Self::LastToken => "lasttoken",
+        }
+    }
+}
+
+impl FromStr for PoolingMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let lower = name.trim().to_ascii_lowercase().replace('-', "_");
+        let canonical = match lower.as_str() {
+            "mean_sqrt_len" => "mean_sqrt_len_tokens",
+            "last" | "last_token" => "lasttoken",
+            "weighted_mean" => "weightedmean",
+            other => other,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.name() == canonical)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Self::ALL.iter().map(|mode| mode.name()).collect();
+                format!(
+                    "unknown pooling mode '{name}'; the modes are {}",
+                    names.join(", ")
+                )
+            })
+    }
 }
 
 /// A module after pooling, in the order of `modules.json`.
@@ -81,15 +123,19 @@ pub struct Prompts {
     pub default: Option<String>,
 }
 
-/// A model's configuration as far as embedding needs it.
+/// A model's configuration as far as embedding needs it, the user's overrides applied.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
     /// Tokens of a row at most, special tokens included.
     pub max_length: usize,
     /// Which side of a long text is cut off.
     pub truncation_side: Side,
-    /// How rows are padded.
-    pub padding: Padding,
+    /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with
+    /// absolute positions gives another vector behind left padding, a causal one never looks at what
+    /// follows, so this alone reproduces what a text gives by itself.
+    pub padding_id: u32,
+    /// Ids of special tokens (they end a prompt's count).
+    pub special_ids: BTreeSet<u32>,
     /// Position ids, for graphs that take them.
     pub positions: Positions,
     /// The graph's output to read.
@@ -102,8 +148,32 @@ pub struct ModelConfig {
     pub steps: Vec<Step>,
     /// Components kept after the last module (Matryoshka).
     pub dimensions: Option<usize>,
+    /// Normalize after everything else, the cut to `dimensions` included.
+    pub normalize_last: bool,
+    /// Width of a hidden state (of a finished vector, where the graph pools).
+    pub hidden_width: usize,
+    /// Width of a finished vector.
+    pub width: usize,
     /// Prompts by name.
     pub prompts: Prompts,
     /// The prompt in force, put before every text.
     pub prompt: String,
+}
+
+impl ModelConfig {
+    /// [`ModelConfig::max_length`] of a model that states no limit.
+    pub const UNLIMITED: usize = usize::MAX / 4;
+
+    /// The limit in tokens, where the model has one.
+    #[must_use]
+    pub fn limit(&self) -> Option<usize> {
+        (self.max_length != Self::UNLIMITED).then_some(self.max_length)
+    }
+
+    /// Whether finished vectors have unit length by construction.
+    #[must_use]
+    pub fn normalized(&self) -> bool {
+        self.normalize_last
+            || (self.dimensions.is_none() && self.steps.last() == Some(&Step::Normalize))
+    }
 }

@@ -7,17 +7,20 @@
 mod config;
 mod files;
 mod graph;
+mod metadata;
 mod modules;
+mod resolve;
+mod tokenizer_class;
 mod tokenizer_files;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use config::{ModelConfig, OutputChoice, Padding, PoolingMode, Positions, Prompts, Side, Step};
-pub use files::{ModelFile, ModelOptions};
+pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
+pub use files::{ModelFile, ModelOptions, Precision};
 pub use graph::{ElementType, Graph, Value};
-pub use modules::{Activation, Dense, LayerNorm};
+pub use modules::{Activation, Dense, LayerNorm, Residual};
 
 /// A model whose files are resolved and understood.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct Model {
     pub revision: Option<String>,
     /// The folder that holds the files.
     pub folder: PathBuf,
+    /// The Transformer's folder inside it (the same, or `0_Transformer`).
+    pub transformer: PathBuf,
     /// The ONNX file.
     pub onnx: PathBuf,
     /// What the ONNX file declares.

@@ -61,7 +61,7 @@ pub trait VectorWriter: Send {
     ///
     /// # Errors
     /// If the system refuses (a full disk, a closed pipe).
-    fn write(&mut self, rows: &Rows) -> Result<()>;
+    fn write(&mut self, rows: Rows) -> Result<()>;
 
     /// Completes the output and publishes it under its name, sidecars first.
     ///

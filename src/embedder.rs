@@ -1,0 +1,297 @@
+//! A model ready to embed: tokenizer, engine and pooling put together.
+//!
+//! [`Embedder`] is the library's front door for programs that hold their texts in memory; the pipeline
+//! uses the same parts for streams that don't fit there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::batch::{self, Batch, Plan, TokenRows};
+use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Output, Worker};
+use crate::error::{Error, Result};
+use crate::model::{Model, ModelOptions};
+use crate::pool::Pooler;
+use crate::record::Texts;
+use crate::tokenize::TextTokenizer;
+
+/// Texts that [`Embedder::stream`] takes at a time.
+const STREAM_WINDOW: usize = 4096;
+
+/// Embeds texts held in memory.
+///
+/// ```
+/// use embedctl::engine::EngineOptions;
+/// use embedctl::model::ModelOptions;
+/// use embedctl::Embedder;
+///
+/// # fn main() -> embedctl::Result<()> {
+/// let model = ModelOptions {
+///     model: "fixtures/models/all-MiniLM-L6-v2".into(),
+///     ..ModelOptions::default()
+/// };
+/// let engine = EngineOptions {
+///     providers: "tract".parse().expect("a provider's name"),
+///     ..EngineOptions::default()
+/// };
+/// let mut embedder = Embedder::open(&model, &engine)?;
+/// let vectors = embedder.embed(&["A cat sits on a mat.", "On a rug there is a cat.", "Interest rates rose."])?;
+/// let similarity = |a: usize, b: usize| -> f32 { vectors[a].iter().zip(&vectors[b]).map(|(x, y)| x * y).sum() };
+/// assert_eq!(vectors[0].len(), 384);
+/// assert!(similarity(0, 1) > similarity(0, 2));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Embedder {
+    model: Arc<Model>,
+    engine: Box<dyn Engine>,
+    tokenizer: TextTokenizer,
+    pooler: Arc<Pooler>,
+    limits: BatchLimits,
+    workers: Vec<RowWorker>,
+}
+
+impl Embedder {
+    /// Opens a model with an engine. [`EngineOptions::workers`] threads will run it; 0 means one a core.
+    ///
+    /// # Errors
+    /// If the model's files or the engine cannot be had.
+    pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
+        let model = Arc::new(Model::open(model)?);
+        let mut options = engine.clone();
+        if options.workers == 0 {
+            options.workers = usable_cores();
+        }
+        let tokenizer = TextTokenizer::new(&model, options.workers)?;
+        let engine = engine::open(&model, &options)?;
+        let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
+        let workers = (0..options.workers)
+            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            limits: engine.limits(),
+            model,
+            engine,
+            tokenizer,
+            pooler,
+            workers,
+        })
+    }
+
+    /// Width of a vector.
+    #[must_use]
+    pub fn dimensions(&self) -> usize {
+        self.pooler.width()
+    }
+
+    /// What runs the model.
+    #[must_use]
+    pub fn engine(&self) -> &EngineInfo {
+        self.engine.info()
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Embeds `texts`; vectors come in their order.
+    ///
+    /// # Errors
+    /// If the engine fails, or the model gives no finite vector for a text (the error names its index).
+    pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
+        let tokens = self.tokenizer.tokenize(&texts.iter().collect::<Texts>())?;
+        let plans = batch::plan(&tokens, self.limits);
+        let next = AtomicUsize::new(0);
+        let finished: Vec<Finished> = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .workers
+                .iter_mut()
+                .map(|worker| {
+                    let (next, plans, tokens) = (&next, &plans, &tokens);
+                    scope.spawn(move || {
+                        let mut done = Vec::new();
+                        while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            done.push(worker.run(plan, tokens)?);
+                        }
+                        Ok(done)
+                    })
+                })
+                .collect();
+            let mut all = Vec::new();
+            for thread in threads {
+                let done: Result<Vec<Finished>> = thread
+                    .join()
+                    .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+                all.append(&mut done?);
+            }
+            Ok::<_, Error>(all)
+        })?;
+        let width = self.dimensions();
+        let mut vectors: Vec<Vec<f32>> = vec![Vec::new(); texts.len()];
+        for finished in finished {
+            if let Some((row, reason)) = finished.failed.first() {
+                return Err(Error::BadRecord {
+                    place: format!("text {row}"),
+                    reason: reason.clone(),
+                });
+            }
+            for (&row, vector) in finished
+                .rows
+                .iter()
+                .zip(finished.vectors.chunks_exact(width))
+            {
+                vectors[row as usize] = vector.to_vec();
+            }
+        }
+        for vector in vectors.iter_mut().filter(|vector| vector.is_empty()) {
+            self.pooler
+                .finish_empty(self.model.config.hidden_width, vector);
+        }
+        Ok(vectors)
+    }
+
+    /// Embeds a stream of texts, some thousands at a time; vectors come in its order. The stream ends
+    /// after the first error.
+    pub fn stream<S: AsRef<str>>(
+        &mut self,
+        texts: impl IntoIterator<Item = S>,
+    ) -> impl Iterator<Item = Result<Vec<f32>>> {
+        let mut texts = texts.into_iter();
+        let mut failed = false;
+        std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let window: Vec<S> = texts.by_ref().take(STREAM_WINDOW).collect();
+            if window.is_empty() {
+                return None;
+            }
+            Some(match self.embed(&window) {
+                Ok(vectors) => vectors.into_iter().map(Ok).collect::<Vec<_>>(),
+                Err(error) => {
+                    failed = true;
+                    vec![Err(error)]
+                }
+            })
+        })
+        .flatten()
+    }
+}
+
+/// Cores that this process may use: affinity and control groups counted in.
+#[must_use]
+pub fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// A batch's finished rows.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// Indices into the window, as in the plan, without the failed ones.
+    pub rows: Vec<u32>,
+    /// Their vectors, row-major.
+    pub vectors: Vec<f32>,
+    /// Rows for which there is no vector, and why.
+    pub failed: Vec<(u32, String)>,
+}
+
+/// One thread's way from a plan to finished rows.
+pub(crate) struct RowWorker {
+    worker: Box<dyn Worker>,
+    pooler: Arc<Pooler>,
+    padding_id: u32,
+    batch: Batch,
+}
+
+impl RowWorker {
+    pub fn new(engine: &dyn Engine, model: &Model, pooler: &Arc<Pooler>) -> Result<Self> {
+        Ok(Self {
+            worker: engine.worker()?,
+            pooler: Arc::clone(pooler),
+            padding_id: model.config.padding_id,
+            batch: Batch::default(),
+        })
+    }
+
+    /// Runs one plan. A row without a finite vector is run again alone before it is given up.
+    pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
+        let mut vectors = self.vectors(plan, tokens)?;
+        let width = self.pooler.width();
+        let finite = |vector: &[f32]| vector.iter().all(|value| value.is_finite());
+        if vectors.chunks_exact(width).all(finite) {
+            return Ok(Finished {
+                rows: plan.rows.clone(),
+                vectors,
+                failed: Vec::new(),
+            });
+        }
+        let mut finished = Finished::default();
+        for (index, &row) in plan.rows.iter().enumerate() {
+            let own = index * width..(index + 1) * width;
+            if !finite(&vectors[own.clone()]) && plan.rows.len() > 1 {
+                let alone = Plan {
+                    rows: vec![row],
+                    length: tokens.get(row as usize).len(),
+                };
+                let again = self.vectors(&alone, tokens)?;
+                vectors[own.clone()].copy_from_slice(&again);
+            }
+            if finite(&vectors[own.clone()]) {
+                finished.rows.push(row);
+                finished.vectors.extend_from_slice(&vectors[own]);
+            } else {
+                let reason = "the model gives NaN or infinity for this text, also when it runs alone; try another \
+                              export of the model (--model-file) or another engine (--provider)";
+                finished.failed.push((row, reason.into()));
+            }
+        }
+        Ok(finished)
+    }
+
+    fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+        self.batch.fill(plan, tokens, self.padding_id);
+        let rows = self.batch.rows;
+        let mut vectors = Vec::with_capacity(rows * self.pooler.width());
+        let unexpected = |width: usize, values: usize| {
+            Error::Internal(format!(
+                "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
+                plan.length
+            ))
+        };
+        match self.worker.run(&self.batch)? {
+            Output::Hidden(hidden) => {
+                if !self.pooler.accepts(hidden.width)
+                    || hidden.states.len() != rows * plan.length * hidden.width
+                {
+                    return Err(unexpected(hidden.width, hidden.states.len()));
+                }
+                (0..rows).for_each(|row| self.pooler.pool(&self.batch, &hidden, row, &mut vectors));
+            }
+            Output::Pooled {
+                rows: pooled,
+                width,
+            } => {
+                if !self.pooler.accepts(width) || pooled.len() != rows * width {
+                    return Err(unexpected(width, pooled.len()));
+                }
+                pooled
+                    .chunks_exact(width)
+                    .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
+            }
+        }
+        Ok(vectors)
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "a worker panicked: {}",
+        said.unwrap_or_else(|| "without a message".into())
+    )
+}

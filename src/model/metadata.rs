@@ -1,0 +1,218 @@
+//! The repository's small JSON files as they are written on the Hub, in every generation of their schema.
+//!
+//! Only fields that decide something are declared; unknown fields are ignored, as the reference does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// Reads a JSON file; `None` where it does not exist.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", path, error)),
+    };
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(bytes).map(Some).map_err(|error| {
+        Error::model(
+            path.display(),
+            format!("is not the JSON expected there ({error}); fetch the file again"),
+        )
+    })
+}
+
+/// An entry of `modules.json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ModuleEntry {
+    pub path: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// `config.json` of the Transformer.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct TransformerConfig {
+    pub model_type: Option<String>,
+    #[serde(default)]
+    pub architectures: Option<Vec<String>>,
+    pub is_causal: Option<bool>,
+    pub max_position_embeddings: Option<i64>,
+    pub pad_token_id: Option<Value>,
+    pub hidden_size: Option<usize>,
+    pub d_model: Option<usize>,
+    pub dim: Option<usize>,
+    pub tokenizer_class: Option<String>,
+}
+
+impl TransformerConfig {
+    /// Width of a hidden state, under the names that architectures give it.
+    pub fn width(&self) -> Option<usize> {
+        self.hidden_size.or(self.d_model).or(self.dim)
+    }
+
+    /// The padding token's id, where it is a plain non-negative number.
+    pub fn pad_id(&self) -> Option<u32> {
+        self.pad_token_id.as_ref()?.as_u64()?.try_into().ok()
+    }
+}
+
+/// `sentence_bert_config.json` and its older siblings.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SentenceConfig {
+    pub max_seq_length: Option<f64>,
+    #[serde(default)]
+    pub do_lower_case: Option<bool>,
+    #[serde(default)]
+    pub modality_config: Option<BTreeMap<String, Value>>,
+    #[serde(default, alias = "tokenizer_args", alias = "tokenizer_kwargs")]
+    pub processor_kwargs: Option<ProcessorKwargs>,
+    #[serde(default)]
+    pub processing_kwargs: Option<BTreeMap<String, Value>>,
+}
+
+impl SentenceConfig {
+    /// The limit that is passed along with every text, which goes before all others.
+    pub fn processing_limit(&self) -> Option<f64> {
+        let text = self.processing_kwargs.as_ref()?.get("text")?;
+        text.get("max_length")?.as_f64()
+    }
+}
+
+/// Arguments that `sentence_bert_config.json` passes on to the tokenizer.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ProcessorKwargs {
+    pub model_max_length: Option<f64>,
+    pub truncation_side: Option<String>,
+}
+
+/// The names under which the reference looks for a [`SentenceConfig`], in its order.
+pub(super) const SENTENCE_CONFIGS: [&str; 7] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
+
+/// `config_sentence_transformers.json`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SentenceTransformersConfig {
+    pub model_type: Option<String>,
+    #[serde(default)]
+    pub prompts: BTreeMap<String, Option<String>>,
+    pub default_prompt_name: Option<String>,
+    pub truncate_dim: Option<usize>,
+}
+
+/// `tokenizer_config.json`, as far as it goes before `tokenizer.json`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct TokenizerConfig {
+    pub tokenizer_class: Option<String>,
+    pub model_max_length: Option<f64>,
+    pub truncation_side: Option<String>,
+    pub do_lower_case: Option<bool>,
+    pub strip_accents: Option<bool>,
+    pub tokenize_chinese_chars: Option<bool>,
+    pub add_prefix_space: Option<bool>,
+    pub add_bos_token: Option<bool>,
+    pub add_eos_token: Option<bool>,
+    pub chat_template: Option<Value>,
+    pub bos_token: Option<Token>,
+    pub eos_token: Option<Token>,
+    pub unk_token: Option<Token>,
+    pub sep_token: Option<Token>,
+    pub pad_token: Option<Token>,
+    pub cls_token: Option<Token>,
+    pub mask_token: Option<Token>,
+    #[serde(default)]
+    pub additional_special_tokens: Option<Vec<Token>>,
+}
+
+/// A token, written as a string or as an object with its content.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Token {
+    Plain(String),
+    Object { content: String },
+}
+
+impl Token {
+    pub fn content(&self) -> &str {
+        match self {
+            Self::Plain(content) | Self::Object { content } => content,
+        }
+    }
+}
+
+/// `special_tokens_map.json`, where older repositories name their padding token.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SpecialTokensMap {
+    pub pad_token: Option<Token>,
+}
+
+/// `config.json` of a Pooling module, old schema and new.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PoolingConfig {
+    #[serde(alias = "word_embedding_dimension")]
+    pub embedding_dimension: Option<usize>,
+    pub pooling_mode: Option<OneOrMany>,
+    pub include_prompt: Option<bool>,
+    pub pooling_mode_cls_token: Option<bool>,
+    pub pooling_mode_max_tokens: Option<bool>,
+    pub pooling_mode_mean_tokens: Option<bool>,
+    pub pooling_mode_mean_sqrt_len_tokens: Option<bool>,
+    pub pooling_mode_weightedmean_tokens: Option<bool>,
+    pub pooling_mode_lasttoken: Option<bool>,
+}
+
+/// A name or a list of names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
+}
+
+/// `config.json` of a Dense module.
+#[derive(Debug, Deserialize)]
+pub(super) struct DenseConfig {
+    pub in_features: usize,
+    pub out_features: usize,
+    #[serde(default = "yes")]
+    pub bias: bool,
+    pub activation_function: Option<String>,
+    pub module_input_name: Option<String>,
+    pub module_output_name: Option<String>,
+    #[serde(default)]
+    pub use_residual: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `config.json` of a Normalize or LayerNorm module.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SentenceModuleConfig {
+    pub module_input_name: Option<String>,
+    pub module_output_name: Option<String>,
+}

@@ -1,0 +1,205 @@
+//! Tokenizer classes of the reference that rebuild parts of a tokenizer.
+//!
+//! In transformers 5 a family's class takes only the vocabulary and the added tokens from
+//! `tokenizer.json`; normalizer, pre-tokenizer and special-token template come from the class and from
+//! `tokenizer_config.json` (seen by running it: a missing `do_lower_case` lower-cases a cased file). The
+//! generic classes take `tokenizer.json` as it is. The class is named by `tokenizer_config.json`, or
+//! follows from the architecture (`model_type`) where it is not.
+
+use tokenizers::models::ModelWrapper;
+use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
+use tokenizers::processors::template::TemplateProcessing;
+use tokenizers::{NormalizerWrapper as Normalizers, Tokenizer};
+
+use super::metadata::{Token, TokenizerConfig, TransformerConfig};
+
+/// What kind of rebuilding a class does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// `BertTokenizer` and its kin.
+    Bert,
+    /// `MPNetTokenizer`: BERT's, with other special tokens.
+    Mpnet,
+    /// `RobertaTokenizer`.
+    Roberta,
+    /// `XLMRobertaTokenizer`.
+    XlmRoberta,
+    /// `TokenizersBackend`, `PreTrainedTokenizerFast`: the file as it is, and `add_bos_token`,
+    /// `add_eos_token`.
+    Backend,
+    /// A class whose rebuilding is not reproduced here, or that does none.
+    Other,
+}
+
+impl Class {
+    fn of(config: &TokenizerConfig, transformer: &TransformerConfig) -> Self {
+        if let Some(name) = config
+            .tokenizer_class
+            .as_deref()
+            .or(transformer.tokenizer_class.as_deref())
+        {
+            if name == "PreTrainedTokenizerFast" {
+                return Self::Backend;
+            }
+            return match name.trim_end_matches("Fast") {
+                "BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer" => Self::Bert,
+                "MPNetTokenizer" => Self::Mpnet,
+                "RobertaTokenizer" => Self::Roberta,
+                "XLMRobertaTokenizer" => Self::XlmRoberta,
+                "TokenizersBackend" => Self::Backend,
+                _ => Self::Other,
+            };
+        }
+        match transformer.model_type.as_deref() {
+            Some(
+                "bert" | "convbert" | "distilbert" | "electra" | "ernie" | "layoutlm"
+                | "megatron-bert" | "nezha" | "nomic_bert" | "squeezebert",
+            ) => Self::Bert,
+            Some("mpnet") => Self::Mpnet,
+            Some(
+                "data2vec-text"
+                | "ibert"
+                | "lilt"
+                | "longformer"
+                | "mra"
+                | "roberta"
+                | "roberta-prelayernorm",
+            ) => Self::Roberta,
+            Some("xlm-roberta" | "xmod") => Self::XlmRoberta,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Rebuilds `tokenizer` as its class does.
+///
+/// # Errors
+/// If a special token that the class needs is not in the vocabulary.
+pub(super) fn rebuild(
+    tokenizer: &mut Tokenizer,
+    config: &TokenizerConfig,
+    transformer: &TransformerConfig,
+) -> Result<(), String> {
+    let class = Class::of(config, transformer);
+    match (class, tokenizer.get_model()) {
+        (Class::Bert | Class::Mpnet, ModelWrapper::WordPiece(model)) => {
+            let mut model = model.clone();
+            // The class makes its own WordPiece with the default.
+            model.max_input_chars_per_word = 100;
+            tokenizer.with_model(model);
+            let normalizer = BertNormalizer::new(
+                true,
+                config.tokenize_chinese_chars.unwrap_or(true),
+                config.strip_accents,
+                config.do_lower_case.unwrap_or(true),
+            );
+            set_normalizer(tokenizer, Some(normalizer.into()))?;
+            tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
+            let (first, last) = match class {
+                Class::Mpnet => ("<s>", "</s>"),
+                _ => ("[CLS]", "[SEP]"),
+            };
+            surround(
+                tokenizer,
+                Some(named(config.cls_token.as_ref(), first)),
+                Some(named(config.sep_token.as_ref(), last)),
+            )
+        }
+        (Class::Roberta, ModelWrapper::BPE(_)) => {
+            let prefix = config.add_prefix_space.unwrap_or(false);
+            tokenizer.with_pre_tokenizer(Some(ByteLevel::new(prefix, true, true)));
+            set_normalizer(tokenizer, None)?;
+            surround(
+                tokenizer,
+                Some(named(config.cls_token.as_ref(), "<s>")),
+                Some(named(config.sep_token.as_ref(), "</s>")),
+            )
+        }
+        (Class::XlmRoberta, ModelWrapper::Unigram(_)) => {
+            let precompiled = tokenizer.get_normalizer().and_then(precompiled).cloned();
+            set_normalizer(tokenizer, precompiled)?;
+            let scheme = match config.add_prefix_space {
+                Some(false) => PrependScheme::Never,
+                _ => PrependScheme::Always,
+            };
+            tokenizer.with_pre_tokenizer(Some(Sequence::new(vec![
+                PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
+                PreTokenizerWrapper::Metaspace(Metaspace::new('▁', scheme, true)),
+            ])));
+            surround(
+                tokenizer,
+                Some(named(config.bos_token.as_ref(), "<s>")),
+                Some(named(config.eos_token.as_ref(), "</s>")),
+            )
+        }
+        (Class::Backend, _) if config.add_bos_token.is_some() || config.add_eos_token.is_some() => {
+            let wanted = |token: &Option<Token>, flag: Option<bool>| {
+                token
+                    .as_ref()
+                    .filter(|_| flag == Some(true))
+                    .map(|token| token.content().to_string())
+            };
+            let bos = wanted(&config.bos_token, config.add_bos_token);
+            let eos = wanted(&config.eos_token, config.add_eos_token);
+            surround(tokenizer, bos, eos)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn named(token: Option<&Token>, default: &str) -> String {
+    token.map_or(default, Token::content).to_string()
+}
+
+fn set_normalizer(
+    tokenizer: &mut Tokenizer,
+    normalizer: Option<NormalizerWrapper>,
+) -> Result<(), String> {
+    tokenizer
+        .with_normalizer(normalizer)
+        .map(|_| ())
+        .map_err(|error| error.to_string())
+}
+
+fn precompiled(normalizer: &Normalizers) -> Option<&Normalizers> {
+    match normalizer {
+        Normalizers::Precompiled(_) => Some(normalizer),
+        Normalizers::Sequence(all) => all.as_ref().iter().find_map(precompiled),
+        _ => None,
+    }
+}
+
+/// Sets the special tokens put before and after a text.
+fn surround(
+    tokenizer: &mut Tokenizer,
+    first: Option<String>,
+    last: Option<String>,
+) -> Result<(), String> {
+    let mut special = Vec::new();
+    let mut single = Vec::new();
+    for (place, token) in [(0, &first), (2, &last)] {
+        if let Some(content) = token {
+            let id = tokenizer.token_to_id(content).ok_or_else(|| {
+                format!("has no token '{content}', which its tokenizer class puts around a text")
+            })?;
+            special.push((content.clone(), id));
+            single.push((place, format!("{content}:0")));
+        }
+    }
+    single.push((1, "$A:0".to_string()));
+    single.sort();
+    let template: Vec<String> = single.into_iter().map(|(_, piece)| piece).collect();
+    let template = TemplateProcessing::builder()
+        .try_single(template)?
+        .special_tokens(special)
+        .build()
+        .map_err(|error| error.to_string())?;
+    tokenizer.with_post_processor(Some(template));
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! From hidden states to finished vectors: pooling, the modules after it, normalization. Pure.
+//!
+//! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
+//! depends on nothing but its own states.
+
+use crate::batch::Batch;
+use crate::engine::Hidden;
+use crate::model::{
+    Activation, Dense, LayerNorm, ModelConfig, OutputChoice, PoolingMode, Residual, Step,
+};
+
+/// The least norm that a vector is divided by.
+const NORM_FLOOR: f32 = 1e-12;
+
+/// Turns a model's output into finished vectors.
+#[derive(Debug, Clone)]
+pub struct Pooler {
+    modes: Vec<PoolingMode>,
+    pools: bool,
+    excluded: usize,
+    steps: Vec<Step>,
+    kept: usize,
+    normalize_last: bool,
+}
+
+impl Pooler {
+    /// A pooler for `config`; `prompt_tokens` is the number of leading tokens that belong to the prompt,
+    /// left out of pooling where the model says so.
+    #[must_use]
+    pub fn new(config: &ModelConfig, prompt_tokens: usize) -> Self {
+        Self {
+            modes: config.pooling.clone(),
+            pools: matches!(config.output, OutputChoice::Tokens(_)),
+            excluded: if config.include_prompt {
+                0
+            } else {
+                prompt_tokens
+            },
+            steps: config.steps.clone(),
+            kept: config.width,
+            normalize_last: config.normalize_last,
+        }
+    }
+
+    /// Width of a finished vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.kept
+    }
+
+    /// Width that the engine's rows must have for the modules to fit; `None` where nothing fixes it.
+    #[must_use]
+    pub fn accepts(&self, width: usize) -> bool {
+        let pooled = if self.pools {
+            width * self.modes.len()
+        } else {
+            width
+        };
+        match self
+            .steps
+            .iter()
+            .find(|step| !matches!(step, Step::Normalize))
+        {
+            Some(Step::Dense(dense)) => dense.input == pooled,
+            Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
+            _ => pooled >= self.kept,
+        }
+    }
+
+    /// Pools row `row` of `batch` and finishes it; appends [`Pooler::width`] components to `out`.
+    pub fn pool(&self, batch: &Batch, hidden: &Hidden<'_>, row: usize, out: &mut Vec<f32>) {
+        let width = hidden.width;
+        let states = &hidden.states[row * batch.length * width..(row + 1) * batch.length * width];
+        let real = batch.real(row);
+        let mut pooled = Vec::with_capacity(width * self.modes.len());
+        for &mode in &self.modes {
+            pool_one(mode, states, width, &real, self.excluded, &mut pooled);
+        }
+        self.finish(pooled, out);
+    }
+
+    /// Finishes a row that the graph has pooled.
+    pub fn finish_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
+        self.finish(row.to_vec(), out);
+    }
+
+    /// The vector of a text without any token: what pooling gives when no token takes part, zero, then
+    /// the later modules.
+    pub fn finish_empty(&self, hidden_width: usize, out: &mut Vec<f32>) {
+        let width = if self.pools {
+            hidden_width * self.modes.len()
+        } else {
+            hidden_width
+        };
+        self.finish(vec![0.0; width], out);
+    }
+
+    fn finish(&self, mut vector: Vec<f32>, out: &mut Vec<f32>) {
+        for step in &self.steps {
+            match step {
+                Step::Dense(layer) => vector = dense(layer, &vector),
+                Step::LayerNorm(norm) => layer_norm(norm, &mut vector),
+                Step::Normalize => normalize(&mut vector),
+            }
+        }
+        vector.truncate(self.kept);
+        if self.normalize_last {
+            normalize(&mut vector);
+        }
+        out.extend_from_slice(&vector);
+    }
+}
+
+/// Pools one mode; `states` is `[length, width]`, `real` the row's real tokens, of which the first
+/// `excluded` take no part. Appends `width` components to `out`.
+fn pool_one(
+    mode: PoolingMode,
+    states: &[f32],
+    width: usize,
+    real: &std::ops::Range<usize>,
+    excluded: usize,
+    out: &mut Vec<f32>,
+) {
+    let start = (real.start + excluded).min(real.end);
+    let token = |index: usize| &states[index * width..(index + 1) * width];
+    match mode {
+        // With every token excluded the reference falls back to the first one.
+        PoolingMode::Cls => {
+            out.extend_from_slice(token(if start < real.end { start } else { real.start }))
+        }
+        PoolingMode::LastToken => {
+            if start < real.end {
+                out.extend_from_slice(token(real.end - 1));
+            } else {
+                out.resize(out.len() + width, 0.0);
+            }
+        }
+        PoolingMode::Max => {
+            let base = out.len();
+            out.resize(base + width, f32::NEG_INFINITY);
+            for index in start..real.end {
+                // NaN must survive: it is found and reported later.
+                for (max, &value) in out[base..].iter_mut().zip(token(index)) {
+                    *max = if value > *max || value.is_nan() {
+                        value
+                    } else {
+                        *max
+                    };
+                }
+            }
+        }
+        PoolingMode::Mean | PoolingMode::MeanSqrtLen | PoolingMode::WeightedMean => {
+            let base = out.len();
+            out.resize(base + width, 0.0);
+            let mut weights = 0.0_f32;
+            for index in start..real.end {
+                // Weights count from the first real token, the prompt's included.
+                #[allow(clippy::cast_precision_loss)]
+                let weight = match mode {
+                    PoolingMode::WeightedMean => (index - real.start + 1) as f32,
+                    _ => 1.0,
+                };
+                weights += weight;
+                for (sum, &value) in out[base..].iter_mut().zip(token(index)) {
+                    *sum += weight * value;
+                }
+            }
+            let weights = weights.max(1e-9);
+            let divisor = if mode == PoolingMode::MeanSqrtLen {
+                weights.sqrt()
+            } else {
+                weights
+            };
+            out[base..].iter_mut().for_each(|sum| *sum /= divisor);
+        }
+    }
+}
+
+fn normalize(vector: &mut [f32]) {
+    let norm = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    // A NaN norm must stay one: `max` would hide it.
+    let norm = if norm < NORM_FLOOR { NORM_FLOOR } else { norm };
+    vector.iter_mut().for_each(|value| *value /= norm);
+}
+
+fn product<'a>(weight: &'a [f32], input: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
+    weight
+        .chunks_exact(input.len())
+        .map(move |row| row.iter().zip(input).map(|(w, x)| w * x).sum())
+}
+
+fn dense(layer: &Dense, input: &[f32]) -> Vec<f32> {
+    let mut output: Vec<f32> = product(&layer.weight, input).collect();
+    for (value, bias) in output.iter_mut().zip(&layer.bias) {
+        *value += bias;
+    }
+    for value in &mut output {
+        *value = activate(layer.activation, *value);
+    }
+    match &layer.residual {
+        Residual::None => {}
+        Residual::Identity => output
+            .iter_mut()
+            .zip(input)
+            .for_each(|(value, x)| *value += x),
+        Residual::Projected(weight) => {
+            output
+                .iter_mut()
+                .zip(product(weight, input))
+                .for_each(|(value, x)| *value += x);
+        }
+    }
+    output
+}
+
+fn activate(activation: Activation, x: f32) -> f32 {
+    match activation {
+        Activation::Identity => x,
+        Activation::Tanh => x.tanh(),
+        Activation::Relu => x.max(0.0),
+        Activation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Silu => x / (1.0 + (-x).exp()),
+    }
+}
+
+fn layer_norm(norm: &LayerNorm, vector: &mut [f32]) {
+    #[allow(clippy::cast_precision_loss)]
+    let count = vector.len() as f32;
+    let mean = vector.iter().sum::<f32>() / count;
+    let variance = vector
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum::<f32>()
+        / count;
+    let scale = 1.0 / (variance + norm.epsilon).sqrt();
+    for (value, (weight, bias)) in vector.iter_mut().zip(norm.weight.iter().zip(&norm.bias)) {
+        *value = (*value - mean) * scale * weight + bias;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
+
+    fn pooled(mode: PoolingMode, real: std::ops::Range<usize>, excluded: usize) -> Vec<f32> {
+        let mut out = Vec::new();
+        pool_one(mode, &STATES, 2, &real, excluded, &mut out);
+        out
+    }
+
+    #[test]
+    fn padding_takes_no_part_on_either_side() {
+        assert_eq!(pooled(PoolingMode::Mean, 0..3, 0), [2.0, 1.5]);
+        assert_eq!(pooled(PoolingMode::Mean, 1..3, 0), [2.5, 2.75]);
+        assert_eq!(pooled(PoolingMode::Max, 0..3, 0), [3.0, 5.0]);
+        assert_eq!(pooled(PoolingMode::Cls, 1..4, 0), [3.0, 5.0]);
+        assert_eq!(pooled(PoolingMode::LastToken, 0..3, 0), [2.0, 0.5]);
+    }
+
+    #[test]
+    fn an_excluded_prompt_keeps_the_weights_of_what_follows() {
+        assert_eq!(pooled(PoolingMode::Cls, 0..3, 1), [3.0, 5.0]);
+        assert_eq!(
+            pooled(PoolingMode::WeightedMean, 0..3, 1),
+            [(3.0 * 2.0 + 2.0 * 3.0) / 5.0, (10.0 + 1.5) / 5.0]
+        );
+        assert_eq!(pooled(PoolingMode::Mean, 0..2, 5), [0.0, 0.0]);
+        assert_eq!(pooled(PoolingMode::LastToken, 0..2, 5), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn normalizing_zero_gives_zero_and_keeps_nan() {
+        let mut zero = [0.0, 0.0];
+        normalize(&mut zero);
+        assert_eq!(zero, [0.0, 0.0]);
+        let mut nan = [f32::NAN, 1.0];
+        normalize(&mut nan);
+        assert!(nan.iter().all(|value| value.is_nan()));
+    }
+}

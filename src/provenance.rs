@@ -1,0 +1,118 @@
+//! What made an output file, as one JSON object that goes into it or beside it.
+//!
+//! No time stamps: the same input, model and settings give the same object.
+
+use serde::Serialize;
+
+use crate::engine::EngineInfo;
+use crate::model::{Model, ModelProvenance, OutputChoice};
+use crate::progress::Counts;
+
+/// Version of this object's schema.
+pub const SCHEMA: u32 = 1;
+
+/// A finished run's provenance.
+#[derive(Debug, Serialize)]
+pub struct Provenance<'a> {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What wrote the file.
+    pub tool: Tool,
+    /// The model's id, revision, and files with their hashes.
+    pub model: &'a ModelProvenance,
+    /// Path of the ONNX file inside the model's folder.
+    pub model_file: String,
+    /// Pooling modes; empty where the graph gives finished vectors.
+    pub pooling: Vec<&'static str>,
+    /// Whether prompt tokens take part in pooling.
+    pub include_prompt: bool,
+    /// Whether vectors have unit length.
+    pub normalized: bool,
+    /// The prompt put before every text.
+    pub prompt: &'a str,
+    /// Tokens of a row at most; absent where the model has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// Width of a vector.
+    pub dimensions: usize,
+    /// Engine and provider that did the work.
+    pub engine: &'a EngineInfo,
+    /// Counts of rows.
+    pub rows: RowCounts,
+    /// Counts of tokens.
+    pub tokens: TokenCounts,
+}
+
+/// What wrote a file.
+#[derive(Debug, Serialize)]
+pub struct Tool {
+    /// `embedctl`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// Counts of rows; `embedded + rejected == read`.
+#[derive(Debug, Serialize)]
+pub struct RowCounts {
+    /// Records read.
+    pub read: u64,
+    /// Rows written.
+    pub embedded: u64,
+    /// Records rejected.
+    pub rejected: u64,
+    /// Rows cut to the model's length.
+    pub truncated: u64,
+}
+
+/// Counts of tokens.
+#[derive(Debug, Serialize)]
+pub struct TokenCounts {
+    /// Tokens embedded, special tokens counted, padding not.
+    pub embedded: u64,
+}
+
+impl<'a> Provenance<'a> {
+    /// The provenance of a run of `model` on `engine`.
+    #[must_use]
+    pub fn new(
+        model: &'a Model,
+        files: &'a ModelProvenance,
+        engine: &'a EngineInfo,
+        counts: &Counts,
+    ) -> Self {
+        let config = &model.config;
+        let file = model
+            .onnx
+            .strip_prefix(&model.folder)
+            .unwrap_or(&model.onnx);
+        Self {
+            schema: SCHEMA,
+            tool: Tool {
+                name: env!("CARGO_PKG_NAME"),
+                version: env!("CARGO_PKG_VERSION"),
+            },
+            model: files,
+            model_file: file.to_string_lossy().replace('\\', "/"),
+            pooling: match config.output {
+                OutputChoice::Tokens(_) => config.pooling.iter().map(|mode| mode.name()).collect(),
+                OutputChoice::Sentence(_) => Vec::new(),
+            },
+            include_prompt: config.include_prompt,
+            normalized: config.normalized(),
+            prompt: &config.prompt,
+            max_length: config.limit(),
+            dimensions: config.width,
+            engine,
+            rows: RowCounts {
+                read: counts.read,
+                embedded: counts.embedded,
+                rejected: counts.rejected,
+                truncated: counts.truncated,
+            },
+            tokens: TokenCounts {
+                embedded: counts.tokens,
+            },
+        }
+    }
+}

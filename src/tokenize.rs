@@ -1,0 +1,289 @@
+//! From text to token ids: the model's own tokenizer, limit and prompt, in parallel.
+//!
+//! Special tokens are added and long texts are cut here and not by the tokenizers crate, which would
+//! build every overflowing part of a long text only to drop it. Long texts are tokenized only as far as
+//! the limit reaches: the tokenizer needs some sixty bytes of memory for each byte of text.
+
+use rayon::prelude::*;
+use tokenizers::models::ModelWrapper;
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{Encoding, Tokenizer};
+
+use crate::batch::TokenRows;
+use crate::error::{Error, Result};
+use crate::model::{Model, Side};
+use crate::record::Texts;
+
+/// Rows a thread takes at a time.
+const CHUNK: usize = 256;
+
+/// Texts up to this many bytes are tokenized whole.
+const WHOLE_BYTES: usize = 16 * 1024;
+
+/// Tokens beyond the limit that a part of a text must give before its first tokens are taken for the
+/// whole text's: a cut changes tokens near it, not this far away.
+const MARGIN: usize = 64;
+
+/// A model's tokenizer, ready for its limit and prompt.
+#[derive(Debug)]
+pub struct TextTokenizer {
+    tokenizer: Tokenizer,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    text_tokens: usize,
+    side: Side,
+    prompt: String,
+    prompt_tokens: usize,
+    long_words: LongWords,
+    can_cut: bool,
+    pool: rayon::ThreadPool,
+}
+
+/// What a tokenizer makes of a very long word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LongWords {
+    /// Nothing is known: only whitespace is a safe place to cut.
+    Whole,
+    /// `WordPiece` behind BERT's normalizer and pre-tokenizer: a word beyond this many characters is
+    /// one unknown token, however long it is.
+    Unknown(usize),
+    /// Subwords decided locally: any place will do.
+    Local,
+}
+
+impl TextTokenizer {
+    /// Prepares the tokenizer of `model`; `threads` bounds the parallelism.
+    ///
+    /// # Errors
+    /// If the tokenizer's post-processor does something else than adding tokens at the ends.
+    pub fn new(model: &Model, threads: usize) -> Result<Self> {
+        let tokenizer = model.tokenizer.clone();
+        let (prefix, suffix) = special_tokens(&tokenizer).map_err(|reason| {
+            Error::model(model.transformer.join("tokenizer.json").display(), reason)
+        })?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("tokenize-{index}"))
+            .build()
+            .map_err(|error| Error::Internal(format!("starting tokenizer threads: {error}")))?;
+        let mut prepared = Self {
+            text_tokens: model
+                .config
+                .max_length
+                .saturating_sub(prefix.len() + suffix.len()),
+            side: model.config.truncation_side,
+            prompt: String::new(),
+            prompt_tokens: 0,
+            long_words: long_words(&tokenizer),
+            can_cut: tokenizer.get_pre_tokenizer().is_some(),
+            tokenizer,
+            prefix,
+            suffix,
+            pool,
+        };
+        if !model.config.prompt.is_empty() {
+            let mut rows = TokenRows::default();
+            prepared.push(&model.config.prompt, &mut rows)?;
+            let ids = rows.get(0);
+            let ends_special = ids
+                .last()
+                .is_some_and(|id| model.config.special_ids.contains(id));
+            prepared.prompt_tokens = ids.len() - usize::from(ends_special);
+            prepared.prompt.clone_from(&model.config.prompt);
+        }
+        Ok(prepared)
+    }
+
+    /// How many leading tokens of every row belong to the prompt (leading special tokens counted).
+    #[must_use]
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
+    }
+
+    /// Tokenizes all texts in order.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on a text.
+    pub fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+        let parts: Vec<TokenRows> = self.pool.install(|| {
+            (0..texts.len().div_ceil(CHUNK))
+                .into_par_iter()
+                .map(|chunk| {
+                    let mut rows = TokenRows::default();
+                    for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(texts.len()) {
+                        self.push(texts.get(index), &mut rows)?;
+                    }
+                    Ok(rows)
+                })
+                .collect::<Result<_>>()
+        })?;
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        parts.for_each(|part| all.append(&part));
+        Ok(all)
+    }
+
+    fn push(&self, text: &str, rows: &mut TokenRows) -> Result<()> {
+        let with_prompt;
+        let text = if self.prompt.is_empty() {
+            text
+        } else {
+            with_prompt = format!("{}{text}", self.prompt);
+            &with_prompt
+        };
+        let encoding = self.encode(text)?;
+        let ids = encoding.get_ids();
+        let kept = ids.len().min(self.text_tokens);
+        let cut = match self.side {
+            Side::Right => &ids[..kept],
+            Side::Left => &ids[ids.len() - kept..],
+        };
+        let row = self.prefix.iter().chain(cut).chain(&self.suffix).copied();
+        rows.push(row, ids.len() > self.text_tokens);
+        Ok(())
+    }
+
+    /// Tokens of `text` without special tokens: all of them, or enough to fill the limit and to show that
+    /// there are more.
+    fn encode(&self, text: &str) -> Result<Encoding> {
+        let mut squeezed = None;
+        if text.len() > WHOLE_BYTES
+            && let LongWords::Unknown(limit) = self.long_words
+        {
+            squeezed = Some(squeeze(text, limit + 1));
+        }
+        let text = squeezed.as_deref().unwrap_or(text);
+        let enough = self.text_tokens.saturating_add(MARGIN);
+        let mut bytes = WHOLE_BYTES.max(self.text_tokens.saturating_mul(8));
+        loop {
+            let part = if self.can_cut {
+                self.part(text, bytes)
+            } else {
+                text
+            };
+            let encoding = self
+                .tokenizer
+                .encode_fast(part, false)
+                .map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))?;
+            if part.len() == text.len() || encoding.get_ids().len() >= enough {
+                return Ok(encoding);
+            }
+            bytes = bytes.saturating_mul(2);
+        }
+    }
+
+    /// About `bytes` of `text` from the side that is kept, cut where it changes few tokens.
+    fn part<'a>(&self, text: &'a str, bytes: usize) -> &'a str {
+        if text.len() <= bytes {
+            return text;
+        }
+        let space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
+        let raw = text.as_bytes();
+        match self.side {
+            // A part ends before whitespace, or starts with it: tokenizers attach it to the word behind.
+            Side::Right => match raw[bytes / 2..bytes].iter().rposition(|&byte| space(byte)) {
+                Some(at) => &text[..bytes / 2 + at],
+                None if self.long_words == LongWords::Local => {
+                    &text[..text.floor_char_boundary(bytes)]
+                }
+                None => memchr::memchr3(b' ', b'\n', b'\t', &raw[bytes..])
+                    .map_or(text, |at| &text[..bytes + at]),
+            },
+            Side::Left => {
+                let start = text.len() - bytes;
+                match raw[start..start + bytes / 2]
+                    .iter()
+                    .position(|&byte| space(byte))
+                {
+                    Some(at) => &text[start + at..],
+                    None if self.long_words == LongWords::Local => {
+                        &text[text.ceil_char_boundary(start)..]
+                    }
+                    None => memchr::memrchr3(b' ', b'\n', b'\t', &raw[..start])
+                        .map_or(text, |at| &text[at..]),
+                }
+            }
+        }
+    }
+}
+
+/// The ids that the post-processor puts before and after a single text.
+fn special_tokens(tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), String> {
+    let failed = |error| format!("the tokenizer fails on the text 'a': {error}");
+    let bare = tokenizer.encode_fast("a", false).map_err(failed)?;
+    let whole = tokenizer
+        .post_process(bare.clone(), None, true)
+        .map_err(failed)?;
+    let (bare, whole, mask) = (
+        bare.get_ids(),
+        whole.get_ids(),
+        whole.get_special_tokens_mask(),
+    );
+    let added = whole.len().saturating_sub(bare.len());
+    let before = mask
+        .iter()
+        .take(added)
+        .take_while(|&&special| special == 1)
+        .count();
+    if whole.get(before..before + bare.len()) == Some(bare) {
+        Ok((
+            whole[..before].to_vec(),
+            whole[before + bare.len()..].to_vec(),
+        ))
+    } else {
+        Err("has a post-processor that does more than adding tokens at the ends of a text, which embedctl does not do".into())
+    }
+}
+
+fn long_words(tokenizer: &Tokenizer) -> LongWords {
+    let bert_splits = matches!(
+        tokenizer.get_pre_tokenizer(),
+        Some(PreTokenizerWrapper::BertPreTokenizer(_))
+    ) && matches!(
+        tokenizer.get_normalizer(),
+        None | Some(NormalizerWrapper::BertNormalizer(_))
+    );
+    match tokenizer.get_model() {
+        // An added token inside a long word would be found there, so there must be none that could be.
+        ModelWrapper::WordPiece(model)
+            if bert_splits
+                && !tokenizer.get_added_tokens_decoder().values().any(|token| {
+                    token
+                        .content
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric())
+                }) =>
+        {
+            LongWords::Unknown(model.max_input_chars_per_word)
+        }
+        ModelWrapper::BPE(_) | ModelWrapper::Unigram(_) => LongWords::Local,
+        _ => LongWords::Whole,
+    }
+}
+
+/// Shortens every run of ASCII letters and digits to `limit` of them.
+fn squeeze(text: &str, limit: usize) -> String {
+    let mut short = String::new();
+    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let run = part.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        short.push_str(&part[..run.min(limit)]);
+        short.push_str(&part[run..]);
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squeezing_touches_nothing_but_long_runs() {
+        assert_eq!(
+            squeeze("aaaaaa bb\u{e9}cccc-ddddd", 4),
+            "aaaa bb\u{e9}cccc-dddd"
+        );
+        assert_eq!(squeeze("", 4), "");
+        assert_eq!(squeeze("abc", 4), "abc");
+    }
+}
