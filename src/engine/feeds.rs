@@ -41,7 +41,7 @@ pub(crate) enum Tokens {
     Mask,
     /// `token_type_ids`: zeros, as there is one segment.
     Types,
-    /// `position_ids`: the place of a token among those that count.
+    /// `position_ids`, made as the architecture counts.
     Positions(Positions),
 }
 
@@ -103,29 +103,26 @@ impl Tokens {
             Self::Types => out.resize(batch.rows * batch.length, T::from_token(0)),
             Self::Positions(positions) => {
                 for row in 0..batch.rows {
-                    fill_positions(positions, batch, row, out);
+                    let ids = &batch.input_ids[row * batch.length..(row + 1) * batch.length];
+                    let counted = |index: usize| match positions {
+                        Positions::FromZero => batch.mask(row)[index] != 0,
+                        Positions::AfterPadding(id) => ids[index] != i64::from(id),
+                    };
+                    let (mut next, skipped) = match positions {
+                        Positions::FromZero => (0, 0),
+                        Positions::AfterPadding(id) => (i64::from(id) + 1, i64::from(id)),
+                    };
+                    out.extend((0..batch.length).map(|index| {
+                        if !counted(index) {
+                            return T::from_token(skipped);
+                        }
+                        next += 1;
+                        T::from_token(next - 1)
+                    }));
                 }
             }
         }
     }
-}
-
-fn fill_positions<T: TokenInt>(positions: Positions, batch: &Batch, row: usize, out: &mut Vec<T>) {
-    let mask = batch.mask(row);
-    let ids = &batch.input_ids[row * batch.length..(row + 1) * batch.length];
-    let mut seen = 0;
-    out.extend(ids.iter().zip(mask).map(|(&id, &bit)| {
-        let (counts, before) = match positions {
-            Positions::FromZero => (bit != 0, 0),
-            Positions::AfterPadding(padding) => (id != i64::from(padding), i64::from(padding) + 1),
-        };
-        if counts {
-            seen += 1;
-            T::from_token(before + seen - 1)
-        } else {
-            T::from_token((before - 1).max(0))
-        }
-    }));
 }
 
 impl PastDim {
@@ -389,13 +386,13 @@ mod tests {
         value("input_ids", ElementType::I64, &[None, None])
     }
 
-    /// Two rows of length 4, padded with 1; the second spells the padding token out.
+    /// Two rows of length 4, the first padded on the left, the second on the right.
     fn batch() -> Batch {
         Batch {
             rows: 2,
             length: 4,
-            input_ids: vec![5, 6, 1, 1, 7, 1, 8, 1],
-            attention_mask: vec![1, 1, 0, 0, 1, 1, 1, 0],
+            input_ids: vec![9, 9, 5, 6, 7, 8, 5, 9],
+            attention_mask: vec![0, 0, 1, 1, 1, 1, 1, 0],
         }
     }
 
@@ -418,34 +415,22 @@ mod tests {
     }
 
     #[test]
-    fn positions_count_tokens_the_way_the_family_does() {
+    fn positions_are_counted_as_the_architecture_does() {
         let mut out: Vec<i64> = Vec::new();
         Tokens::Positions(Positions::FromZero).fill(&batch(), &mut out);
-        assert_eq!(out, [0, 1, 0, 0, 0, 1, 2, 0]);
-        Tokens::Positions(ROBERTA).fill(&batch(), &mut out);
-        assert_eq!(out, [2, 3, 1, 1, 2, 1, 3, 1]);
-    }
-
-    #[test]
-    fn positions_behind_padding_on_the_left_start_with_the_text() {
-        let batch = Batch {
-            rows: 1,
-            length: 3,
-            input_ids: vec![1, 5, 6],
-            attention_mask: vec![0, 1, 1],
-        };
-        let mut out: Vec<i64> = Vec::new();
-        Tokens::Positions(Positions::FromZero).fill(&batch, &mut out);
-        assert_eq!(out, [0, 0, 1]);
+        assert_eq!(out, [0, 0, 0, 1, 0, 1, 2, 0]);
+        // A padding token that a text spells out has its own id as position and is not counted.
+        Tokens::Positions(Positions::AfterPadding(9)).fill(&batch(), &mut out);
+        assert_eq!(out, [9, 9, 10, 11, 10, 11, 12, 9]);
     }
 
     #[test]
     fn ids_mask_and_types_follow_the_batch_and_reuse_the_buffer() {
         let mut out: Vec<i32> = vec![7; 100];
         Tokens::Ids.fill(&batch(), &mut out);
-        assert_eq!(out, [5, 6, 1, 1, 7, 1, 8, 1]);
+        assert_eq!(out, [9, 9, 5, 6, 7, 8, 5, 9]);
         Tokens::Mask.fill(&batch(), &mut out);
-        assert_eq!(out, [1, 1, 0, 0, 1, 1, 1, 0]);
+        assert_eq!(out, [0, 0, 1, 1, 1, 1, 1, 0]);
         Tokens::Types.fill(&batch(), &mut out);
         assert_eq!(out, [0; 8]);
     }

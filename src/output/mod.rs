@@ -85,3 +85,6 @@ pub fn create(
     let _ = (options, dimensions, names);
     unimplemented!()
 }
+
+/// Removes every temporary file that this process has made so far; for an exit that runs no destructors.
+pub fn remove_temporaries() {}

@@ -1,1 +1,42 @@
-fn main() {}
+//! The command line of embedctl.
+//!
+//! Arguments are parsed into plain types ([`args`]), a command turns them into the library's options and
+//! calls it ([`commands`]), and everything that a person or a program reads goes through one printer
+//! ([`printer`]). The exit code is a type ([`exit`]).
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod commands;
+mod exit;
+mod failure;
+mod interrupt;
+mod printer;
+
+use crate::args::Args;
+use crate::exit::ExitCode;
+use crate::printer::Printer;
+
+fn main() {
+    let args = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(answer) => printer::print_parser_answer(&answer).leave(),
+    };
+    let printer = Printer::new(&args.messages);
+    printer.take_over_panics();
+    finish(&args, &printer).leave()
+}
+
+/// Runs the command and says what went wrong, if anything did.
+fn finish(args: &Args, printer: &Printer) -> ExitCode {
+    match failure::catch_panic(|| commands::run(args, printer)) {
+        Ok(code) => code,
+        Err(failure) => {
+            let code = failure.exit_code();
+            if code.is_worth_a_message() {
+                printer.failure(&failure);
+            }
+            code
+        }
+    }
+}

@@ -1,0 +1,122 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'embedctl'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'embedctl' {
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are looked up by id')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network (embed never does)')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page (roff)')
+            break
+        }
+        'embedctl;embed' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File to write; ''-'': standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File to write; ''-'': standard output')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
+            [CompletionResult]::new('--output-format', '--output-format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
+            [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
+            [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'JSONL field that holds the text; nested as a.b')
+            [CompletionResult]::new('--id-field', '--id-field', [CompletionResultType]::ParameterName, 'JSONL field that holds the id; nested as a.b')
+            [CompletionResult]::new('--id-type', '--id-type', [CompletionResultType]::ParameterName, 'Type of the id column')
+            [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated')
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
+            [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
+            [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'ONNX file inside the model, by its kind [default: fp32]')
+            [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'How token states become a vector; several, with commas between, are concatenated')
+            [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Scale vectors to length 1, or don''t, whatever the model''s files say')
+            [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Tokens of a record at most; longer ones are cut and counted')
+            [CompletionResult]::new('--prompt', '--prompt', [CompletionResultType]::ParameterName, 'Text put before every record')
+            [CompletionResult]::new('--prompt-name', '--prompt-name', [CompletionResultType]::ParameterName, 'Prompt of the model''s own, by its name (such as query)')
+            [CompletionResult]::new('--dimensions', '--dimensions', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between, or all')
+            [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it')
+            [CompletionResult]::new('--batch-tokens', '--batch-tokens', [CompletionResultType]::ParameterName, 'Padded tokens in a batch at most [default: what suits the engine]')
+            [CompletionResult]::new('--batch-size', '--batch-size', [CompletionResultType]::ParameterName, 'Records in a batch at most [default: what suits the engine]')
+            [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Records read ahead and sorted by length; 16 MiB of text at most')
+            [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one for each usable core]')
+            [CompletionResult]::new('--max-record-bytes', '--max-record-bytes', [CompletionResultType]::ParameterName, 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]')
+            [CompletionResult]::new('--on-error', '--on-error', [CompletionResultType]::ParameterName, 'What a record does that cannot be embedded')
+            [CompletionResult]::new('--rejects', '--rejects', [CompletionResultType]::ParameterName, 'File for skipped records, JSONL: file, line, reason, start of the record')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are looked up by id')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network (embed never does)')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;completions' {
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write the scripts for all shells into this folder instead')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are looked up by id')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network (embed never does)')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;man' {
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write all pages into this folder instead')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are looked up by id')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network (embed never does)')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,113 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[embedctl] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'embedctl'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'embedctl'= {
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Form of everything on standard error; json prints one object a line'
+            cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s cache, where models are looked up by id'
+            cand -q 'Say nothing but errors and rejected records'
+            cand --quiet 'Say nothing but errors and rejected records'
+            cand -v 'Say more: load time, libraries that were passed over and why'
+            cand --verbose 'Say more: load time, libraries that were passed over and why'
+            cand --offline 'Never use the network (embed never does)'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand embed 'Embed the records of files or of standard input'
+            cand completions 'Print a shell''s completion script'
+            cand man 'Print the manual page (roff)'
+        }
+        &'embedctl;embed'= {
+            cand -o 'File to write; ''-'': standard output'
+            cand --output 'File to write; ''-'': standard output'
+            cand -f 'Format [default: by the ending of OUT; jsonl for ''-'']'
+            cand --output-format 'Format [default: by the ending of OUT; jsonl for ''-'']'
+            cand -i 'Format of every input [default: by its ending; text for standard input]'
+            cand --input-format 'Format of every input [default: by its ending; text for standard input]'
+            cand --text-field 'JSONL field that holds the text; nested as a.b'
+            cand --id-field 'JSONL field that holds the id; nested as a.b'
+            cand --id-type 'Type of the id column'
+            cand --keep 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated'
+            cand -m 'Hub id (org/name or org/name@revision) or a folder'
+            cand --model 'Hub id (org/name or org/name@revision) or a folder'
+            cand --model-file 'ONNX file inside the model, such as onnx/model_fp16.onnx'
+            cand --precision 'ONNX file inside the model, by its kind [default: fp32]'
+            cand --pooling 'How token states become a vector; several, with commas between, are concatenated'
+            cand --normalize 'Scale vectors to length 1, or don''t, whatever the model''s files say'
+            cand --max-length 'Tokens of a record at most; longer ones are cut and counted'
+            cand --prompt 'Text put before every record'
+            cand --prompt-name 'Prompt of the model''s own, by its name (such as query)'
+            cand --dimensions 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again'
+            cand -p 'Execution providers in order of preference, or auto'
+            cand --provider 'Execution providers in order of preference, or auto'
+            cand --device 'Device numbers of the provider, with commas between, or all'
+            cand --ort-lib 'ONNX Runtime library, or the folder that holds it'
+            cand --batch-tokens 'Padded tokens in a batch at most [default: what suits the engine]'
+            cand --batch-size 'Records in a batch at most [default: what suits the engine]'
+            cand --window 'Records read ahead and sorted by length; 16 MiB of text at most'
+            cand --threads 'Threads that run the model [default: one for each usable core]'
+            cand --max-record-bytes 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]'
+            cand --on-error 'What a record does that cannot be embedded'
+            cand --rejects 'File for skipped records, JSONL: file, line, reason, start of the record'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Form of everything on standard error; json prints one object a line'
+            cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s cache, where models are looked up by id'
+            cand --force 'Replace OUT if it exists'
+            cand -q 'Say nothing but errors and rejected records'
+            cand --quiet 'Say nothing but errors and rejected records'
+            cand -v 'Say more: load time, libraries that were passed over and why'
+            cand --verbose 'Say more: load time, libraries that were passed over and why'
+            cand --offline 'Never use the network (embed never does)'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;completions'= {
+            cand --dir 'Write the scripts for all shells into this folder instead'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Form of everything on standard error; json prints one object a line'
+            cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s cache, where models are looked up by id'
+            cand -q 'Say nothing but errors and rejected records'
+            cand --quiet 'Say nothing but errors and rejected records'
+            cand -v 'Say more: load time, libraries that were passed over and why'
+            cand --verbose 'Say more: load time, libraries that were passed over and why'
+            cand --offline 'Never use the network (embed never does)'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;man'= {
+            cand --dir 'Write all pages into this folder instead'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Form of everything on standard error; json prints one object a line'
+            cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s cache, where models are looked up by id'
+            cand -q 'Say nothing but errors and rejected records'
+            cand --quiet 'Say nothing but errors and rejected records'
+            cand -v 'Say more: load time, libraries that were passed over and why'
+            cand --verbose 'Say more: load time, libraries that were passed over and why'
+            cand --offline 'Never use the network (embed never does)'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+    ]
+    $completions[$command]
+}

@@ -1,0 +1,124 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_embedctl_global_optspecs
+    string join \n q/quiet v/verbose progress= log-format= color= offline cache-dir= h/help V/version
+end
+
+function __fish_embedctl_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_embedctl_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_embedctl_using_subcommand
+    set -l cmd (__fish_embedctl_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c embedctl -n "__fish_embedctl_needs_command" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_needs_command" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_needs_command" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -d 'Format [default: by the ending of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
+npy\t'A float32 matrix, with its rows\' ids in a file beside it'
+jsonl\t'A JSON object for each row'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -d 'JSONL field that holds the text; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'JSONL field that holds the id; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "string\t'Strings; integers as their digits'
+int\t'64-bit integers'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'ONNX file inside the model, by its kind [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
+false\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -d 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
+skip\t'Leave the record out, count it, and go on'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: file, line, reason, start of the record' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -d 'Replace OUT if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l dir -d 'Write all pages into this folder instead' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'

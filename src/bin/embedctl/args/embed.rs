@@ -1,0 +1,259 @@
+//! Options of `embedctl embed`, in the order in which `--help` groups them.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, ValueHint};
+use embedctl::engine::ProviderChoice;
+use embedctl::input::Keep;
+use embedctl::model::{PoolingMode, Precision};
+
+use super::values::{
+    Devices, IdTypeName, InputFormatName, OnErrorName, OutputFormatName, byte_size, devices,
+    kept_field, positive,
+};
+
+/// Embed the records of files or of standard input
+///
+/// Reads records, runs the model, and writes one vector for each record, in the input's order. The
+/// output appears under its name only when it is complete.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct EmbedArgs {
+    /// Files to read, one after another; '-' or nothing: standard input
+    ///
+    /// The ending decides the format: .txt is text, a record a line; .jsonl and .ndjson are JSON objects,
+    /// one a line; each also with .gz or .zst behind. Any other ending needs --input-format.
+    #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
+    pub records: BadRecordArgs,
+}
+
+/// Where vectors go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// File to write; '-': standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Format [default: by the ending of OUT; jsonl for '-']
+    #[arg(short = 'f', long, value_name = "FORMAT")]
+    pub output_format: Option<OutputFormatName>,
+
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What records look like.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Format of every input [default: by its ending; text for standard input]
+    #[arg(short, long, value_name = "FORMAT")]
+    pub input_format: Option<InputFormatName>,
+
+    /// JSONL field that holds the text; nested as a.b
+    #[arg(long, value_name = "NAME", default_value = "text")]
+    pub text_field: String,
+
+    /// JSONL field that holds the id; nested as a.b
+    #[arg(long, value_name = "NAME", default_value = "id")]
+    pub id_field: String,
+
+    /// Type of the id column
+    #[arg(long, value_name = "TYPE", default_value = "string")]
+    pub id_type: IdTypeName,
+
+    /// Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated
+    ///
+    /// TYPE is string, int, float, bool or json. Without it the first window of records decides, and a
+    /// later value of another type is a bad record.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = kept_field)]
+    pub keep: Vec<Keep>,
+}
+
+/// Which model, and what overrides its files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// Hub id (org/name or org/name@revision) or a folder
+    ///
+    /// A Hub id is looked up in the Hub's cache on this machine.
+    #[arg(
+        short,
+        long,
+        value_name = "MODEL",
+        env = "EMBEDCTL_MODEL",
+        hide_env_values = true,
+        value_hint = ValueHint::DirPath,
+        default_value = "sentence-transformers/all-MiniLM-L6-v2"
+    )]
+    pub model: String,
+
+    /// ONNX file inside the model, such as onnx/model_fp16.onnx
+    #[arg(long, value_name = "FILE")]
+    pub model_file: Option<String>,
+
+    /// ONNX file inside the model, by its kind [default: fp32]
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+            .try_map(|name| name.parse::<Precision>()),
+        conflicts_with = "model_file"
+    )]
+    pub precision: Option<Precision>,
+
+    /// How token states become a vector; several, with commas between, are concatenated
+    ///
+    /// Modes: cls, max, mean, mean_sqrt_len, weightedmean, lasttoken. By default the model's files decide.
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    pub pooling: Option<Vec<PoolingMode>>,
+
+    /// Scale vectors to length 1, or don't, whatever the model's files say
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
+    pub normalize: Option<bool>,
+
+    /// Tokens of a record at most; longer ones are cut and counted
+    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    pub max_length: Option<usize>,
+
+    /// Text put before every record
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_name")]
+    pub prompt: Option<String>,
+
+    /// Prompt of the model's own, by its name (such as query)
+    #[arg(long, value_name = "NAME")]
+    pub prompt_name: Option<String>,
+
+    /// Components of a vector to keep (Matryoshka models); not scaled to length 1 again
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub dimensions: Option<usize>,
+}
+
+/// What runs the model.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArgs {
+    /// Execution providers in order of preference, or auto
+    ///
+    /// auto takes ONNX Runtime where a usable library is found, else the engine inside this program,
+    /// tract. A provider that is named and cannot be had is an error; a list such as cuda,cpu allows the
+    /// fallback. Names: cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml, openvino, webgpu,
+    /// xnnpack, migraphx (rocm), tract.
+    #[arg(
+        short,
+        long,
+        value_name = "PROVIDERS",
+        env = "EMBEDCTL_PROVIDER",
+        hide_env_values = true,
+        default_value = "auto"
+    )]
+    pub provider: ProviderChoice,
+
+    /// Device numbers of the provider, with commas between, or all
+    #[arg(
+        long,
+        value_name = "DEVICES",
+        env = "EMBEDCTL_DEVICE",
+        hide_env_values = true,
+        value_parser = devices
+    )]
+    pub device: Option<Devices>,
+
+    /// ONNX Runtime library, or the folder that holds it
+    ///
+    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, system folders.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "EMBEDCTL_ORT_LIB",
+        hide_env_values = true,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub ort_lib: Option<PathBuf>,
+}
+
+/// Batches, windows, threads. The defaults are measured; results don't depend on any of these.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scheduling and limits")]
+pub struct LimitArgs {
+    /// Padded tokens in a batch at most [default: what suits the engine]
+    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    pub batch_tokens: Option<usize>,
+
+    /// Records in a batch at most [default: what suits the engine]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub batch_size: Option<usize>,
+
+    /// Records read ahead and sorted by length; 16 MiB of text at most
+    #[arg(
+        long,
+        value_name = "RECORDS",
+        value_parser = positive,
+        default_value_t = embedctl::input::DEFAULT_WINDOW_ROWS
+    )]
+    pub window: usize,
+
+    /// Threads that run the model [default: one for each usable core]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub threads: Option<usize>,
+
+    /// Size of a record above which it is rejected, such as 512KiB [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub max_record_bytes: Option<usize>,
+}
+
+/// What a bad record does.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Bad records")]
+pub struct BadRecordArgs {
+    /// What a record does that cannot be embedded
+    #[arg(long, value_name = "ACTION", default_value = "fail")]
+    pub on_error: OnErrorName,
+
+    /// File for skipped records, JSONL: file, line, reason, start of the record
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub rejects: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  A line a record, vectors to Parquet:
+    embedctl embed texts.txt -o vectors.parquet
+
+  Several compressed JSONL files, the text in the field body, two more fields carried through:
+    embedctl embed part-*.jsonl.gz --text-field body --keep title,year:int -o vectors.parquet
+
+  From a pipe into a pipe:
+    zcat texts.gz | embedctl embed -o - | head -1
+
+  A model in a folder, a query prompt, half the dimensions, a NumPy matrix:
+    embedctl embed -m ./my-model --prompt-name query --dimensions 512 queries.txt -o queries.npy
+
+  Go on past bad records, and list them:
+    embedctl embed dump.jsonl --on-error skip --rejects rejects.jsonl -o out.parquet
+
+  The engine inside this program, whatever else is installed:
+    embedctl embed texts.txt --provider tract -o vectors.parquet
+
+Exit codes:
+  0    done
+  1    failed
+  2    the options were wrong
+  3    done, but some records were rejected
+  130  interrupted";

@@ -1,0 +1,238 @@
+//! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
+//! stage, which builds the library's options, lives with each command.
+
+mod embed;
+mod values;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::Resettable;
+use clap::{
+    Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
+};
+
+pub use embed::EmbedArgs;
+pub use values::{Devices, OnErrorName};
+
+/// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
+///
+/// Standard output is for data alone; messages go to standard error.
+#[derive(Debug, Parser)]
+#[command(
+    name = "embedctl",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_long_help = TOP_HELP
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub messages: MessageArgs,
+}
+
+/// One variant for each subcommand.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Embed(Box<EmbedArgs>),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// What is told to people and programs, and how.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Messages")]
+pub struct MessageArgs {
+    /// Say nothing but errors and rejected records
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say more: load time, libraries that were passed over and why
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+
+    /// Show progress: on a terminal, always, or never
+    ///
+    /// 'always' prints a line every few seconds where standard error is no terminal.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = false
+    )]
+    pub progress: When,
+
+    /// Form of everything on standard error; json prints one object a line
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// Colour messages; 'auto' heeds NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+
+    /// Never use the network (embed never does)
+    #[arg(long, global = true, help_heading = "Model")]
+    pub offline: bool,
+
+    /// Folder of the Hub's cache, where models are looked up by id
+    ///
+    /// Without it: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// When something is done that suits terminals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Form of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Print a shell's completion script
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = COMPLETIONS_HELP)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", required_unless_present = "dir")]
+    pub shell: Option<clap_complete::Shell>,
+
+    /// Write the scripts for all shells into this folder instead
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "shell")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Print the manual page (roff)
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = MAN_HELP)]
+pub struct ManArgs {
+    /// The command whose page is wanted; without it, embedctl's own
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<Page>,
+
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
+    pub dir: Option<PathBuf>,
+}
+
+/// A subcommand that has a manual page: every one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Page {
+    Embed,
+    Completions,
+    Man,
+}
+
+impl Page {
+    /// The subcommand's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embed => "embed",
+            Self::Completions => "completions",
+            Self::Man => "man",
+        }
+    }
+}
+
+/// Parses a command line, program name first.
+///
+/// # Errors
+/// clap's answer: a usage error, or the text of `--help` and `--version`.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let mut matches = without_empty_variables(command()).try_get_matches_from(arguments)?;
+    Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+}
+
+/// The command line as clap sees it: for help, completions and manual pages.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// A variable that is set to nothing counts as unset, as it does elsewhere in Unix.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let value = arg.get_env().and_then(std::env::var_os);
+            if value.is_some_and(|value| value.is_empty()) {
+                arg.env(Resettable::Reset)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(without_empty_variables)
+}
+
+const TOP_HELP: &str = "\
+Examples:
+  embedctl embed texts.txt -o vectors.parquet
+  embedctl embed --help
+
+Exit codes:
+  0    done
+  1    failed
+  2    the options were wrong
+  3    done, but some records were rejected
+  130  interrupted";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  embedctl completions bash > ~/.local/share/bash-completion/completions/embedctl
+  embedctl completions zsh > ~/.zfunc/_embedctl
+  embedctl completions fish > ~/.config/fish/completions/embedctl.fish
+  embedctl completions powershell >> $PROFILE";
+
+const MAN_HELP: &str = "\
+Examples:
+  embedctl man | man -l -
+  embedctl man embed | man -l -
+  embedctl man --dir ~/.local/share/man/man1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        let command = command();
+        let commands: Vec<&str> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        let pages: Vec<&str> = Page::value_variants()
+            .iter()
+            .map(|page| page.name())
+            .collect();
+        assert_eq!(pages, commands);
+    }
+
+    #[test]
+    fn no_line_of_examples_is_wrapped() {
+        let command = command();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            let help = command.get_after_long_help().map(ToString::to_string);
+            for line in help.unwrap_or_default().lines() {
+                assert!(line.len() <= 100, "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Values as they are typed, and their parsers.
+
+use clap::ValueEnum;
+use embedctl::input::{IdType, InputFormat, Keep, KeepType};
+use embedctl::output::OutputFormat;
+use embedctl::pipeline::OnError;
+
+/// `--input-format`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum InputFormatName {
+    /// A line is a record
+    Text,
+    /// A line is a JSON object
+    Jsonl,
+}
+
+impl From<InputFormatName> for InputFormat {
+    fn from(name: InputFormatName) -> Self {
+        match name {
+            InputFormatName::Text => Self::Text,
+            InputFormatName::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// `--output-format`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OutputFormatName {
+    /// Columns id, kept fields and embedding, compressed with zstd
+    Parquet,
+    /// A float32 matrix, with its rows' ids in a file beside it
+    Npy,
+    /// A JSON object for each row
+    Jsonl,
+}
+
+impl From<OutputFormatName> for OutputFormat {
+    fn from(name: OutputFormatName) -> Self {
+        match name {
+            OutputFormatName::Parquet => Self::Parquet,
+            OutputFormatName::Npy => Self::Npy,
+            OutputFormatName::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// `--id-type`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum IdTypeName {
+    /// Strings; integers as their digits
+    String,
+    /// 64-bit integers
+    Int,
+}
+
+impl From<IdTypeName> for IdType {
+    fn from(name: IdTypeName) -> Self {
+        match name {
+            IdTypeName::String => Self::String,
+            IdTypeName::Int => Self::Int,
+        }
+    }
+}
+
+/// `--on-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnErrorName {
+    /// Stop the run
+    Fail,
+    /// Leave the record out, count it, and go on
+    Skip,
+}
+
+impl From<OnErrorName> for OnError {
+    fn from(name: OnErrorName) -> Self {
+        match name {
+            OnErrorName::Fail => Self::Fail,
+            OnErrorName::Skip => Self::Skip,
+        }
+    }
+}
+
+/// `--device`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Devices {
+    /// Every device of the provider.
+    All,
+    /// These, by number.
+    Numbers(Vec<u32>),
+}
+
+/// `all`, a number, or numbers with commas between.
+pub fn devices(text: &str) -> Result<Devices, String> {
+    if text.trim().eq_ignore_ascii_case("all") {
+        return Ok(Devices::All);
+    }
+    let mut numbers = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let number = part.parse().map_err(|_| {
+            format!(
+                "'{part}' is no device number; give numbers from 0, with commas between, or 'all'"
+            )
+        })?;
+        if numbers.contains(&number) {
+            return Err(format!("device {number} is listed twice"));
+        }
+        numbers.push(number);
+    }
+    Ok(Devices::Numbers(numbers))
+}
+
+/// A whole number of at least 1.
+pub fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("must be a whole number of at least 1".to_owned()),
+    }
+}
+
+/// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
+/// `GB` count in thousands.
+pub fn byte_size(text: &str) -> Result<usize, String> {
+    const EXPECTED: &str = "must be a size such as 65536, 512KiB or 4MiB";
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: usize = number.parse().map_err(|_| EXPECTED.to_owned())?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    match number.checked_mul(factor) {
+        Some(0) => Err("must be at least 1 byte".to_owned()),
+        Some(bytes) => Ok(bytes),
+        None => Err("is more than this machine can address".to_owned()),
+    }
+}
+
+/// `NAME` or `NAME:TYPE`.
+pub fn kept_field(text: &str) -> Result<Keep, String> {
+    let (name, kind) = match text.rsplit_once(':') {
+        None => (text, None),
+        Some((name, "string")) => (name, Some(KeepType::String)),
+        Some((name, "int")) => (name, Some(KeepType::Int)),
+        Some((name, "float")) => (name, Some(KeepType::Float)),
+        Some((name, "bool")) => (name, Some(KeepType::Bool)),
+        Some((name, "json")) => (name, Some(KeepType::Json)),
+        // Taken for a name, a mistyped type would silently become a column of nulls.
+        Some((_, other)) => {
+            return Err(format!(
+                "'{other}' is no type; the types are string, int, float, bool and json \
+                 (for a field whose name holds a colon, write the type too: '{text}:string')"
+            ));
+        }
+    };
+    if name.is_empty() {
+        return Err("the field has no name; write NAME or NAME:TYPE".to_owned());
+    }
+    Ok(Keep {
+        name: name.to_owned(),
+        kind,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_and_decimal_units() {
+        assert_eq!(byte_size("4MiB"), Ok(4 << 20));
+        assert_eq!(byte_size("512KiB"), Ok(512 << 10));
+        assert_eq!(byte_size("512 k"), Ok(512 << 10));
+        assert_eq!(byte_size("2MB"), Ok(2_000_000));
+        assert_eq!(byte_size("65536"), Ok(65_536));
+        for wrong in [
+            "",
+            "MiB",
+            "-1",
+            "1.5MiB",
+            "4 bananas",
+            "0",
+            "0MiB",
+            "99999999999GiB",
+            "4é",
+        ] {
+            assert!(byte_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counts_start_at_one() {
+        assert_eq!(positive("12"), Ok(12));
+        for wrong in ["0", "-3", "", "many", "1.0"] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn devices_are_a_list_or_all() {
+        assert_eq!(devices("all"), Ok(Devices::All));
+        assert_eq!(devices("0, 2"), Ok(Devices::Numbers(vec![0, 2])));
+        for wrong in ["", "0,,1", "gpu0", "-1", "1,1"] {
+            assert!(devices(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn kept_fields_may_name_their_type() {
+        let keep = |name: &str, kind| {
+            Ok(Keep {
+                name: name.to_owned(),
+                kind,
+            })
+        };
+        assert_eq!(kept_field("a.b"), keep("a.b", None));
+        assert_eq!(kept_field("year:int"), keep("year", Some(KeepType::Int)));
+        assert_eq!(
+            kept_field("dc:title:string"),
+            keep("dc:title", Some(KeepType::String))
+        );
+        for wrong in ["", ":int", "year:integer", "year:"] {
+            assert!(kept_field(wrong).is_err(), "{wrong}");
+        }
+    }
+}

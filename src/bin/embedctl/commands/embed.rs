@@ -1,0 +1,197 @@
+//! `embedctl embed`: from arguments to [`EmbedOptions`], and from a [`Summary`] to messages.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
+use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, Source, WINDOW_BYTES};
+use embedctl::model::ModelOptions;
+use embedctl::output::{Destination, OutputOptions};
+use embedctl::pipeline::{self, EmbedOptions};
+use embedctl::progress::Progress;
+
+use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::{Printer, Report};
+
+/// Embeds what was asked for and reports it.
+pub fn run(
+    args: &EmbedArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    let options = options(args, messages)?;
+    let cancel = CancelToken::new();
+    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
+        printer.note("reading records from standard input, one a line, until Ctrl-D");
+    }
+
+    let to_terminal =
+        options.output.destination == Destination::Stdout && io::stdout().is_terminal();
+    let live = printer.progress(to_terminal);
+    let progress: Arc<dyn Progress> = live.clone();
+    let result = pipeline::embed(&options, &progress, &cancel);
+    live.end();
+    let summary = result?;
+
+    for note in &summary.notes {
+        if !live.has_warned(note) {
+            printer.note(note);
+        }
+    }
+    let fell_back = options.engine.providers == ProviderChoice::Auto
+        && summary.engine.provider == Provider::Tract;
+    if fell_back {
+        printer.note(
+            "no usable ONNX Runtime was found, so the engine inside this program ran the model; \
+             `pip install onnxruntime` makes it faster, -v says where it was looked for",
+        );
+    }
+    printer.report(&Report {
+        summary: &summary,
+        destination: &options.output.destination,
+        rejects: options.rejects.as_deref(),
+    });
+    Ok(if summary.counts.rejected > 0 {
+        ExitCode::Rejected
+    } else {
+        ExitCode::Done
+    })
+}
+
+/// The second stage of parsing: typed values become the library's options, and options that contradict
+/// each other are refused.
+fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Failure> {
+    if args.records.rejects.is_some() && args.records.on_error != OnErrorName::Skip {
+        return Err(Failure::usage(
+            "--rejects lists records that are skipped, and none are: add --on-error skip",
+        ));
+    }
+    Ok(EmbedOptions {
+        model: model(args, messages),
+        engine: engine(args)?,
+        sources: sources(&args.inputs)?,
+        input: input(args)?,
+        output: OutputOptions {
+            destination: destination(&args.output.output),
+            format: args.output.output_format.map(Into::into),
+            force: args.output.force,
+        },
+        on_error: args.records.on_error.into(),
+        rejects: args.records.rejects.clone(),
+        batch_tokens: args.limits.batch_tokens,
+        batch_rows: args.limits.batch_size,
+        threads: args.limits.threads,
+    })
+}
+
+fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
+    let model = &args.model;
+    ModelOptions {
+        model: model.model.clone(),
+        model_file: model.model_file.clone(),
+        precision: model.precision,
+        cache_dir: messages.cache_dir.clone(),
+        pooling: model.pooling.clone(),
+        normalize: model.normalize,
+        max_length: model.max_length,
+        prompt: model.prompt.clone(),
+        prompt_name: model.prompt_name.clone(),
+        dimensions: model.dimensions,
+    }
+}
+
+fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
+    let engine = &args.engine;
+    Ok(EngineOptions {
+        providers: engine.provider.clone(),
+        devices: devices(engine.device.as_ref(), &engine.provider)?,
+        ort_library: engine.ort_lib.clone(),
+        workers: 0, // the pipeline's to decide
+    })
+}
+
+/// The processor is one device, number 0; `auto` chooses among engines that run on it.
+fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<u32>, Failure> {
+    let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Tract);
+    let processor_only = match providers {
+        ProviderChoice::Auto => true,
+        ProviderChoice::List(list) => list.iter().all(on_processor),
+    };
+    match devices {
+        None => Ok(Vec::new()),
+        Some(Devices::All) if processor_only => Ok(Vec::new()),
+        Some(Devices::All) => Err(Failure::usage(
+            "--device all: this version runs on one device; name it by its number",
+        )),
+        Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
+            Err(Failure::usage(
+                "--device: the processor is device 0 and the only one that the providers auto, cpu \
+                 and tract have; leave --device out (and unset EMBEDCTL_DEVICE)",
+            ))
+        }
+        Some(Devices::Numbers(numbers)) => Ok(numbers.clone()),
+    }
+}
+
+fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
+    if inputs.is_empty() {
+        return Ok(vec![Source::Stdin]);
+    }
+    let sources: Vec<Source> = inputs.iter().map(|path| source(path.as_ref())).collect();
+    let from_stdin = sources.iter().filter(|&one| *one == Source::Stdin).count();
+    if from_stdin > 1 {
+        return Err(Failure::usage(
+            "standard input ('-') is listed twice and can be read only once",
+        ));
+    }
+    Ok(sources)
+}
+
+fn source(path: &Path) -> Source {
+    if path == Path::new("-") {
+        Source::Stdin
+    } else {
+        Source::Path(path.to_path_buf())
+    }
+}
+
+fn destination(path: &Path) -> Destination {
+    if path == Path::new("-") {
+        Destination::Stdout
+    } else {
+        Destination::Path(path.to_path_buf())
+    }
+}
+
+fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
+    let mut names = BTreeSet::new();
+    for keep in &args.input.keep {
+        if !names.insert(&keep.name) {
+            return Err(Failure::usage(format!(
+                "--keep: the field '{}' is listed twice",
+                keep.name
+            )));
+        }
+    }
+    Ok(InputOptions {
+        format: args.input.input_format.map(Into::into),
+        text_field: args.input.text_field.clone(),
+        id_field: args.input.id_field.clone(),
+        id_type: args.input.id_type.into(),
+        keep: args.input.keep.clone(),
+        max_record_bytes: args
+            .limits
+            .max_record_bytes
+            .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
+        window_rows: args.limits.window,
+        window_bytes: WINDOW_BYTES,
+    })
+}

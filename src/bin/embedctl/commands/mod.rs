@@ -1,0 +1,20 @@
+//! One file for each subcommand: arguments become the library's options, the library does the work, the
+//! printer says what came of it.
+
+mod completions;
+mod embed;
+mod man;
+
+use crate::args::{Args, Command};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Runs the command that was asked for.
+pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        Command::Completions(completions) => completions::run(completions, printer),
+        Command::Man(man) => man::run(man, printer),
+    }
+}

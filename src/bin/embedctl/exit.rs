@@ -1,0 +1,64 @@
+//! What the process tells its caller.
+
+use std::io::Write;
+
+/// How a run ended. The numbers are part of the command line's contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// Done; also when the reader of our output had seen enough and closed it.
+    Done,
+    /// Failed.
+    Failed,
+    /// The options were wrong; nothing was done.
+    Usage,
+    /// Done, but some records were rejected.
+    Rejected,
+    /// Stopped by a signal.
+    Interrupted,
+}
+
+impl ExitCode {
+    /// The number.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Rejected => 3,
+            // What a shell reports for a program that SIGINT killed: 128 + 2.
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// Whether an error that leads to this code is shown: a closed pipe is nobody's mistake.
+    pub fn is_worth_a_message(self) -> bool {
+        self != Self::Done
+    }
+
+    /// Ends the process, whatever its other threads are doing: one may be blocked for ever in a read of
+    /// a silent standard input, so none of them is waited for.
+    pub fn leave(self) -> ! {
+        // Whoever wrote data has flushed it and looked at the result; this catches the rest.
+        let _ = std::io::stdout().flush();
+        std::process::exit(self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_the_documented_ones() {
+        let all = [
+            (ExitCode::Done, 0),
+            (ExitCode::Failed, 1),
+            (ExitCode::Usage, 2),
+            (ExitCode::Rejected, 3),
+            (ExitCode::Interrupted, 130),
+        ];
+        for (code, number) in all {
+            assert_eq!(code.number(), number);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A command's failure: the error with its causes, the exit code it leads to, and a hint.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use embedctl::Error;
+
+use crate::exit::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// Options that cannot be meant; `message` names them and the remedy.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::Usage(message.into()).into()
+    }
+
+    /// The message and then its causes, outermost first. A cause whose words already stand in the
+    /// message before it is left out.
+    pub fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<String> = Vec::new();
+        for cause in self.error.chain() {
+            let text = cause.to_string();
+            if !messages.iter().any(|message| message.contains(&text)) {
+                messages.push(text);
+            }
+        }
+        messages
+    }
+
+    /// What may help; printed after everything else.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The code that this failure leads to.
+    pub fn exit_code(&self) -> ExitCode {
+        for cause in self.error.chain() {
+            match cause.downcast_ref::<Error>() {
+                Some(Error::Usage(_)) => return ExitCode::Usage,
+                Some(Error::Interrupted) => return ExitCode::Interrupted,
+                Some(Error::ClosedPipe) => return ExitCode::Done,
+                _ => {}
+            }
+            let system = cause.downcast_ref::<io::Error>();
+            if system.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+                return ExitCode::Done;
+            }
+        }
+        ExitCode::Failed
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.messages().join(": "))
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let hint = error.chain().find_map(|cause| hint(cause.downcast_ref()?));
+        Self { error, hint }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        anyhow::Error::new(error).into()
+    }
+}
+
+/// Advice about options of this command line, which the library does not know.
+fn hint(error: &Error) -> Option<String> {
+    let advice = match error {
+        Error::Usage(_) => "for all options, try 'embedctl embed --help'",
+        Error::BadRecord { .. } => {
+            "--on-error skip --rejects PATH leaves such records out and lists them in PATH"
+        }
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// Runs `work`; a panic becomes a failure like any other, so that it has a message and an exit code.
+pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    // Nothing of `work` is used after a panic but the message.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(Error::Internal(panic_message(payload.as_ref())).into()))
+}
+
+/// The words of a panic.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    fn io_error(kind: io::ErrorKind) -> Failure {
+        Error::io("write to", "out.jsonl", io::Error::from(kind)).into()
+    }
+
+    #[test]
+    fn wrong_options_are_told_from_failures() {
+        assert_eq!(Failure::usage("no").exit_code(), ExitCode::Usage);
+        assert_eq!(
+            Failure::from(Error::model("m", "is broken")).exit_code(),
+            ExitCode::Failed
+        );
+    }
+
+    #[test]
+    fn an_interrupt_is_found_under_context() {
+        let error = Err::<(), _>(Error::Interrupted).context("embedding");
+        let failure = Failure::from(error.expect_err("made as an error"));
+        assert_eq!(failure.exit_code(), ExitCode::Interrupted);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure_wherever_it_comes_from() {
+        assert_eq!(
+            io_error(io::ErrorKind::BrokenPipe).exit_code(),
+            ExitCode::Done
+        );
+        let raw = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(Failure::from(raw).exit_code(), ExitCode::Done);
+    }
+
+    #[test]
+    fn a_full_disk_is_a_failure_with_its_cause() {
+        let failure = io_error(io::ErrorKind::StorageFull);
+        assert_eq!(failure.exit_code(), ExitCode::Failed);
+        assert_eq!(
+            failure.messages(),
+            ["cannot write to out.jsonl", "no storage space"]
+        );
+    }
+
+    #[test]
+    fn a_cause_is_not_repeated() {
+        let error = anyhow::anyhow!("disk full").context("cannot write: disk full");
+        assert_eq!(Failure::from(error).to_string(), "cannot write: disk full");
+    }
+
+    #[test]
+    fn a_panic_becomes_a_failure() {
+        let failure = catch_panic::<()>(|| panic!("row {} is missing", 7)).expect_err("panicked");
+        assert_eq!(failure.exit_code(), ExitCode::Failed);
+        assert_eq!(
+            failure.to_string(),
+            "internal error: row 7 is missing; please report this as a bug"
+        );
+    }
+}

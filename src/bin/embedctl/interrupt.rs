@@ -1,0 +1,98 @@
+//! Signals that ask the program to stop. The first stops the run cleanly, the second at once.
+
+use std::io;
+use std::thread;
+
+use embedctl::cancel::CancelToken;
+
+use crate::exit::ExitCode;
+
+/// Watches for signals from now on.
+///
+/// # Errors
+/// If the system does not let us.
+pub fn watch(cancel: CancelToken) -> io::Result<()> {
+    let mut signals = platform::Signals::new()?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            signals.wait();
+            cancel.cancel();
+            signals.wait();
+            embedctl::output::remove_temporaries();
+            // Without exit handlers: libraries with threads of their own may still be at work, and must
+            // not be torn down under them.
+            signal_hook::low_level::exit(ExitCode::Interrupted.number());
+        })?;
+    Ok(())
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::io;
+
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    /// Signals as they come in.
+    pub struct Signals(signal_hook::iterator::Signals);
+
+    impl Signals {
+        pub fn new() -> io::Result<Self> {
+            let mut asked = vec![SIGINT, SIGTERM];
+            // `nohup` starts us with SIGHUP ignored, and means it.
+            if !is_ignored(SIGHUP) {
+                asked.push(SIGHUP);
+            }
+            signal_hook::iterator::Signals::new(asked).map(Self)
+        }
+
+        /// Returns when the next signal comes.
+        pub fn wait(&mut self) {
+            self.0.forever().next();
+        }
+    }
+
+    fn is_ignored(signal: i32) -> bool {
+        // SAFETY: `sigaction` is a plain C struct for which all zeros is a value; with a null new action
+        // the call changes nothing and only fills in `current`.
+        let current = unsafe {
+            let mut current: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &raw mut current) != 0 {
+                return false;
+            }
+            current
+        };
+        current.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+#[cfg(windows)]
+mod platform {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    /// Signals as they come in. Windows offers no way to wait for one, only handlers that may do next to
+    /// nothing: they raise a flag, and the flag is looked at.
+    pub struct Signals(Arc<AtomicBool>);
+
+    impl Signals {
+        pub fn new() -> io::Result<Self> {
+            let flag = Arc::new(AtomicBool::new(false));
+            for signal in [SIGINT, SIGTERM] {
+                signal_hook::flag::register(signal, Arc::clone(&flag))?;
+            }
+            Ok(Self(flag))
+        }
+
+        /// Returns when the next signal comes.
+        pub fn wait(&mut self) {
+            while !self.0.swap(false, Ordering::AcqRel) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The one place that decides what goes to standard error and standard output: how much, in which form,
+//! in which colour. Standard output is for data alone.
+
+mod meter;
+mod progress;
+mod summary;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::builder::styling::{AnsiColor, Style};
+use serde_json::{Map, Value, json};
+
+pub use progress::Live;
+pub use summary::Report;
+
+use crate::args::{LogFormat, MessageArgs, When};
+use crate::exit::ExitCode;
+use crate::failure::{Failure, panic_message};
+use progress::Display;
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verbosity {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Error,
+    Warning,
+    Note,
+    Info,
+    Debug,
+}
+
+impl Level {
+    /// The least verbosity at which messages of this level are shown.
+    fn shown_from(self) -> Verbosity {
+        match self {
+            Self::Error => Verbosity::Quiet,
+            Self::Warning | Self::Note | Self::Info => Verbosity::Normal,
+            Self::Debug => Verbosity::Verbose,
+        }
+    }
+
+    /// The level's name in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note | Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+
+    /// What stands before a message in text, and its colour.
+    fn label(self) -> Option<(&'static str, AnsiColor)> {
+        match self {
+            Self::Error => Some(("error", AnsiColor::Red)),
+            Self::Warning => Some(("warning", AnsiColor::Yellow)),
+            Self::Note => Some(("note", AnsiColor::Blue)),
+            Self::Info | Self::Debug => None,
+        }
+    }
+}
+
+/// Says things to people and programs. Cheap to clone; clones behave alike.
+#[derive(Debug, Clone)]
+pub struct Printer {
+    verbosity: Verbosity,
+    json: bool,
+    colour: bool,
+    progress: When,
+}
+
+impl Printer {
+    /// A printer as the options and the terminal want it.
+    pub fn new(args: &MessageArgs) -> Self {
+        let verbosity = match (args.quiet, args.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, false) => Verbosity::Normal,
+            (false, true) => Verbosity::Verbose,
+        };
+        let json = args.log_format == LogFormat::Json;
+        let colour = match args.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb(),
+        };
+        Self {
+            verbosity,
+            json,
+            colour: colour && !json,
+            progress: args.progress,
+        }
+    }
+
+    /// Panics are printed like every other message, so that JSON stays JSON.
+    pub fn take_over_panics(&self) {
+        let printer = self.clone();
+        std::panic::set_hook(Box::new(move |panic| printer.panic(panic)));
+    }
+
+    /// Why a command failed, with all causes; the hint comes last.
+    pub fn failure(&self, failure: &Failure) {
+        if self.json {
+            let messages = failure.messages();
+            let (message, causes) = messages
+                .split_first()
+                .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+            self.object(&json!({
+                "level": "error",
+                "message": message,
+                "causes": causes,
+                "hint": failure.hint(),
+            }));
+            return;
+        }
+        self.message(Level::Error, failure);
+        if let Some(hint) = failure.hint() {
+            self.hint(hint);
+        }
+    }
+
+    /// Something that should not be overlooked; hidden by `-q`.
+    pub fn warning(&self, message: impl fmt::Display) {
+        self.message(Level::Warning, message);
+    }
+
+    /// Something that is told once, such as a default that was taken; hidden by `-q`.
+    pub fn note(&self, message: impl fmt::Display) {
+        self.message(Level::Note, message);
+    }
+
+    /// What happened; hidden by `-q`.
+    pub fn info(&self, message: impl fmt::Display) {
+        self.message(Level::Info, message);
+    }
+
+    /// Details that `-v` asks for.
+    pub fn detail(&self, message: impl fmt::Display) {
+        self.message(Level::Debug, message);
+    }
+
+    /// Data, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written; a closed pipe is told apart later.
+    pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        Ok(written.context("cannot write to standard output")?)
+    }
+
+    /// What shows a run's progress. `data_on_terminal`: rows go to a terminal, where a bar would be
+    /// drawn across them.
+    pub fn progress(&self, data_on_terminal: bool) -> Arc<Live> {
+        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
+        let display = match self.progress {
+            When::Never => Display::nothing(),
+            When::Always if terminal => Display::bar(),
+            When::Always => Display::lines(),
+            When::Auto if terminal && !data_on_terminal && self.verbosity > Verbosity::Quiet => {
+                Display::bar()
+            }
+            When::Auto => Display::nothing(),
+        };
+        Arc::new(Live::new(self.clone(), display))
+    }
+
+    fn panic(&self, panic: &PanicHookInfo<'_>) {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("unnamed").to_owned();
+        let place = panic
+            .location()
+            .map_or_else(String::new, |at| format!(" at {at}"));
+        let words = panic_message(panic.payload());
+        let mut message = format!("thread '{name}' panicked{place}: {words}");
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            message.push_str(&format!("\n{backtrace}"));
+        }
+        self.message(Level::Error, message);
+    }
+
+    fn hint(&self, message: &str) {
+        let label = self.paint("hint:", AnsiColor::Cyan);
+        self.line(&format!("{label} {message}"));
+    }
+
+    fn message(&self, level: Level, message: impl fmt::Display) {
+        if self.verbosity < level.shown_from() {
+            return;
+        }
+        if self.json {
+            self.object(&json!({"level": level.name(), "message": message.to_string()}));
+        } else if let Some((label, colour)) = level.label() {
+            let label = self.paint(&format!("{label}:"), colour);
+            self.line(&format!("{label} {message}"));
+        } else {
+            self.line(&message.to_string());
+        }
+    }
+
+    /// One message for programs, with fields of its own.
+    fn event(&self, level: Level, event: &str, message: &str, fields: Map<String, Value>) {
+        let mut object = Map::new();
+        object.insert("level".to_owned(), level.name().into());
+        object.insert("event".to_owned(), event.into());
+        object.insert("message".to_owned(), message.into());
+        object.extend(fields);
+        self.object(&Value::Object(object));
+    }
+
+    fn object(&self, object: &Value) {
+        self.line(&object.to_string());
+    }
+
+    fn paint(&self, text: &str, colour: AnsiColor) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let style = Style::new().bold().fg_color(Some(colour.into()));
+        format!("{style}{text}{style:#}")
+    }
+
+    /// One write a line, so that lines of several processes on one terminal don't run into each other.
+    /// Where standard error cannot be written to, there is nobody left to tell.
+    fn line(&self, text: &str) {
+        let _ = io::stderr()
+            .lock()
+            .write_all(format!("{text}\n").as_bytes());
+    }
+}
+
+/// Prints the parser's answer to a command line that it did not accept, or that asks for help or the
+/// version. There is no [`Printer`] yet: its options could not be read, so they are looked for here.
+pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
+    if !answer.use_stderr() {
+        let printed = answer.print().and_then(|()| io::stdout().flush());
+        return match printed {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failed,
+            _ => ExitCode::Done,
+        };
+    }
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if has_option(&arguments, "--log-format", "json") {
+        let text = answer.render().to_string();
+        let text = text.trim().trim_start_matches("error: ");
+        let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
+        let _ = writeln!(io::stderr().lock(), "{object}");
+    } else {
+        let _ = answer.print();
+    }
+    ExitCode::Usage
+}
+
+/// Whether a raw command line holds `name value` or `name=value`.
+fn has_option<S: AsRef<OsStr>>(arguments: &[S], name: &str, value: &str) -> bool {
+    let joined = format!("{name}={value}");
+    arguments.iter().any(|one| one.as_ref() == joined.as_str())
+        || arguments
+            .windows(2)
+            .any(|pair| pair[0].as_ref() == name && pair[1].as_ref() == value)
+}
+
+/// Whether an environment variable is set to anything.
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// Whether the terminal says that it cannot move its cursor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_in_both_spellings() {
+        let apart = ["embedctl", "--log-format", "json", "embed"];
+        let joined = ["embedctl", "--log-format=json"];
+        let other = ["embedctl", "--log-format", "text", "json"];
+        assert!(has_option(&apart, "--log-format", "json"));
+        assert!(has_option(&joined, "--log-format", "json"));
+        assert!(!has_option(&other, "--log-format", "json"));
+    }
+}

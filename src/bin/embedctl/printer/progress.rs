@@ -1,0 +1,237 @@
+//! Progress while a run lasts: a bar on a terminal, lines elsewhere if asked for, or nothing.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use embedctl::engine::EngineInfo;
+use embedctl::progress::{Counts, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::meter::{Meter, Reading};
+use super::summary::{count, duration, engine};
+use super::{Level, Printer};
+
+/// Steps of a bar from empty to full.
+const STEPS: u64 = 1000;
+/// Time between two pictures of a bar.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+/// Time between two lines.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Where progress goes.
+#[derive(Debug)]
+pub enum Display {
+    /// A bar, or a spinner where the input's size is unknown.
+    Bar(ProgressBar),
+    /// A line now and then.
+    Lines,
+    /// Nowhere.
+    Nothing,
+}
+
+impl Display {
+    /// A spinner that becomes a bar once the input's size is known.
+    pub fn bar() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        bar.set_style(style("{spinner} {msg}"));
+        bar.set_message("opening the model");
+        bar.enable_steady_tick(BAR_EVERY);
+        Self::Bar(bar)
+    }
+
+    /// A line now and then.
+    pub fn lines() -> Self {
+        Self::Lines
+    }
+
+    /// Nothing.
+    pub fn nothing() -> Self {
+        Self::Nothing
+    }
+}
+
+/// Shows a run while it lasts.
+#[derive(Debug)]
+pub struct Live {
+    printer: Printer,
+    display: Display,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    meter: Meter,
+    began: Option<Instant>,
+    shown: Option<Instant>,
+    // Rows on the last line, so that the end does not repeat it.
+    shown_rows: Option<u64>,
+    warnings: Vec<String>,
+}
+
+impl State {
+    fn read(&self) -> Reading {
+        let elapsed = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.meter.read(elapsed)
+    }
+
+    /// Whether it is time for another picture; if so, the next one waits again.
+    fn is_due(&mut self, every: Duration) -> bool {
+        let due = self.shown.is_none_or(|shown| shown.elapsed() >= every);
+        if due {
+            self.shown = Some(Instant::now());
+        }
+        due
+    }
+}
+
+impl Live {
+    pub(super) fn new(printer: Printer, display: Display) -> Self {
+        Self {
+            printer,
+            display,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the bar off the screen; the last line of `--progress always` is printed.
+    pub fn end(&self) {
+        match &self.display {
+            Display::Bar(bar) => bar.finish_and_clear(),
+            Display::Lines => {
+                let mut state = self.state();
+                let reading = state.read();
+                if state.began.is_some() && state.shown_rows != Some(reading.rows) {
+                    self.line(&mut state, &reading);
+                }
+            }
+            Display::Nothing => {}
+        }
+    }
+
+    /// Whether the run has already told this.
+    pub fn has_warned(&self, message: &str) -> bool {
+        self.state().warnings.iter().any(|one| one == message)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, state: &mut State) {
+        match &self.display {
+            Display::Bar(bar) if state.is_due(BAR_EVERY) => {
+                let reading = state.read();
+                if let Some(share) = reading.share {
+                    if bar.length().is_none() {
+                        bar.set_style(style("{bar:24} {percent:>3} % {msg}").progress_chars("=> "));
+                        bar.set_length(STEPS);
+                    }
+                    bar.set_position((share * STEPS as f64) as u64);
+                }
+                bar.set_message(text(&reading));
+            }
+            Display::Lines if state.is_due(LINE_EVERY) => {
+                let reading = state.read();
+                self.line(state, &reading);
+            }
+            _ => {}
+        }
+    }
+
+    fn line(&self, state: &mut State, reading: &Reading) {
+        state.shown_rows = Some(reading.rows);
+        let mut message = text(reading);
+        if let Some(share) = reading.share {
+            message = format!("{:.0} %: {message}", share * 100.0);
+        }
+        if self.printer.json {
+            let fields = json!({
+                "rows": reading.rows,
+                "rejected": reading.rejected,
+                "rows_per_second": reading.rows_per_second,
+                "tokens_per_second": reading.tokens_per_second,
+                "share": reading.share,
+                "seconds_left": reading.left.map(|left| left.as_secs_f64()),
+            });
+            if let serde_json::Value::Object(fields) = fields {
+                self.printer
+                    .event(Level::Info, "progress", &message, fields);
+            }
+        } else {
+            self.printer.line(&message);
+        }
+    }
+
+    /// Prints above the bar, if there is one.
+    fn beside(&self, print: impl FnOnce()) {
+        match &self.display {
+            Display::Bar(bar) => bar.suspend(print),
+            _ => print(),
+        }
+    }
+}
+
+impl Progress for Live {
+    fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
+        self.beside(|| {
+            for one in &info.passed_over {
+                self.printer
+                    .detail(format!("passed over {}: {}", one.candidate, one.reason));
+            }
+            self.printer.detail(format!("running on {}", engine(info)));
+        });
+        if let Display::Bar(bar) = &self.display {
+            bar.set_message("reading");
+        }
+        let mut state = self.state();
+        state.began = Some(Instant::now());
+        state.meter.started(total_bytes);
+    }
+
+    fn batch(&self, rows: u64, tokens: u64) {
+        let mut state = self.state();
+        state.meter.batch(rows, tokens);
+        self.show(&mut state);
+    }
+
+    fn written(&self, counts: &Counts) {
+        let mut state = self.state();
+        state.meter.written(counts);
+        self.show(&mut state);
+    }
+
+    fn warning(&self, message: &str) {
+        self.state().warnings.push(message.to_owned());
+        self.beside(|| self.printer.warning(message));
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Display::Bar(bar) = &self.display {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates in this file are valid")
+}
+
+fn text(reading: &Reading) -> String {
+    let mut text = format!(
+        "{} rows, {} rows/s, {} tokens/s",
+        count(reading.rows),
+        count(reading.rows_per_second.round() as u64),
+        count(reading.tokens_per_second.round() as u64),
+    );
+    if reading.rejected > 0 {
+        text.push_str(&format!(", {} rejected", count(reading.rejected)));
+    }
+    if let Some(left) = reading.left {
+        text.push_str(&format!(", {} left", duration(left)));
+    }
+    text
+}

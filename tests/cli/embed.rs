@@ -1,0 +1,323 @@
+//! `embedctl embed`: options that cannot be meant, inputs and outputs that cannot be had, and runs.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+
+fn sandbox_with_texts() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\ntwo words\n\nfour, after an empty line\n");
+    sandbox
+}
+
+fn jsonl(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+// Options.
+
+#[test]
+fn no_output() {
+    assert_snapshot!(Sandbox::new().run("embed texts.txt"));
+}
+
+#[test]
+fn rejects_without_skipping() {
+    assert_snapshot!(sandbox_with_texts().embed("texts.txt -o out.npy --rejects rejects.jsonl"));
+}
+
+#[test]
+fn two_prompts() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --prompt a --prompt-name query"));
+}
+
+#[test]
+fn a_kept_field_of_no_known_type() {
+    assert_snapshot!(Sandbox::new().run("embed t.jsonl -o out.npy --keep title,year:integer"));
+}
+
+#[test]
+fn a_kept_field_twice() {
+    assert_snapshot!(Sandbox::new().run("embed t.jsonl -o out.npy --keep year:int --keep year"));
+}
+
+#[test]
+fn a_size_of_no_known_unit() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --max-record-bytes 4XB"));
+}
+
+#[test]
+fn no_threads() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --threads 0"));
+}
+
+#[test]
+fn an_unknown_provider() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --provider cpu,npu"));
+}
+
+#[test]
+fn an_unknown_pooling_mode() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --pooling cls,median"));
+}
+
+#[test]
+fn an_unknown_precision() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --precision fp8"));
+}
+
+#[test]
+fn a_second_device_of_the_processor() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --provider cpu --device 0,1"));
+}
+
+#[test]
+fn standard_input_twice() {
+    assert_snapshot!(Sandbox::new().run("embed - t.txt - -o out.npy"));
+}
+
+#[test]
+fn quiet_and_verbose() {
+    assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy -qv"));
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let sandbox = sandbox_with_texts();
+    let mut command = sandbox.embed_command("texts.txt -o out.npy");
+    command
+        .env("EMBEDCTL_DEVICE", "")
+        .env("EMBEDCTL_ORT_LIB", "");
+    let run = sandbox.finish(&mut command);
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn a_variable_is_checked_like_an_option() {
+    let sandbox = sandbox_with_texts();
+    let mut command = sandbox.embed_command("texts.txt -o out.npy");
+    assert_snapshot!(sandbox.finish(command.env("EMBEDCTL_DEVICE", "gpu0")));
+}
+
+// Inputs, models and outputs that cannot be had.
+
+#[test]
+fn a_model_that_is_not_here() {
+    assert_snapshot!(sandbox_with_texts().embed("texts.txt -o out.npy --model nobody/nothing"));
+}
+
+#[test]
+fn a_model_folder_that_is_not_here() {
+    assert_snapshot!(sandbox_with_texts().embed("texts.txt -o out.npy --model ./model"));
+}
+
+#[test]
+fn an_input_that_is_not_here() {
+    let sandbox = sandbox_with_texts();
+    assert_snapshot!(sandbox.embed("texts.txt missing.txt -o out.npy"));
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+#[test]
+fn an_input_ending_that_says_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.data", "one\n");
+    assert_snapshot!(sandbox.embed("texts.data -o out.npy"));
+}
+
+#[test]
+fn an_output_ending_that_says_nothing() {
+    assert_snapshot!(sandbox_with_texts().embed("texts.txt -o out.vectors"));
+}
+
+#[test]
+fn an_output_that_exists() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("out.npy", "precious");
+    assert_snapshot!(sandbox.embed("texts.txt -o out.npy"));
+    assert_eq!(fs::read(sandbox.path("out.npy")).unwrap(), b"precious");
+}
+
+#[test]
+fn an_output_that_exists_and_may_be_replaced() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("out.npy", "worthless");
+    let run = sandbox.embed("texts.txt -o out.npy --force");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_ne!(fs::read(sandbox.path("out.npy")).unwrap(), b"worthless");
+}
+
+#[test]
+fn an_output_folder_that_is_not_here() {
+    assert_snapshot!(sandbox_with_texts().embed("texts.txt -o nowhere/out.npy"));
+}
+
+#[test]
+fn a_library_that_is_not_one() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("libonnxruntime.so", "not a library");
+    let run = sandbox.embed("texts.txt -o out.npy --provider cpu --ort-lib libonnxruntime.so");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("libonnxruntime.so"), "{run}");
+    assert_eq!(sandbox.files(), ["libonnxruntime.so", "texts.txt"]);
+}
+
+// Runs.
+
+#[test]
+fn text_to_jsonl_on_standard_output() {
+    let run = sandbox_with_texts().embed("texts.txt -o -");
+    assert_eq!(run.code, Some(0), "{run}");
+    let rows = jsonl(&run.stdout);
+    let ids: Vec<&Value> = rows.iter().map(|row| &row["id"]).collect();
+    assert_eq!(ids, ["1", "2", "3", "4"]);
+    assert!(
+        rows.iter()
+            .all(|row| row["embedding"].as_array().unwrap().len() == 48)
+    );
+    assert_snapshot!(run.stderr);
+}
+
+#[test]
+fn a_pipe_to_parquet() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.embed_command("-o out.parquet");
+    let run = sandbox.run_with_input(&mut command, b"one\ntwo\n");
+    assert_snapshot!(run);
+    assert_eq!(sandbox.files(), ["out.parquet"]);
+}
+
+#[test]
+fn jsonl_with_kept_fields() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "records.jsonl",
+        concat!(
+            "{\"key\": 7, \"body\": {\"en\": \"seven\"}, \"year\": 1999}\n",
+            "{\"key\": 8, \"body\": {\"en\": \"eight\"}, \"year\": null}\n",
+        ),
+    );
+    let run = sandbox.embed(
+        "records.jsonl -o - --text-field body.en --id-field key --id-type int --keep year:int -q",
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run}");
+    let rows = jsonl(&run.stdout);
+    assert_eq!(
+        (&rows[0]["id"], &rows[0]["year"]),
+        (&7.into(), &1999.into())
+    );
+    assert_eq!(
+        (&rows[1]["id"], &rows[1]["year"]),
+        (&8.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn nothing_to_embed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "");
+    assert_snapshot!(sandbox.embed("texts.txt -o out.parquet"));
+    assert_eq!(sandbox.files(), ["out.parquet", "texts.txt"]);
+}
+
+#[test]
+fn long_texts_are_cut_and_counted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", format!("short\n{}\n", "long ".repeat(1000)));
+    assert_snapshot!(sandbox.embed("texts.txt -o out.npy --max-length 16"));
+}
+
+#[test]
+fn the_real_model() {
+    let sandbox = Sandbox::new();
+    let input = in_repository("fixtures/inputs/quotes.txt");
+    let mut command = sandbox.embed_command("-o out.parquet");
+    command
+        .arg("--model")
+        .arg(in_repository(REAL_MODEL))
+        .arg(input);
+    assert_snapshot!(sandbox.finish(&mut command));
+}
+
+// Bad records.
+
+fn sandbox_with_bad_records() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "records.jsonl",
+        concat!(
+            "{\"id\": \"a\", \"text\": \"good\"}\n",
+            "{\"id\": \"b\", \"text\": \n",
+            "\n",
+            "{\"id\": \"d\", \"title\": \"no text\"}\n",
+            "{\"id\": \"e\", \"text\": 5}\n",
+            "{\"id\": \"f\", \"text\": \"good too\"}\n",
+        ),
+    );
+    sandbox
+}
+
+#[test]
+fn a_bad_record_stops_the_run() {
+    let sandbox = sandbox_with_bad_records();
+    assert_snapshot!(sandbox.embed("records.jsonl -o out.parquet"));
+    assert_eq!(sandbox.files(), ["records.jsonl"]);
+}
+
+#[test]
+fn skipped_records_are_named() {
+    let sandbox = sandbox_with_bad_records();
+    assert_snapshot!(sandbox.embed("records.jsonl -o out.parquet --on-error skip"));
+    assert_eq!(sandbox.files(), ["out.parquet", "records.jsonl"]);
+}
+
+#[test]
+fn skipped_records_are_named_even_quietly() {
+    let sandbox = sandbox_with_bad_records();
+    assert_snapshot!(sandbox.embed("records.jsonl -o out.parquet --on-error skip -q"));
+}
+
+#[test]
+fn skipped_records_go_to_a_file() {
+    let sandbox = sandbox_with_bad_records();
+    assert_snapshot!(
+        sandbox.embed("records.jsonl -o out.parquet --on-error skip --rejects rejects.jsonl")
+    );
+    assert_eq!(
+        sandbox.files(),
+        ["out.parquet", "records.jsonl", "rejects.jsonl"]
+    );
+    let rejects = fs::read_to_string(sandbox.path("rejects.jsonl")).unwrap();
+    let lines: Vec<u64> = jsonl(&rejects)
+        .iter()
+        .map(|one| one["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(lines, [2, 4, 5]);
+}
+
+#[test]
+fn more_bad_records_than_are_shown() {
+    let sandbox = Sandbox::new();
+    sandbox.write("records.jsonl", "{}\n".repeat(12));
+    assert_snapshot!(sandbox.embed("records.jsonl -o out.parquet --on-error skip"));
+}
+
+#[test]
+fn a_record_over_the_limit() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", format!("fine\n{}\nfine\n", "x".repeat(5000)));
+    assert_snapshot!(sandbox.embed("texts.txt -o out.npy --max-record-bytes 4KiB"));
+}
+
+#[test]
+fn json_on_standard_input_without_a_format() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.embed_command("-o out.npy");
+    assert_snapshot!(sandbox.run_with_input(&mut command, b"{\"text\": \"one\"}\n"));
+    assert_eq!(sandbox.files(), [""; 0]);
+}

@@ -1,0 +1,267 @@
+//! What goes wrong around a run: signals, closed pipes, full disks, folders that refuse.
+//!
+//! No test waits for a fixed time: each waits for what it needs (a line, a file, an end) with a deadline
+//! that only a hang reaches.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+
+use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Looks again and again until there is something to see.
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(start.elapsed() < DEADLINE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A running embedctl whose standard input is open and silent.
+struct Running {
+    child: Child,
+    stderr: thread::JoinHandle<String>,
+    started: std::sync::mpsc::Receiver<()>,
+}
+
+impl Running {
+    /// Starts a command that was given `-v`; `input` is written, and standard input stays open.
+    fn start(command: &mut Command, input: &[u8]) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(input).unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let (sender, started) = std::sync::mpsc::channel();
+        let stderr = thread::spawn(move || {
+            let mut all = String::new();
+            for line in BufReader::new(stderr).lines() {
+                let line = line.unwrap();
+                if line.contains("running on") {
+                    let _ = sender.send(());
+                }
+                all.push_str(&line);
+                all.push('\n');
+            }
+            all
+        });
+        Self {
+            child,
+            stderr,
+            started,
+        }
+    }
+
+    /// Returns when the model is loaded and records are waited for.
+    fn wait_until_started(&self) {
+        self.started
+            .recv_timeout(DEADLINE)
+            .expect("the run should begin");
+    }
+
+    fn signal(&self, signal: i32) {
+        let id = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: the child has not been waited for, so its id is still its own.
+        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    }
+
+    fn wait(mut self) -> (ExitStatus, String) {
+        let status = wait_for("the end of the process", || self.child.try_wait().unwrap());
+        (status, self.stderr.join().unwrap())
+    }
+}
+
+fn stops_on(signal: i32) {
+    let sandbox = Sandbox::new();
+    let running = Running::start(
+        &mut sandbox.embed_command("-o out.parquet -v"),
+        b"one\ntwo\n",
+    );
+    running.wait_until_started();
+    running.signal(signal);
+    let (status, stderr) = running.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert!(stderr.ends_with("error: interrupted\n"), "{stderr}");
+    assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
+}
+
+#[test]
+fn sigint_stops_a_run_that_waits_for_input() {
+    stops_on(libc::SIGINT);
+}
+
+#[test]
+fn sigterm_stops_a_run_that_waits_for_input() {
+    stops_on(libc::SIGTERM);
+}
+
+#[test]
+fn sighup_stops_a_run_that_waits_for_input() {
+    stops_on(libc::SIGHUP);
+}
+
+/// The first signal waits for the batch at work, which takes half a minute here; the second does not.
+#[test]
+fn a_second_signal_stops_at_once() {
+    let sandbox = Sandbox::new();
+    let mut command =
+        sandbox.embed_command("-o out.parquet -v --batch-tokens 200000 --window 1000");
+    command.arg("--model").arg(in_repository(REAL_MODEL));
+    let records = format!("{}\n", "many words ".repeat(100)).repeat(1000);
+    let running = Running::start(&mut command, records.as_bytes());
+    running.wait_until_started();
+    running.signal(libc::SIGINT);
+    running.signal(libc::SIGTERM);
+    let (status, stderr) = running.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_under_the_final_name() {
+    let sandbox = Sandbox::new();
+    let running = Running::start(
+        &mut sandbox.embed_command("-o out.parquet -v"),
+        b"one\ntwo\n",
+    );
+    running.wait_until_started();
+    running.signal(libc::SIGKILL);
+    let (status, stderr) = running.wait();
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{stderr}");
+    assert!(!sandbox.path("out.parquet").exists());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one text of many\n".repeat(3000));
+    let mut child = sandbox
+        .embed_command("texts.txt -o - --window 100")
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut first)
+        .unwrap(); // and closed
+    assert!(first.starts_with('{'), "{first}");
+    let status = wait_for("the end of the process", || child.try_wait().unwrap());
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_reader_that_never_looked_is_no_error_either() {
+    let sandbox = Sandbox::new();
+    for line in ["--help", "man", "completions bash"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = sandbox.command(line.split(' '));
+        let run = sandbox.finish(command.stdout(writer));
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{line}");
+    }
+}
+
+fn full() -> fs::File {
+    fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_behind_standard_output() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let run = sandbox.finish(sandbox.embed_command("texts.txt -o -").stdout(full()));
+    assert_snapshot!(run);
+    let run = sandbox.finish(sandbox.command(["man"]).stdout(full()));
+    assert_snapshot!(run);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_device_as_output() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    assert_snapshot!(sandbox.embed("texts.txt -o /dev/full -f jsonl"));
+    // Written directly, not replaced by a file that was renamed over it.
+    let kind = fs::metadata("/dev/full").unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_null_device_as_output() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let run = sandbox.embed("texts.txt -o /dev/null -f parquet");
+    assert_eq!(run.code, Some(0), "{run}");
+    let kind = fs::metadata("/dev/null").unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
+}
+
+#[test]
+fn standard_error_that_cannot_be_written_to() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let run = sandbox.finish(sandbox.embed_command("texts.txt -o out.npy").stderr(writer));
+    assert_eq!(run.code, Some(0));
+    assert!(sandbox.path("out.npy").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let folder = sandbox.path("locked");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    // root may write anywhere, except where no file can be made at all.
+    let target = match fs::write(folder.join("probe"), "") {
+        Ok(()) => "/proc/self/fd/out.npy",
+        Err(_) => "locked/out.npy",
+    };
+    let run = sandbox.embed(&format!("texts.txt -o {target}"));
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.starts_with("error: cannot create "), "{run}");
+    assert!(
+        run.stderr.contains("(os error "),
+        "the cause is missing: {run}"
+    );
+}
+
+#[test]
+fn a_named_pipe_as_output() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\ntwo\n");
+    let path =
+        std::ffi::CString::new(sandbox.path("pipe").into_os_string().into_encoded_bytes()).unwrap();
+    // SAFETY: `path` is a C string that outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let mut child = sandbox
+        .embed_command("texts.txt -o pipe -f jsonl")
+        .spawn()
+        .unwrap();
+    let rows = fs::read_to_string(sandbox.path("pipe")).unwrap();
+    let status = wait_for("the end of the process", || child.try_wait().unwrap());
+    assert_eq!((status.code(), rows.lines().count()), (Some(0), 2));
+}

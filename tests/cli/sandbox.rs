@@ -1,0 +1,164 @@
+//! A folder of its own for each test, and the binary run inside it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use regex::Regex;
+use tempfile::TempDir;
+
+/// The real model; its folder in the repository.
+pub const REAL_MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
+/// A model of a few kilobytes: 48 dimensions, mean pooling.
+pub const SMALL_MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
+
+/// A path in the repository.
+pub fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The working directory of a run.
+pub struct Sandbox {
+    folder: TempDir,
+}
+
+impl Sandbox {
+    /// An empty folder.
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A file's path.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// Names of all files here, sorted.
+    pub fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The binary, to be run here: nothing of the caller's environment reaches it, so that it finds no
+    /// model, no library and no colours but its own.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(root) = std::env::var_os("SystemRoot") {
+            command.env("SystemRoot", root); // Windows runs no program without it
+        }
+        command
+    }
+
+    /// Runs a command line, split at spaces.
+    pub fn run(&self, line: &str) -> Run {
+        self.finish(&mut self.command(line.split_whitespace()))
+    }
+
+    /// `embed` with the small model and the engine inside the binary.
+    pub fn embed(&self, line: &str) -> Run {
+        self.finish(&mut self.embed_command(line))
+    }
+
+    /// The command behind [`Sandbox::embed`].
+    pub fn embed_command(&self, line: &str) -> Command {
+        let mut command = self.command(["embed", "--provider", "tract", "--threads", "1"]);
+        command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL));
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// Runs a command with something on standard input.
+    pub fn run_with_input(&self, command: &mut Command, input: &[u8]) -> Run {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Small inputs fit the pipe; a child that doesn't read them is part of the test.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        self.outcome(&child.wait_with_output().unwrap())
+    }
+
+    /// Runs a command to its end.
+    pub fn finish(&self, command: &mut Command) -> Run {
+        self.outcome(&command.output().unwrap())
+    }
+
+    /// An outcome with this folder's name taken out.
+    pub fn outcome(&self, output: &Output) -> Run {
+        let text = |bytes: &[u8]| self.filter(&String::from_utf8_lossy(bytes));
+        Run {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+
+    /// Takes out of a text what differs between machines and runs.
+    fn filter(&self, text: &str) -> String {
+        let folder = self.folder.path().display().to_string();
+        let text = text
+            .replace(&folder, "[FOLDER]")
+            .replace(env!("CARGO_MANIFEST_DIR"), "[REPOSITORY]")
+            .replace(
+                concat!("embedctl ", env!("CARGO_PKG_VERSION")),
+                "embedctl [VERSION]",
+            );
+        let patterns = [
+            (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
+            (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
+            (r"(tract|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
+            (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
+            (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),
+        ];
+        patterns.into_iter().fold(text, |text, (pattern, with)| {
+            let pattern = Regex::new(pattern).unwrap();
+            pattern.replace_all(&text, with).into_owned()
+        })
+    }
+}
+
+/// How a run ended, filtered.
+#[derive(Debug)]
+pub struct Run {
+    /// The exit code; none where a signal killed it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => writeln!(f, "exit code: {code}")?,
+            None => writeln!(f, "killed by a signal")?,
+        }
+        write!(
+            f,
+            "----- stdout -----\n{}\n----- stderr -----\n{}",
+            self.stdout, self.stderr
+        )
+    }
+}
