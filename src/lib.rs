@@ -19,5 +19,6 @@ pub mod output;
 pub mod pipeline;
 pub mod progress;
 pub mod record;
+pub mod rejects;
 
 pub use error::{Error, Result};
