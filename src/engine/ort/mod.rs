@@ -7,6 +7,7 @@
 mod discovery;
 mod library;
 mod session;
+mod temporary;
 mod weights;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub use library::disable_telemetry;
 
 use self::library::{Library, Missing, with_causes};
 use self::session::{OrtWorker, builder};
-use self::weights::{SharedWeights, release_free_memory};
+use self::weights::{SharedSessions, Weights, release_free_memory};
 use super::feeds::Feeds;
 use super::{BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker};
 use crate::error::{Error, Result};
@@ -88,32 +89,22 @@ pub(super) fn open(
         onnx: model.onnx.clone(),
         feeds,
     };
-    let weights = if options.workers > 1 {
-        match opener.shared_weights() {
-            Ok(weights) => Some(Arc::new(weights)),
-            // Works as well, with more memory. If the model is at fault, loading it will say so.
-            Err(reason) => {
-                info.passed_over.push(PassedOver {
-                    candidate: "weights shared between workers".into(),
-                    reason,
-                });
-                None
-            }
-        }
-    } else {
-        None
-    };
-    // The first session is made here, so that a model that cannot be loaded fails at once.
-    let (first, weights) = match weights.map(|weights| (opener.session(Some(&weights)), weights)) {
-        Some((Ok(session), weights)) => (session, Some(weights)),
-        Some((Err(reason), _)) => {
-            info.passed_over.push(PassedOver {
+    let mut shared = None;
+    if options.workers > 1 {
+        let builder = || builder(&opener.library.environment, provider);
+        match SharedSessions::open(&builder, &opener.onnx, options.workers) {
+            Ok(sessions) => shared = Some(sessions),
+            // Works without, too, in more memory. If the model is at fault, loading it will say so.
+            Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
-                reason: with_causes(&reason),
-            });
-            (opener.first_session()?, None)
+                reason,
+            }),
         }
-        None => (opener.first_session()?, None),
+    }
+    let (sessions, weights) = match shared {
+        Some(shared) => (shared.sessions, Some(shared.weights)),
+        // A model that cannot be loaded fails here, not in a worker's thread.
+        None => (vec![opener.session()?], None),
     };
     let rows = opener.feeds.max_rows.unwrap_or(CPU_LIMITS.rows);
     Ok(Box::new(OrtEngine {
@@ -122,7 +113,7 @@ pub(super) fn open(
             rows: rows.min(CPU_LIMITS.rows),
             ..CPU_LIMITS
         },
-        first: Mutex::new(Some(first)),
+        sessions: Mutex::new(sessions),
         weights,
         opener,
     }))
@@ -137,26 +128,13 @@ struct Opener {
 }
 
 impl Opener {
-    fn shared_weights(&self) -> Result<SharedWeights, String> {
-        let builder = builder(&self.library.environment, self.provider)
-            .map_err(|error| with_causes(&error))?;
-        SharedWeights::prepare(builder, &self.onnx)
-    }
-
-    fn session(&self, weights: Option<&Arc<SharedWeights>>) -> Result<Session, ort::Error> {
-        let mut builder = builder(&self.library.environment, self.provider)?;
-        match weights {
-            Some(weights) => weights.session(builder),
-            None => {
-                let session = builder.commit_from_file(&self.onnx)?;
-                release_free_memory();
-                Ok(session)
-            }
-        }
-    }
-
-    fn first_session(&self) -> Result<Session> {
-        self.session(None).map_err(|error| self.explain(&error))
+    /// A session with weights of its own.
+    fn session(&self) -> Result<Session> {
+        let session = builder(&self.library.environment, self.provider)
+            .and_then(|mut builder| builder.commit_from_file(&self.onnx))
+            .map_err(|error| self.explain(&error))?;
+        release_free_memory();
+        Ok(session)
     }
 
     /// ONNX Runtime's words, and what to do where the library is too old for the model.
@@ -191,9 +169,10 @@ impl Opener {
 struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
-    /// The session made at opening, for the first worker.
-    first: Mutex<Option<Session>>,
-    weights: Option<Arc<SharedWeights>>,
+    /// Sessions made at opening, one for each worker that was announced.
+    sessions: Mutex<Vec<Session>>,
+    /// What those sessions run on, where they share.
+    weights: Option<Arc<Weights>>,
     opener: Opener,
 }
 
@@ -207,24 +186,17 @@ impl Engine for OrtEngine {
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let first = self
-            .first
+        let ready = self
+            .sessions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let session = match first {
-            Some(session) => session,
-            None => self
-                .opener
-                .session(self.weights.as_ref())
-                .map_err(|error| self.opener.explain(&error))?,
+            .pop();
+        let (session, weights) = match ready {
+            Some(session) => (session, self.weights.clone()),
+            None => (self.opener.session()?, None),
         };
-        let worker = OrtWorker::new(
-            session,
-            self.weights.clone(),
-            Arc::clone(&self.opener.feeds),
-        )
-        .map_err(|error| engine_error(with_causes(&error)))?;
+        let worker = OrtWorker::new(session, weights, Arc::clone(&self.opener.feeds))
+            .map_err(|error| engine_error(with_causes(&error)))?;
         Ok(Box::new(worker))
     }
 }
