@@ -31,7 +31,7 @@ const NAME: &str = "ONNX Runtime";
 /// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
 const CPU_LIMITS: BatchLimits = BatchLimits {
     tokens: 512,
-    rows: 64,
+    rows: 128,
 };
 
 /// Why a model could not be opened with ONNX Runtime.
@@ -39,7 +39,9 @@ const CPU_LIMITS: BatchLimits = BatchLimits {
 pub(super) enum Failure {
     /// There is no library here, and none was named.
     NoLibrary(Error),
-    /// Anything else: a library that was named and fails, a provider, the model.
+    /// A library was named, and it cannot be used.
+    NamedLibrary(Error),
+    /// Anything else: the provider, the model.
     Other(Error),
 }
 
@@ -52,7 +54,7 @@ impl From<Error> for Failure {
 impl Failure {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Self::NoLibrary(error) | Self::Other(error) => error,
+            Self::NoLibrary(error) | Self::NamedLibrary(error) | Self::Other(error) => error,
         }
     }
 }
@@ -74,7 +76,7 @@ pub(super) fn open(
     let library =
         library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
             Missing::NotFound(error) => Failure::NoLibrary(error),
-            Missing::Unusable(error) => Failure::Other(error),
+            Missing::Unusable(error) => Failure::NamedLibrary(error),
         })?;
     let mut info = EngineInfo {
         engine: "onnxruntime",
@@ -151,7 +153,7 @@ impl Opener {
         .any(|sign| lower.contains(sign));
         let hint = if unknown {
             format!(
-                "; version {} ({}) does not know what this model uses, a newer one may",
+                "; this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
                 self.library.version,
                 self.library.path.display()
             )
@@ -207,3 +209,6 @@ fn engine_error(reason: String) -> Error {
         reason,
     }
 }
+
+#[cfg(test)]
+mod tests;

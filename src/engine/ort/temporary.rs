@@ -37,13 +37,8 @@ impl TemporaryFolder {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(path.clone());
-        let lock = File::create(path.join(LOCK)).and_then(|lock| match lock.lock() {
-            // Where files cannot be locked, nobody can find the folder unlocked either.
-            Ok(()) => Ok(lock),
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(lock),
-            Err(error) => Err(error),
-        });
-        match lock {
+        let locked = File::create(path.join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
+        match locked {
             Ok(lock) => Ok(Self { path, _lock: lock }),
             Err(error) => {
                 remove(&path);
