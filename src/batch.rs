@@ -151,3 +151,60 @@ impl Batch {
         first..last
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(lengths: &[usize]) -> TokenRows {
+        let mut rows = TokenRows::default();
+        for (row, &length) in lengths.iter().enumerate() {
+            rows.push((0..length).map(|token| (row * 1000 + token) as u32), false);
+        }
+        rows
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_with_tokens_is_in_exactly_one_batch_within_the_limits(
+            lengths in proptest::collection::vec(0_usize..300, 0..200),
+            tokens in 1_usize..2000,
+            max_rows in 0_usize..40,
+        ) {
+            let plans = plan(&rows(&lengths), BatchLimits { tokens, rows: max_rows });
+            let mut seen: Vec<u32> = plans.iter().flat_map(|plan| plan.rows.clone()).collect();
+            seen.sort_unstable();
+            let expected: Vec<u32> =
+                (0..lengths.len()).filter(|&row| lengths[row] > 0).map(|row| row as u32).collect();
+            prop_assert_eq!(seen, expected);
+            for plan in &plans {
+                let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max();
+                prop_assert_eq!(longest, Some(plan.length));
+                prop_assert!(plan.rows.len() <= max_rows.max(1));
+                prop_assert!(plan.rows.len() == 1 || plan.rows.len() * plan.length <= tokens);
+            }
+            prop_assert!(plans.windows(2).all(|pair| pair[0].length >= pair[1].length));
+        }
+
+        #[test]
+        fn a_batch_holds_each_rows_ids_and_masks_the_rest(
+            lengths in proptest::collection::vec(1_usize..20, 1..12),
+        ) {
+            let tokens = rows(&lengths);
+            let all = BatchLimits { tokens: usize::MAX, rows: usize::MAX };
+            let plan = plan(&tokens, all).remove(0);
+            let mut batch = Batch::default();
+            batch.fill(&plan, &tokens, 77);
+            for (index, &row) in plan.rows.iter().enumerate() {
+                let ids = tokens.get(row as usize);
+                prop_assert_eq!(batch.real(index), 0..ids.len());
+                for (position, &id) in batch.input_ids[index * batch.length..][..batch.length].iter().enumerate() {
+                    let expected = ids.get(position).map_or(77, |&id| i64::from(id));
+                    prop_assert_eq!(id, expected);
+                }
+            }
+        }
+    }
+}

@@ -108,6 +108,9 @@ pub struct Window {
     pub consumed: u64,
 }
 
+/// Metadata (key and value) of a kept column of strings that are JSON values as they were written.
+pub const JSON_COLUMN: (&str, &str) = ("embedctl.type", "json");
+
 /// Which input row an output row came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowRef {

@@ -4,6 +4,8 @@
 //! build every overflowing part of a long text only to drop it. Long texts are tokenized only as far as
 //! the limit reaches: the tokenizer needs some sixty bytes of memory for each byte of text.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
@@ -28,7 +30,7 @@ const MARGIN: usize = 64;
 /// A model's tokenizer, ready for its limit and prompt.
 #[derive(Debug)]
 pub struct TextTokenizer {
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     text_tokens: usize,
@@ -58,7 +60,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer's post-processor does something else than adding tokens at the ends.
     pub fn new(model: &Model, threads: usize) -> Result<Self> {
-        let tokenizer = model.tokenizer.clone();
+        let tokenizer = Arc::clone(&model.tokenizer);
         let (prefix, suffix) = special_tokens(&tokenizer).map_err(|reason| {
             Error::model(model.transformer.join("tokenizer.json").display(), reason)
         })?;
@@ -276,6 +278,7 @@ fn squeeze(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ModelOptions;
 
     #[test]
     fn squeezing_touches_nothing_but_long_runs() {
@@ -285,5 +288,96 @@ mod tests {
         );
         assert_eq!(squeeze("", 4), "");
         assert_eq!(squeeze("abc", 4), "abc");
+    }
+
+    fn prepared(case: &str) -> TextTokenizer {
+        let options = ModelOptions {
+            model: format!("fixtures/parity/{case}/model"),
+            ..ModelOptions::default()
+        };
+        TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap()
+    }
+
+    /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.
+    fn long_texts() -> Vec<String> {
+        let words = "The quick brown fox; jumps over 12 lazy dogs. Éléphant naïve \u{1f642} 東京 ";
+        vec![
+            words.repeat(1000),
+            words.replace(' ', "\n").repeat(1000),
+            words.replace(' ', "").repeat(1000),
+            "x".repeat(100_000),
+            format!(
+                "start {} middle {} end",
+                "y".repeat(70_000),
+                "z1".repeat(40_000)
+            ),
+            "- ".repeat(60_000),
+            format!("{}tail of the text", " ".repeat(90_000)),
+            "東京タワー".repeat(8_000),
+        ]
+    }
+
+    #[test]
+    fn long_texts_give_the_ids_that_tokenizing_them_whole_gives() {
+        // WordPiece, byte-level BPE, Unigram, and a tokenizer that cuts on the left.
+        for case in [
+            "bert-cls",
+            "roberta-mean",
+            "e5-prompts",
+            "qwen3-lasttoken",
+            "tok-truncation-left",
+        ] {
+            let tokenizer = prepared(case);
+            for (index, text) in long_texts().iter().enumerate() {
+                let mut rows = TokenRows::default();
+                tokenizer.push(text, &mut rows).unwrap();
+                let whole = tokenizer
+                    .tokenizer
+                    .encode_fast(format!("{}{text}", tokenizer.prompt), false)
+                    .unwrap();
+                let ids = whole.get_ids();
+                let kept = ids.len().min(tokenizer.text_tokens);
+                let cut = match tokenizer.side {
+                    Side::Right => &ids[..kept],
+                    Side::Left => &ids[ids.len() - kept..],
+                };
+                let expected: Vec<u32> = tokenizer
+                    .prefix
+                    .iter()
+                    .chain(cut)
+                    .chain(&tokenizer.suffix)
+                    .copied()
+                    .collect();
+                assert_eq!(rows.get(0), expected, "{case}, text {index}");
+                assert_eq!(
+                    rows.truncated() == 1,
+                    ids.len() > tokenizer.text_tokens,
+                    "{case}, text {index}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn special_tokens_are_those_of_the_template() {
+        let bert = prepared("bert-cls");
+        assert_eq!((bert.prefix.len(), bert.suffix.len()), (1, 1));
+        let qwen = prepared("qwen3-lasttoken");
+        assert_eq!(qwen.prefix.len(), 0);
+        let bare = prepared("tok-no-special-tokens");
+        assert_eq!((bare.prefix.len(), bare.suffix.len()), (0, 0));
+    }
+
+    #[test]
+    fn tokenizing_keeps_order_across_chunks() {
+        let tokenizer = prepared("bert-cls");
+        let texts: Texts = (0..2 * CHUNK + 3)
+            .map(|index| "a ".repeat(index % 50))
+            .collect();
+        let rows = tokenizer.tokenize(&texts).unwrap();
+        assert_eq!(rows.len(), texts.len());
+        for index in 0..rows.len() {
+            assert_eq!(rows.get(index).len(), 2 + index % 50);
+        }
     }
 }

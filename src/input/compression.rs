@@ -1,1 +1,266 @@
-//! To be written.
+//! Compressed sources, decompressed while they are read: all members of gzip, all frames of zstd.
+//!
+//! A name that ends in `.gz` or `.zst` is a promise. Any other source is recognised by its first bytes,
+//! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: neither start can begin
+//! UTF-8 text.
+
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+
+/// How much compressed data is read at a time.
+const CHUNK: usize = 64 * 1024;
+
+const GZIP_START: &[u8] = &[0x1f, 0x8b, 8];
+const ZSTD_START: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// How a source is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// A stream, decompressed.
+pub(super) struct Decoded {
+    pub reader: Box<dyn Read + Send>,
+    pub encoding: Encoding,
+    /// Bytes read from the source so far.
+    pub consumed: Arc<AtomicU64>,
+}
+
+/// Decompresses `source`; `named` is what its name promises. Reads the first bytes.
+pub(super) fn decode(source: Box<dyn Read + Send>, named: Option<Encoding>) -> io::Result<Decoded> {
+    let consumed = Arc::new(AtomicU64::new(0));
+    let mut source = Counted {
+        source,
+        count: Arc::clone(&consumed),
+    };
+    let start = start(&mut source, named)?;
+    let found = match start.as_slice() {
+        bytes if bytes.starts_with(GZIP_START) => Encoding::Gzip,
+        bytes if bytes.starts_with(ZSTD_START) => Encoding::Zstd,
+        // What zstd calls a skippable frame; parallel compressors begin with one. It is ASCII, so the
+        // name has to say that this is zstd.
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18] if named == Some(Encoding::Zstd) => Encoding::Zstd,
+        _ => Encoding::Plain,
+    };
+    if let Some(named) = named.filter(|&named| named != found) {
+        let kind = if cut(&start, named) {
+            ErrorKind::UnexpectedEof
+        } else {
+            ErrorKind::InvalidInput
+        };
+        return Err(kind.into());
+    }
+    let all = io::Cursor::new(start).chain(source);
+    let buffered = |all| BufReader::with_capacity(CHUNK, all);
+    let reader: Box<dyn Read + Send> = match found {
+        Encoding::Plain => Box::new(all),
+        Encoding::Gzip => Box::new(MultiGzDecoder::new(buffered(all))),
+        Encoding::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?),
+    };
+    Ok(Decoded {
+        reader,
+        encoding: found,
+        consumed,
+    })
+}
+
+/// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
+/// system could not read it.
+pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
+    let name = match encoding {
+        Encoding::Gzip => "gzip",
+        Encoding::Zstd => "zstd",
+        Encoding::Plain => return None,
+    };
+    if error.raw_os_error().is_some() {
+        return None;
+    }
+    let message = error.to_string();
+    Some(match error.kind() {
+        ErrorKind::UnexpectedEof => format!(
+            "the {name} stream ends before its end, so the file is truncated; fetch it or compress it \
+             again"
+        ),
+        // The first member's header was seen to be right, so this is what follows a member.
+        _ if encoding == Encoding::Gzip && message.contains("header") => format!(
+            "bytes that are not gzip follow the gzip stream ({message}); remove them or compress the \
+             file again"
+        ),
+        _ if message.contains("too much memory") => format!(
+            "the zstd stream needs a window of more than 128 MiB ({message}); compress it again without \
+             `--ultra` or `--long`, or pipe it in with `zstd -dc --long=31`"
+        ),
+        _ => format!("the {name} stream is damaged ({message}); fetch it or compress it again"),
+    })
+}
+
+/// What a source is whose name promises a compression that its first bytes deny.
+pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String> {
+    match (named, error.kind()) {
+        _ if error.raw_os_error().is_some() => None,
+        (Encoding::Gzip, ErrorKind::InvalidInput) => Some(
+            "its name ends in .gz, but it is not gzip data; if it is not compressed, rename it"
+                .into(),
+        ),
+        (Encoding::Zstd, ErrorKind::InvalidInput) => Some(
+            "its name ends in .zst, but it is not zstd data; if it is not compressed, rename it"
+                .into(),
+        ),
+        _ => explain(named, error),
+    }
+}
+
+/// The first bytes, no more of them than it takes to decide: a pipe may be slow to give the next.
+fn start(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
+    let mut start = [0; ZSTD_START.len()];
+    let mut length = 0;
+    while length < start.len() && (named.is_some() || may_become(&start[..length])) {
+        match source.read(&mut start[length..]) {
+            Ok(0) => break,
+            Ok(bytes) => length += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(start[..length].to_vec())
+}
+
+/// Whether more bytes could make `start` that of a compressed stream.
+fn may_become(start: &[u8]) -> bool {
+    cut(start, Encoding::Gzip) || cut(start, Encoding::Zstd)
+}
+
+/// Whether `start` is less than the start of a stream of this kind.
+fn cut(start: &[u8], kind: Encoding) -> bool {
+    match kind {
+        Encoding::Gzip => GZIP_START.starts_with(start),
+        Encoding::Zstd => ZSTD_START.starts_with(start),
+        Encoding::Plain => false,
+    }
+}
+
+/// Counts what is read.
+struct Counted {
+    source: Box<dyn Read + Send>,
+    count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.source.read(into)?;
+        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    pub fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    pub fn zstd(data: &[u8]) -> Vec<u8> {
+        zstd::encode_all(data, 1).unwrap()
+    }
+
+    /// What is decoded, or the explanation of the error.
+    fn read(data: &[u8], named: Option<Encoding>) -> Result<(String, Encoding), String> {
+        let mut decoded =
+            decode(Box::new(io::Cursor::new(data.to_vec())), named).map_err(|error| {
+                explain_start(named.unwrap_or(Encoding::Plain), &error).unwrap_or_default()
+            })?;
+        let mut text = String::new();
+        match decoded.reader.read_to_string(&mut text) {
+            Ok(_) => {
+                assert_eq!(decoded.consumed.load(Ordering::Relaxed), data.len() as u64);
+                Ok((text, decoded.encoding))
+            }
+            Err(error) => Err(explain(decoded.encoding, &error).unwrap()),
+        }
+    }
+
+    #[test]
+    fn all_members_and_frames_are_read() {
+        let gzipped = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
+        let zstandard = [zstd(b"one\n"), zstd(b""), zstd(b"two\n")].concat();
+        for (data, encoding) in [(gzipped, Encoding::Gzip), (zstandard, Encoding::Zstd)] {
+            for named in [Some(encoding), None] {
+                assert_eq!(read(&data, named), Ok(("one\ntwo\n".to_owned(), encoding)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_skippable_frame_may_come_first_where_the_name_says_zstd() {
+        let data = [&b"\x50\x2a\x4d\x18\x02\0\0\0ab"[..], &zstd(b"text")].concat();
+        assert_eq!(
+            read(&data, Some(Encoding::Zstd)),
+            Ok(("text".to_owned(), Encoding::Zstd))
+        );
+    }
+
+    #[test]
+    fn plain_data_passes_through() {
+        for text in ["", "(", "()", "\u{1f}", "plain"] {
+            assert_eq!(
+                read(text.as_bytes(), None),
+                Ok((text.to_owned(), Encoding::Plain))
+            );
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_found() {
+        let text = "some words, some more words, and some words again\n".repeat(20);
+        for (data, encoding) in [
+            (gzip(text.as_bytes()), Encoding::Gzip),
+            (zstd(text.as_bytes()), Encoding::Zstd),
+        ] {
+            for length in 0..data.len() {
+                let reason = read(&data[..length], Some(encoding)).unwrap_err();
+                assert!(reason.contains("truncated"), "{length}: {reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_and_strange_bytes_are_told_apart() {
+        let mut damaged = gzip(b"some text that is long enough to be damaged in the middle");
+        let last = damaged.len() - 8;
+        damaged[last] ^= 1;
+        let reason = read(&damaged, None).unwrap_err();
+        assert!(reason.contains("gzip stream is damaged"), "{reason}");
+
+        let followed = [gzip(b"text"), b"strange bytes".to_vec()].concat();
+        let reason = read(&followed, None).unwrap_err();
+        assert!(reason.contains("not gzip follow"), "{reason}");
+
+        let followed = [zstd(b"text"), b"strange bytes".to_vec()].concat();
+        let reason = read(&followed, None).unwrap_err();
+        assert!(reason.contains("zstd stream is damaged"), "{reason}");
+    }
+
+    #[test]
+    fn a_name_is_a_promise() {
+        for (named, other) in [
+            (Encoding::Gzip, zstd(b"text")),
+            (Encoding::Zstd, gzip(b"text")),
+            (Encoding::Gzip, b"plain text".to_vec()),
+        ] {
+            let reason = read(&other, Some(named)).unwrap_err();
+            assert!(reason.contains("its name ends in"), "{reason}");
+        }
+    }
+}

@@ -1,4 +1,7 @@
-//! Fields of a record: ids and kept columns, and their types.
+//! Fields of a record as options name them: the id's type, kept fields and their types.
+
+use std::fmt;
+use std::str::FromStr;
 
 /// Type of the `id` column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,20 +9,83 @@ pub enum IdType {
     /// Strings; integers as their digits, missing as null, the line number for text input.
     #[default]
     String,
-    /// 64-bit integers.
+    /// 64-bit integers; missing as null, the line number for text input.
     Int,
+}
+
+impl FromStr for IdType {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "string" => Ok(Self::String),
+            "int" => Ok(Self::Int),
+            other => Err(format!(
+                "unknown type of ids `{other}`: `string` and `int` (64 bits) are known"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for IdType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::String => "string",
+            Self::Int => "int",
+        })
+    }
 }
 
 /// Type of a kept column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum KeepType {
+    /// Strings as they are. Where this type was asked for, numbers and booleans too, as they are written.
     String,
+    /// Integers of 64 bits.
     Int,
+    /// Numbers, each as the nearest 64-bit float.
     Float,
+    /// `true` and `false`.
     Bool,
-    /// Any JSON value, as its text.
+    /// Any JSON value, as it is written.
     Json,
+}
+
+impl KeepType {
+    const ALL: [Self; 5] = [Self::String, Self::Int, Self::Float, Self::Bool, Self::Json];
+
+    /// Its name in `--keep NAME:TYPE`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Bool => "bool",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl FromStr for KeepType {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| {
+                format!(
+                    "unknown type `{name}`: `string`, `int`, `float`, `bool` and `json` are known"
+                )
+            })
+    }
+}
+
+impl fmt::Display for KeepType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
 }
 
 /// A field carried through to the output.
@@ -29,4 +95,83 @@ pub struct Keep {
     pub name: String,
     /// Its type; `None`: the first window decides.
     pub kind: Option<KeepType>,
+}
+
+impl FromStr for Keep {
+    type Err = String;
+
+    /// Parses `NAME[:TYPE]`. What follows the last colon is the type, so a name that holds a colon needs
+    /// one (`dc:title:string`).
+    fn from_str(keep: &str) -> Result<Self, String> {
+        let (name, kind) = match keep.rsplit_once(':') {
+            None => (keep, None),
+            Some((name, kind)) => match kind.parse() {
+                Ok(kind) => (name, Some(kind)),
+                Err(error) => {
+                    return Err(format!(
+                        "{error} in `{keep}` (a field whose name holds a colon needs its type: \
+                         `{keep}:string`)"
+                    ));
+                }
+            },
+        };
+        if name.is_empty() {
+            return Err(format!("`{keep}` names no field; write NAME or NAME:TYPE"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            kind,
+        })
+    }
+}
+
+impl fmt::Display for Keep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)?;
+        self.kind
+            .map_or(Ok(()), |kind| write!(formatter, ":{kind}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_fields_parse_and_print() {
+        for (argument, name, kind) in [
+            ("lang", "lang", None),
+            ("meta.year:int", "meta.year", Some(KeepType::Int)),
+            ("dc:title:string", "dc:title", Some(KeepType::String)),
+            ("x:json", "x", Some(KeepType::Json)),
+            ("x:float", "x", Some(KeepType::Float)),
+            ("x:bool", "x", Some(KeepType::Bool)),
+        ] {
+            let keep: Keep = argument.parse().unwrap();
+            assert_eq!((keep.name.as_str(), keep.kind), (name, kind));
+            assert_eq!(keep.to_string(), argument);
+        }
+    }
+
+    #[test]
+    fn faults_name_the_remedy() {
+        for (argument, hint) in [
+            ("", "NAME:TYPE"),
+            (":int", "NAME:TYPE"),
+            ("x:number", "`float`"),
+            ("dc:title", "`dc:title:string`"),
+            ("x:", "unknown type ``"),
+        ] {
+            let error = argument.parse::<Keep>().unwrap_err();
+            assert!(error.contains(hint), "{argument}: {error}");
+        }
+        assert!(
+            "uuid"
+                .parse::<IdType>()
+                .unwrap_err()
+                .contains("`string` and `int`")
+        );
+        assert_eq!("int".parse(), Ok(IdType::Int));
+        assert_eq!(IdType::default().to_string(), "string");
+    }
 }

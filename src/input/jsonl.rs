@@ -1,1 +1,240 @@
-//! To be written.
+//! JSONL: a line is a JSON object; blank lines are ignored.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+use super::cells::Cell;
+use super::columns::Columns;
+use super::fields::IdType;
+use super::json::{self, Kind};
+use super::paths::{Paths, Values};
+use super::window::Record;
+use super::{InputOptions, SKIP};
+
+/// How many of a record's fields are listed where the text is missing.
+const LISTED_FIELDS: usize = 5;
+
+/// Reads objects.
+pub(super) struct Jsonl {
+    paths: Paths,
+    text_field: String,
+    id_field: String,
+    id_type: IdType,
+}
+
+const TEXT: usize = 0;
+const ID: usize = 1;
+const KEPT: usize = 2;
+
+impl Jsonl {
+    pub(super) fn new(options: &InputOptions) -> Self {
+        let fields = [options.text_field.as_str(), &options.id_field];
+        let kept = options.keep.iter().map(|keep| keep.name.as_str());
+        Self {
+            paths: Paths::new(fields.into_iter().chain(kept)),
+            text_field: options.text_field.clone(),
+            id_field: options.id_field.clone(),
+            id_type: options.id_type,
+        }
+    }
+
+    /// Whether `line` is an object that holds the text field.
+    pub(super) fn recognises(&self, line: &str) -> bool {
+        self.paths
+            .find(line)
+            .is_ok_and(|values| values.get(TEXT).is_some())
+    }
+
+    /// The record that `line` holds.
+    ///
+    /// # Errors
+    /// The reason for which it holds none.
+    pub(super) fn record<'a>(
+        &self,
+        line: &'a str,
+        columns: &Columns,
+    ) -> Result<Record<'a>, String> {
+        let values = self
+            .paths
+            .find(line)
+            .map_err(|error| not_an_object(line, &error))?;
+        Ok(Record {
+            text: self.text(line, &values)?,
+            id: self.id(&values)?,
+            kept: (0..columns.kept())
+                .map(|index| columns.cell(index, values.get(KEPT + index)))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
+        let name = &self.text_field;
+        let Some(raw) = values.get(TEXT) else {
+            return Err(format!(
+                "the record has no field `{name}`{}; name the field that holds the text with \
+                 `--text-field`, {SKIP}",
+                fields(line)
+            ));
+        };
+        match json::kind(raw) {
+            Kind::String => json::string(raw).map_err(|error| {
+                format!(
+                    "the field `{name}` holds an escape that is no character ({error}); mend it, {SKIP}"
+                )
+            }),
+            kind => Err(format!(
+                "the field `{name}` is {kind}, not a string; name the field that holds the text with \
+                 `--text-field`, {SKIP}"
+            )),
+        }
+    }
+
+    fn id<'a>(&self, values: &Values<'a>) -> Result<Cell<'a>, String> {
+        let Some(raw) = values.get(ID) else {
+            return Ok(Cell::Null);
+        };
+        let name = &self.id_field;
+        let excerpt = json::excerpt(raw);
+        match (self.id_type, json::kind(raw)) {
+            (_, Kind::Null) => Ok(Cell::Null),
+            (IdType::String, Kind::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
+            (IdType::String, Kind::String) => json::string(raw).map(Cell::String).map_err(|error| {
+                format!(
+                    "the id `{name}` holds an escape that is no character ({error}); mend it, {SKIP}"
+                )
+            }),
+            (IdType::String, kind) => Err(format!(
+                "the id `{name}` is {kind} ({excerpt}), but ids are strings or integers; name another \
+                 field with `--id-field`, {SKIP}"
+            )),
+            (IdType::Int, Kind::Integer) => raw.parse().map(Cell::Int).map_err(|_| {
+                format!("the id `{name}` is beyond 64 bits ({excerpt}); use `--id-type string`")
+            }),
+            (IdType::Int, Kind::String) => Err(format!(
+                "the id `{name}` is a string ({excerpt}), but `--id-type int` takes integers alone; use \
+                 `--id-type string`"
+            )),
+            (IdType::Int, kind) => Err(format!(
+                "the id `{name}` is {kind} ({excerpt}), but `--id-type int` takes integers alone; name \
+                 another field with `--id-field`, {SKIP}"
+            )),
+        }
+    }
+}
+
+/// Whether there is nothing but space on a line.
+pub(super) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+}
+
+/// Why `line` is not one JSON object, and what to do about it.
+fn not_an_object(line: &str, error: &serde_json::Error) -> String {
+    let start = line.trim_start().chars().next();
+    if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
+        let kind = json::kind(line.trim_start());
+        let remedy = match kind {
+            Kind::Array => "write its elements one a line (`jq -c '.[]'`)",
+            _ => "use `-i text` where lines are plain text",
+        };
+        return format!("the line is {kind}, not a JSON object; {remedy}, {SKIP}");
+    }
+    let remedy = match start {
+        Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
+        Some('{') => "mend it",
+        Some('[') => "write the array's elements one a line (`jq -c '.[]'`)",
+        _ => "use `-i text` where lines are plain text",
+    };
+    // An error about the whole value, such as its type, names no column.
+    let place = match error.column() {
+        0 => String::new(),
+        column => format!(" at column {column}"),
+    };
+    let message = json::message(error);
+    format!("the line is not valid JSON ({message}{place}); {remedy}, {SKIP}")
+}
+
+/// The first fields of an object, for messages: ` (it has …)`.
+fn fields(line: &str) -> String {
+    let Ok(object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line)
+    else {
+        return String::new();
+    };
+    let mut names: Vec<String> = object
+        .keys()
+        .take(LISTED_FIELDS)
+        .map(|name| format!("`{}`", json::excerpt(name)))
+        .collect();
+    if names.is_empty() {
+        return " (it is empty)".to_owned();
+    }
+    if object.len() > LISTED_FIELDS {
+        names.push("…".to_owned());
+    }
+    format!(" (it has {})", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::tests::options;
+
+    fn reason(line: &str) -> String {
+        let options = options();
+        let columns = Columns::new(options.id_type, &options.keep, &options.text_field);
+        Jsonl::new(&options).record(line, &columns).unwrap_err()
+    }
+
+    #[test]
+    fn faults_are_explained() {
+        for (line, message, remedy) in [
+            (
+                r#"{"text":"a"#,
+                "EOF while parsing a string at column 10",
+                "jq -c .",
+            ),
+            (r#"{"text" "a"}"#, "expected `:` at column 9", "mend it"),
+            (
+                r#"{"text":"a"} x"#,
+                "trailing characters at column 14",
+                "mend it",
+            ),
+            ("{", "EOF while parsing an object", "jq -c ."),
+            ("[", "not valid JSON (", "jq -c '.[]'"),
+            (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'"),
+            ("plain words", "not valid JSON (", "-i text"),
+            ("12", "the line is an integer", "-i text"),
+            (r#""words""#, "the line is a string", "-i text"),
+            ("null", "the line is null", "-i text"),
+            ("{}", "no field `text` (it is empty)", "--text-field"),
+            (
+                r#"{"body":"x","t":1}"#,
+                "(it has `body`, `t`)",
+                "--text-field",
+            ),
+            (
+                r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
+                "`e`, …)",
+                "--on-error skip",
+            ),
+            (r#"{"text":null}"#, "`text` is null", "--text-field"),
+            (r#"{"text":1}"#, "`text` is an integer", "--text-field"),
+            (r#"{"text":["a"]}"#, "`text` is an array", "--text-field"),
+            (r#"{"text":"\ud800"}"#, "no character", "--on-error skip"),
+            (r#"{"text":"a","id":1.5}"#, "(1.5)", "--id-field"),
+            (r#"{"text":"a","id":true}"#, "a boolean", "--id-field"),
+            (r#"{"text":"a","id":{}}"#, "an object", "--id-field"),
+        ] {
+            let reason = reason(line);
+            assert!(reason.contains(message), "{line}: {reason}");
+            assert!(reason.contains(remedy), "{line}: {reason}");
+            assert!(!reason.contains("line 1"), "{line}: {reason}");
+        }
+    }
+
+    #[test]
+    fn blank_lines() {
+        assert!(is_blank(b"") && is_blank(b" \t\r "));
+        assert!(!is_blank(b"\0") && !is_blank("\u{a0}".as_bytes()));
+    }
+}

@@ -180,7 +180,7 @@ impl Model {
             onnx,
             graph,
             config: resolved.config,
-            tokenizer: resolved.tokenizer,
+            tokenizer: resolved.tokenizer.into(),
             notes,
         })
     }

@@ -14,6 +14,7 @@ mod tokenizer_class;
 mod tokenizer_files;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -40,7 +41,7 @@ pub struct Model {
     /// What the repository's metadata decides.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.
-    pub tokenizer: tokenizers::Tokenizer,
+    pub tokenizer: Arc<tokenizers::Tokenizer>,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
 }

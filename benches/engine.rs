@@ -1,0 +1,155 @@
+//! How much of the engine's own speed the whole pipeline keeps.
+//!
+//! Runs the same library on the same batches twice, in turn: the engine alone (batches made beforehand,
+//! nothing read, tokenized, pooled or written) and the whole pipeline from file to Parquet. Both exclude
+//! start-up, which is printed beside.
+//!
+//! ```text
+//! cargo bench --profile dev --bench engine -- target/corpus/short.txt [PROVIDER] [ROUNDS]
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use embedctl::batch::{self, Batch, Plan};
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{self, Engine, EngineOptions};
+use embedctl::input::{self, InputOptions, RecordReader, Source};
+use embedctl::model::{Model, ModelOptions};
+use embedctl::output::{Destination, OutputOptions};
+use embedctl::pipeline::{self, EmbedOptions, OnError};
+use embedctl::progress::{Progress, Silent};
+use embedctl::tokenize::TextTokenizer;
+
+const MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
+
+fn main() {
+    // `cargo bench` adds its own flag.
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    let Some(corpus) = args.next() else {
+        eprintln!("name a corpus: make one with benches/corpus/make.sh");
+        return;
+    };
+    let provider = args.next().unwrap_or_else(|| "cpu".into());
+    let rounds = args.next().map_or(5, |rounds| rounds.parse().expect("a number of rounds"));
+    let threads = embedctl::usable_cores();
+    let options = EngineOptions {
+        providers: provider.parse().expect("a provider"),
+        workers: threads,
+        ..EngineOptions::default()
+    };
+    let model_options = ModelOptions { model: MODEL.into(), ..ModelOptions::default() };
+    let model = Model::open(&model_options).expect("the model");
+    let engine = engine::open(&model, &options).expect("the engine");
+    let batches = batches(&model, engine.as_ref(), Path::new(&corpus), threads);
+    let rows: usize = batches.iter().map(|batch| batch.rows).sum();
+    let tokens: i64 = batches.iter().flat_map(|batch| &batch.attention_mask).sum();
+    println!(
+        "{} {} ({}), {rows} rows, {tokens} tokens in {} batches, {threads} threads",
+        engine.info().engine,
+        engine.info().version,
+        engine.info().provider,
+        batches.len()
+    );
+    let mut alone = Vec::new();
+    let mut whole = Vec::new();
+    for round in 0..=rounds {
+        let rate = rows as f64 / run_alone(engine.as_ref(), &batches, threads);
+        let (load, seconds) = run_whole(&corpus, &options, &model_options);
+        // The first round warms up caches and files.
+        if round > 0 {
+            alone.push(rate);
+            whole.push(rows as f64 / seconds);
+            println!(
+                "round {round}: engine alone {rate:.0} rows/s, file to Parquet {:.0} rows/s (start-up {load:.2} s)",
+                rows as f64 / seconds
+            );
+        }
+    }
+    let (alone, whole) = (median(alone), median(whole));
+    println!(
+        "median: engine alone {alone:.0} rows/s, file to Parquet {whole:.0} rows/s, {:.1} % of it",
+        100.0 * whole / alone
+    );
+}
+
+fn input_options() -> InputOptions {
+    InputOptions {
+        format: None,
+        text_field: "text".into(),
+        id_field: "id".into(),
+        id_type: input::IdType::String,
+        keep: Vec::new(),
+        max_record_bytes: input::DEFAULT_MAX_RECORD_BYTES,
+        window_rows: input::DEFAULT_WINDOW_ROWS,
+        window_bytes: input::WINDOW_BYTES,
+    }
+}
+
+/// The batches that the pipeline makes of the corpus.
+fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) -> Vec<Batch> {
+    let tokenizer = TextTokenizer::new(model, threads).expect("the tokenizer");
+    let mut reader = RecordReader::open(&[Source::Path(corpus.into())], input_options()).expect("the corpus");
+    let mut batches = Vec::new();
+    while let Some(window) = reader.next_window().expect("a window") {
+        let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
+        let plans: Vec<Plan> = batch::plan(&tokens, engine.limits());
+        batches.extend(plans.iter().map(|plan| {
+            let mut batch = Batch::default();
+            batch.fill(plan, &tokens, model.config.padding_id);
+            batch
+        }));
+    }
+    batches
+}
+
+/// Seconds that the engine needs for all batches.
+fn run_alone(engine: &dyn Engine, batches: &[Batch], threads: usize) -> f64 {
+    let mut workers: Vec<_> = (0..threads).map(|_| engine.worker().expect("a worker")).collect();
+    for worker in &mut workers {
+        worker.run(&batches[0]).expect("a batch");
+    }
+    let next = AtomicUsize::new(0);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for worker in &mut workers {
+            scope.spawn(|| {
+                while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    worker.run(batch).expect("a batch");
+                }
+            });
+        }
+    });
+    start.elapsed().as_secs_f64()
+}
+
+/// Start-up and running time of the whole pipeline, in seconds.
+fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> (f64, f64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = EmbedOptions {
+        model: model.clone(),
+        engine: engine.clone(),
+        sources: vec![Source::Path(PathBuf::from(corpus))],
+        input: input_options(),
+        output: OutputOptions {
+            destination: Destination::Path(folder.path().join("out.parquet")),
+            format: None,
+            force: false,
+        },
+        on_error: OnError::Fail,
+        rejects: None,
+        batch_tokens: None,
+        batch_rows: None,
+        threads: None,
+    };
+    let progress: Arc<dyn Progress> = Arc::new(Silent);
+    let summary = pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run");
+    (summary.load.as_secs_f64(), summary.run.as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

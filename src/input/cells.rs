@@ -1,0 +1,206 @@
+//! One kept value: from what is written in a record to what its column holds.
+
+use std::borrow::Cow;
+
+use super::fields::KeepType;
+use super::json::{self, Kind};
+
+/// A value of the `id` column or of a kept one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell<'a> {
+    Null,
+    String(Cow<'a, str>),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    /// A JSON value as it is written.
+    Json(&'a str),
+}
+
+impl Cell<'_> {
+    /// Bytes that a column needs to hold it, about.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Json(raw) => raw.len(),
+            Self::Null | Self::Int(_) | Self::Float(_) | Self::Bool(_) => 8,
+        }
+    }
+}
+
+/// Why a kept column has its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// `--keep NAME:TYPE` says so.
+    Declared,
+    /// The values of the first window say so.
+    Values,
+    /// There was no value in the first window.
+    Nulls,
+}
+
+/// The type that a column needs for `values`, as they are written: of numbers, int unless one has a
+/// fraction or an exponent; else what the first value asks for. `None` without any value.
+pub(super) fn decide<'a>(values: impl Iterator<Item = &'a str>) -> Option<KeepType> {
+    let mut kinds = values.map(json::kind).filter(|&kind| kind != Kind::Null);
+    Some(match kinds.next()? {
+        Kind::Integer if kinds.all(|kind| kind != Kind::Float) => KeepType::Int,
+        first => natural(first),
+    })
+}
+
+/// The type that holds values of one kind.
+fn natural(kind: Kind) -> KeepType {
+    match kind {
+        Kind::Null | Kind::String => KeepType::String,
+        Kind::Bool => KeepType::Bool,
+        Kind::Integer | Kind::Float => KeepType::Float,
+        Kind::Array | Kind::Object => KeepType::Json,
+    }
+}
+
+/// The value `raw` of the field `name` for a column of type `kind`.
+///
+/// # Errors
+/// If it is of another type: the reason, with the type that would do.
+pub(super) fn convert<'a>(
+    name: &str,
+    kind: KeepType,
+    basis: Basis,
+    raw: Option<&'a str>,
+) -> Result<Cell<'a>, String> {
+    let Some(raw) = raw else {
+        return Ok(Cell::Null);
+    };
+    let mismatch = || Err(mismatch(name, kind, basis, raw));
+    match (kind, json::kind(raw)) {
+        (_, Kind::Null) => Ok(Cell::Null),
+        (KeepType::Json, _) => Ok(Cell::Json(raw)),
+        (KeepType::String, Kind::String) => json::string(raw).map(Cell::String).map_err(|error| {
+            format!(
+                "the kept field `{name}` holds an escape that is no character ({error}); \
+                 `--keep {name}:json` keeps it as it is written"
+            )
+        }),
+        (KeepType::String, Kind::Integer | Kind::Float | Kind::Bool)
+            if basis == Basis::Declared =>
+        {
+            Ok(Cell::String(Cow::Borrowed(raw)))
+        }
+        (KeepType::Int, Kind::Integer) => raw.parse().map(Cell::Int).or_else(|_| mismatch()),
+        (KeepType::Float, Kind::Integer | Kind::Float) => match raw.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Cell::Float(number)),
+            _ => mismatch(),
+        },
+        (KeepType::Bool, Kind::Bool) => Ok(Cell::Bool(raw == "true")),
+        _ => mismatch(),
+    }
+}
+
+fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> String {
+    let found = json::kind(raw);
+    let numeric = matches!(found, Kind::Integer | Kind::Float);
+    let what = match kind {
+        KeepType::Int if found == Kind::Integer => "beyond 64 bits".to_owned(),
+        KeepType::Float if numeric => "beyond a 64-bit float".to_owned(),
+        _ => found.to_string(),
+    };
+    let remedy = match (found, basis) {
+        (Kind::Array | Kind::Object, _) => KeepType::Json,
+        (Kind::Integer, Basis::Nulls) => KeepType::Int,
+        (_, Basis::Nulls) => natural(found),
+        (Kind::Float, _) if kind == KeepType::Int => KeepType::Float,
+        _ => KeepType::String,
+    };
+    let but = match basis {
+        Basis::Declared => format!("`--keep {name}:{kind}` does not take it"),
+        Basis::Values => format!("the first records made its column {kind}"),
+        Basis::Nulls => format!("no first record had a value, which made its column {kind}"),
+    };
+    format!(
+        "the kept field `{name}` is {what} ({}), but {but}; use `--keep {name}:{remedy}`",
+        json::excerpt(raw)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Cell<'_> {
+        Cell::String(Cow::Borrowed(text))
+    }
+
+    #[test]
+    fn the_first_values_decide() {
+        for (values, expected) in [
+            (vec![], None),
+            (vec!["null", "null"], None),
+            (vec!["null", "1", "-2"], Some(KeepType::Int)),
+            (vec!["1", "2.5"], Some(KeepType::Float)),
+            (vec!["2.5", "1"], Some(KeepType::Float)),
+            (vec!["1", "\"a\"", "1e2"], Some(KeepType::Float)),
+            (vec!["\"a\"", "1"], Some(KeepType::String)),
+            (vec!["true", "\"a\""], Some(KeepType::Bool)),
+            (vec!["null", "[]", "1"], Some(KeepType::Json)),
+            (vec!["{}"], Some(KeepType::Json)),
+        ] {
+            assert_eq!(decide(values.iter().copied()), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn values_become_cells() {
+        for (kind, raw, expected) in [
+            (KeepType::String, r#""a\u00e9""#, text("aé")),
+            (KeepType::String, "007.50", text("007.50")),
+            (
+                KeepType::String,
+                "12345678901234567890123",
+                text("12345678901234567890123"),
+            ),
+            (KeepType::String, "false", text("false")),
+            (KeepType::Int, "-9223372036854775808", Cell::Int(i64::MIN)),
+            (KeepType::Int, "-0", Cell::Int(0)),
+            (KeepType::Float, "3", Cell::Float(3.0)),
+            (KeepType::Float, "-1.5E-3", Cell::Float(-0.0015)),
+            (KeepType::Bool, "true", Cell::Bool(true)),
+            (
+                KeepType::Json,
+                r#"{ "a" : 1.0 }"#,
+                Cell::Json(r#"{ "a" : 1.0 }"#),
+            ),
+            (KeepType::Json, "1.0", Cell::Json("1.0")),
+        ] {
+            assert_eq!(convert("x", kind, Basis::Declared, Some(raw)), Ok(expected));
+            assert_eq!(
+                convert("x", kind, Basis::Declared, Some("null")),
+                Ok(Cell::Null)
+            );
+            assert_eq!(convert("x", kind, Basis::Declared, None), Ok(Cell::Null));
+        }
+    }
+
+    #[test]
+    fn a_mismatch_names_the_type_that_would_do() {
+        let (declared, values, nulls) = (Basis::Declared, Basis::Values, Basis::Nulls);
+        for (kind, basis, raw, remedy) in [
+            (KeepType::Int, declared, "1.5", "x:float"),
+            (KeepType::Int, declared, "9223372036854775808", "x:string"),
+            (KeepType::Int, values, "\"1\"", "x:string"),
+            (KeepType::Int, values, "[1]", "x:json"),
+            (KeepType::Float, declared, "1e999", "x:string"),
+            (KeepType::Float, declared, "true", "x:string"),
+            (KeepType::Bool, values, "0", "x:string"),
+            (KeepType::String, declared, "{}", "x:json"),
+            (KeepType::String, values, "1", "x:string"),
+            (KeepType::String, nulls, "1", "x:int"),
+            (KeepType::String, nulls, "1.0", "x:float"),
+            (KeepType::String, nulls, "true", "x:bool"),
+            (KeepType::String, declared, r#""\ud800""#, "x:json"),
+        ] {
+            let reason = convert("x", kind, basis, Some(raw)).unwrap_err();
+            assert!(reason.contains(&format!("`--keep {remedy}`")), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Formats of records, and how a file's name tells its format and compression.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::compression::Encoding;
+
+/// The format of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputFormat {
+    /// A line is a record.
+    Text,
+    /// A line is a JSON object.
+    Jsonl,
+}
+
+impl FromStr for InputFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "text" => Ok(Self::Text),
+            "jsonl" => Ok(Self::Jsonl),
+            other => Err(format!(
+                "unknown input format `{other}`: `text` (a line is a record) and `jsonl` (a line is a \
+                 JSON object) are known"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for InputFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Text => "text",
+            Self::Jsonl => "jsonl",
+        })
+    }
+}
+
+/// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
+pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let name = name.as_deref().unwrap_or_default();
+    let (stem, encoding) = match split(name) {
+        (stem, "gz") => (stem, Some(Encoding::Gzip)),
+        (stem, "zst") => (stem, Some(Encoding::Zstd)),
+        _ => (name.to_ascii_lowercase(), None),
+    };
+    let format = match split(&stem) {
+        (_, "txt") => Some(InputFormat::Text),
+        (_, "jsonl" | "ndjson") => Some(InputFormat::Jsonl),
+        _ => None,
+    };
+    (format, encoding)
+}
+
+/// A name in lower case without its last ending, and that ending among those that are known.
+fn split(name: &str) -> (String, &'static str) {
+    let name = name.to_ascii_lowercase();
+    for ending in ["gz", "zst", "txt", "jsonl", "ndjson"] {
+        if let Some(stem) = name
+            .strip_suffix(ending)
+            .and_then(|rest| rest.strip_suffix('.'))
+        {
+            return (stem.to_owned(), ending);
+        }
+    }
+    (name, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_name_format_and_compression() {
+        let (text, jsonl) = (Some(InputFormat::Text), Some(InputFormat::Jsonl));
+        let (gzip, zstd) = (Some(Encoding::Gzip), Some(Encoding::Zstd));
+        for (path, expected) in [
+            ("a.txt", (text, None)),
+            ("dir.jsonl/a.TXT", (text, None)),
+            ("a.jsonl", (jsonl, None)),
+            ("a.b.ndjson", (jsonl, None)),
+            ("a.txt.gz", (text, gzip)),
+            ("a.JSONL.Zst", (jsonl, zstd)),
+            ("a.gz", (None, gzip)),
+            ("a.csv.zst", (None, zstd)),
+            ("a.txt.bak", (None, None)),
+            ("txt", (None, None)),
+            ("a.json", (None, None)),
+            ("/dev/stdin", (None, None)),
+            ("..", (None, None)),
+            ("Ü.txt", (text, None)),
+        ] {
+            assert_eq!(by_ending(Path::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_parse_and_print() {
+        for name in ["text", "jsonl"] {
+            assert_eq!(name.parse::<InputFormat>().unwrap().to_string(), name);
+        }
+        let error = "csv".parse::<InputFormat>().unwrap_err();
+        assert!(
+            error.contains("`csv`") && error.contains("`jsonl`"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Single JSON values as they are written, and what is wrong with those that are none.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Kinds of JSON values; numbers in two, as integers are kept exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    Bool,
+    Integer,
+    Float,
+    String,
+    Array,
+    Object,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Null => "null",
+            Self::Bool => "a boolean",
+            Self::Integer => "an integer",
+            Self::Float => "a number with a fraction or an exponent",
+            Self::String => "a string",
+            Self::Array => "an array",
+            Self::Object => "an object",
+        })
+    }
+}
+
+/// The kind of `raw`, one valid JSON value without space around it.
+pub(super) fn kind(raw: &str) -> Kind {
+    match raw.as_bytes().first() {
+        Some(b'"') => Kind::String,
+        Some(b'{') => Kind::Object,
+        Some(b'[') => Kind::Array,
+        Some(b't' | b'f') => Kind::Bool,
+        Some(b'-' | b'0'..=b'9') if raw.contains(['.', 'e', 'E']) => Kind::Float,
+        Some(b'-' | b'0'..=b'9') => Kind::Integer,
+        _ => Kind::Null,
+    }
+}
+
+/// The string that `raw`, a valid JSON string, stands for; borrowed where nothing is escaped.
+///
+/// Only an escape that is no character (half a surrogate pair) is wrong in a valid JSON string.
+pub(super) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
+    let inner = &raw[1..raw.len() - 1];
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Ok(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(raw)
+        .map(Cow::Owned)
+        .map_err(|error| message(&error))
+}
+
+/// What serde_json says, without the place it adds.
+pub(super) fn message(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.rfind(" at line ") {
+        Some(end) => message[..end].to_owned(),
+        None => message,
+    }
+}
+
+/// The start of a value, for messages.
+pub(super) fn excerpt(raw: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 40;
+    match raw.char_indices().nth(SHOWN) {
+        None => Cow::Borrowed(raw),
+        Some((end, _)) => Cow::Owned(format!("{}…", &raw[..end])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_what_is_written() {
+        for (raw, expected) in [
+            ("null", Kind::Null),
+            ("true", Kind::Bool),
+            ("false", Kind::Bool),
+            ("0", Kind::Integer),
+            ("-12", Kind::Integer),
+            ("123456789012345678901234567890", Kind::Integer),
+            ("1.0", Kind::Float),
+            ("1e3", Kind::Float),
+            ("-1E+3", Kind::Float),
+            ("\"1\"", Kind::String),
+            ("[1]", Kind::Array),
+            ("{}", Kind::Object),
+        ] {
+            assert_eq!(kind(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn strings_are_borrowed_unless_escaped() {
+        assert!(matches!(
+            string(r#""plain ü""#),
+            Ok(Cow::Borrowed("plain ü"))
+        ));
+        assert_eq!(string(r#""a\n\"\u00e9\\\u0000""#).unwrap(), "a\n\"é\\\0");
+        assert_eq!(string(r#""\ud83d\ude00""#).unwrap(), "😀");
+        for lone in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx""#] {
+            assert!(string(lone).unwrap_err().contains("hex escape"), "{lone}");
+        }
+    }
+
+    #[test]
+    fn excerpts_end_between_characters() {
+        assert_eq!(excerpt("short"), "short");
+        assert_eq!(excerpt(&"ü".repeat(50)), format!("{}…", "ü".repeat(40)));
+    }
+}

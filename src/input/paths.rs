@@ -1,0 +1,275 @@
+//! Finding wanted fields in a JSON object in one pass, without building anything for the others.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::json;
+
+/// The values of the wanted fields of one object, as they are written.
+#[derive(Debug)]
+pub(super) struct Values<'a> {
+    // Two of each field: what stands under its whole name at the top, and what stands at its path.
+    slots: Vec<Option<&'a str>>,
+}
+
+impl<'a> Values<'a> {
+    /// The value of the field that was given as number `index`; `None` where it is missing.
+    pub(super) fn get(&self, index: usize) -> Option<&'a str> {
+        self.slots[2 * index].or(self.slots[2 * index + 1])
+    }
+}
+
+/// Which fields are wanted: a tree of their keys.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    roots: Vec<Node>,
+    fields: usize,
+}
+
+#[derive(Debug)]
+struct Node {
+    key: String,
+    slots: Vec<usize>,
+    children: Vec<Node>,
+}
+
+impl Paths {
+    /// Wants fields by name. `a.b` is the key `a.b` at the top where there is one, else `b` inside `a`.
+    pub(super) fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut paths = Self::default();
+        for name in names {
+            let slot = 2 * paths.fields;
+            paths.fields += 1;
+            Node::of(&mut paths.roots, name).slots.push(slot);
+            if let Some((first, rest)) = name.split_once('.') {
+                let mut node = Node::of(&mut paths.roots, first);
+                for key in rest.split('.') {
+                    node = Node::of(&mut node.children, key);
+                }
+                node.slots.push(slot + 1);
+            }
+        }
+        paths
+    }
+
+    /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
+    pub(super) fn find<'a>(&self, object: &'a str) -> serde_json::Result<Values<'a>> {
+        let mut slots = vec![None; 2 * self.fields];
+        let mut json = serde_json::Deserializer::from_str(object);
+        Object {
+            nodes: &self.roots,
+            slots: &mut slots,
+        }
+        .deserialize(&mut json)?;
+        json.end()?;
+        Ok(Values { slots })
+    }
+}
+
+impl Node {
+    /// The node of `key` among `nodes`, made if need be.
+    fn of<'n>(nodes: &'n mut Vec<Self>, key: &str) -> &'n mut Self {
+        let index = nodes
+            .iter()
+            .position(|node| node.key == key)
+            .unwrap_or_else(|| {
+                nodes.push(Self {
+                    key: key.to_owned(),
+                    slots: Vec::new(),
+                    children: Vec::new(),
+                });
+                nodes.len() - 1
+            });
+        &mut nodes[index]
+    }
+
+    /// Takes the value that stands under this node's key, instead of any before it.
+    fn take<'a>(&self, raw: &'a str, slots: &mut [Option<&'a str>]) -> serde_json::Result<()> {
+        for &slot in &self.slots {
+            slots[slot] = Some(raw);
+        }
+        for child in &self.children {
+            child.forget(slots);
+        }
+        if !self.children.is_empty() && raw.starts_with('{') {
+            Object {
+                nodes: &self.children,
+                slots,
+            }
+            .deserialize(&mut serde_json::Deserializer::from_str(raw))?;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, slots: &mut [Option<&str>]) {
+        for &slot in &self.slots {
+            slots[slot] = None;
+        }
+        for child in &self.children {
+            child.forget(slots);
+        }
+    }
+}
+
+/// Reads one object and takes the values of `nodes`.
+struct Object<'n, 's, 'a> {
+    nodes: &'n [Node],
+    slots: &'s mut [Option<&'a str>],
+}
+
+impl<'a> DeserializeSeed<'a> for Object<'_, '_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(node) = map.next_key_seed(Key(self.nodes))? {
+            match node {
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Some(node) => {
+                    let raw = map.next_value::<&'a RawValue>()?.get();
+                    node.take(raw, self.slots)
+                        .map_err(|error| M::Error::custom(json::message(&error)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the node of a key.
+struct Key<'n>(&'n [Node]);
+
+impl<'n, 'a> DeserializeSeed<'a> for Key<'n> {
+    type Value = Option<&'n Node>;
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'n> Visitor<'_> for Key<'n> {
+    type Value = Option<&'n Node>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().find(|node| node.key == key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find<'a>(names: &[&str], object: &'a str) -> Vec<Option<&'a str>> {
+        let values = Paths::new(names.iter().copied()).find(object).unwrap();
+        (0..names.len()).map(|index| values.get(index)).collect()
+    }
+
+    #[test]
+    fn values_are_found_as_they_are_written() {
+        let object =
+            r#" {"x": [1, {"text": 2}], "text" :  "a\nb" , "id": 1e400, "o": { "k" : 1 } } "#;
+        assert_eq!(
+            find(&["text", "id", "o", "none", "text"], object),
+            [
+                Some(r#""a\nb""#),
+                Some("1e400"),
+                Some(r#"{ "k" : 1 }"#),
+                None,
+                Some(r#""a\nb""#)
+            ]
+        );
+    }
+
+    #[test]
+    fn fields_nest() {
+        let object = r#"{"a":{"b":{"c":1,"x":2},"d":null},"e":[{"f":1}],"g":1}"#;
+        assert_eq!(
+            find(
+                &["a.b.c", "a.d", "a.b", "e.f", "e.0", "g.h", "a..b"],
+                object
+            ),
+            [
+                Some("1"),
+                Some("null"),
+                Some(r#"{"c":1,"x":2}"#),
+                None,
+                None,
+                None,
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn a_whole_name_at_the_top_comes_before_a_path() {
+        for object in [r#"{"a.b":1,"a":{"b":2}}"#, r#"{"a":{"b":2},"a.b":1}"#] {
+            assert_eq!(find(&["a.b"], object), [Some("1")]);
+        }
+        assert_eq!(
+            find(&["a.b"], r#"{"a.b":null,"a":{"b":2}}"#),
+            [Some("null")]
+        );
+        assert_eq!(find(&["a.b.c"], r#"{"a":{"b.c":1}}"#), [None]);
+        assert_eq!(find(&["."], r#"{"":{"":1}}"#), [Some("1")]);
+    }
+
+    #[test]
+    fn of_keys_given_twice_the_last_counts() {
+        assert_eq!(find(&["a"], r#"{"a":1,"a":2}"#), [Some("2")]);
+        assert_eq!(find(&["a.b"], r#"{"a":{"b":1},"a":{"c":2}}"#), [None]);
+        assert_eq!(find(&["a.b.c"], r#"{"a":{"b":{"c":1}},"a":3}"#), [None]);
+    }
+
+    #[test]
+    fn keys_may_be_escaped() {
+        assert_eq!(
+            find(&["text", "é"], r#"{"te\u0078t":1,"\u00e9":2}"#),
+            [Some("1"), Some("2")]
+        );
+    }
+
+    #[test]
+    fn fields_that_are_not_wanted_must_be_json_too() {
+        let paths = Paths::new(["a", "b.c"]);
+        for object in [
+            "",
+            "{",
+            r#"{"a":1"#,
+            r#"{"x":}"#,
+            r#"{"x":tru}"#,
+            r#"{"x":01}"#,
+            r#"{"x":1}}"#,
+            r#"{"x":1} {}"#,
+            r#"{"x":1,}"#,
+            r#"{'x':1}"#,
+            "{\"x\":\"a\tb\"}",
+            r#"{"x":"\q"}"#,
+            r#"{"x":NaN}"#,
+            r#"{"b":{"\ud800":1}}"#,
+            "[]",
+        ] {
+            assert!(paths.find(object).is_err(), "{object}");
+        }
+        let deep = format!(r#"{{"x":{}{},"a":1}}"#, "[".repeat(5000), "]".repeat(5000));
+        assert_eq!(paths.find(&deep).unwrap().get(0), Some("1"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Sources: found and judged before any work, opened one at a time when their turn comes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::compression::{self, Decoded, Encoding};
+use super::format::{self, InputFormat};
+use super::lines::{LineReader, Start};
+use crate::error::{Error, Result};
+
+/// How standard input is called in messages.
+pub(super) const STDIN: &str = "standard input";
+
+/// Where records come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// A file, a FIFO or a device.
+    Path(PathBuf),
+}
+
+impl From<PathBuf> for Source {
+    /// As on the command line: `-` is standard input.
+    fn from(path: PathBuf) -> Self {
+        if path == Path::new("-") {
+            Self::Stdin
+        } else {
+            Self::Path(path)
+        }
+    }
+}
+
+/// A source that was looked at.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub source: Source,
+    pub name: String,
+    pub format: InputFormat,
+    /// Whether nobody said that this is text.
+    pub guessed: bool,
+    /// The compression that its name promises.
+    pub encoding: Option<Encoding>,
+    /// Its size, where it is a regular file.
+    pub bytes: Option<u64>,
+}
+
+/// Standard input, taken once.
+pub(super) struct Stdin {
+    pub reader: Box<dyn Read + Send>,
+    pub bytes: Option<u64>,
+}
+
+impl Stdin {
+    /// Reads nothing.
+    pub(super) fn take() -> Self {
+        #[cfg(unix)]
+        {
+            use std::io::Seek;
+            use std::os::fd::AsFd;
+
+            // A descriptor of our own: no second buffer, and the size where a file is redirected.
+            if let Ok(descriptor) = io::stdin().as_fd().try_clone_to_owned() {
+                let mut file = File::from(descriptor);
+                let size = file.metadata().ok().filter(fs::Metadata::is_file);
+                let bytes = size.and_then(|metadata| {
+                    let position = file.stream_position().ok()?;
+                    Some(metadata.len().saturating_sub(position))
+                });
+                return Self {
+                    reader: Box::new(file),
+                    bytes,
+                };
+            }
+        }
+        Self {
+            reader: Box::new(io::stdin()),
+            bytes: None,
+        }
+    }
+}
+
+impl Planned {
+    /// Looks at a source and decides its format. A regular file is opened and closed again, so that one
+    /// that cannot be read fails now, and thousands need no descriptors. Anything else can be opened only
+    /// once (a process substitution), or must not be opened before its turn (a FIFO whose writer serves
+    /// another one first).
+    pub(super) fn new(
+        source: &Source,
+        format: Option<InputFormat>,
+        stdin: Option<&Stdin>,
+    ) -> Result<Self> {
+        let Source::Path(path) = source else {
+            return Ok(Self {
+                source: Source::Stdin,
+                name: STDIN.to_owned(),
+                format: format.unwrap_or(InputFormat::Text),
+                guessed: format.is_none(),
+                encoding: None,
+                bytes: stdin.and_then(|stdin| stdin.bytes),
+            });
+        };
+        let failed = |error| Error::io("read", path, error);
+        let metadata = fs::metadata(path).map_err(failed)?;
+        let name = path.display().to_string();
+        if metadata.is_dir() {
+            return Err(Error::Input {
+                reason: format!(
+                    "is a directory; name the files in it, for example `{}`",
+                    path.join("*.jsonl").display()
+                ),
+                place: name,
+            });
+        }
+        if metadata.is_file() {
+            File::open(path).map_err(failed)?;
+        }
+        let (ending, encoding) = format::by_ending(path);
+        let format = format.or(ending).ok_or_else(|| {
+            Error::Usage(format!(
+                "cannot tell the format of {name}: endings that are known are .txt, .jsonl and .ndjson, \
+                 each also with .gz or .zst; say `-i text` or `-i jsonl`"
+            ))
+        })?;
+        Ok(Self {
+            source: source.clone(),
+            name,
+            format,
+            guessed: false,
+            encoding,
+            bytes: metadata.is_file().then_some(metadata.len()),
+        })
+    }
+
+    /// Opens the source and reads its first bytes.
+    pub(super) fn open(&self, stdin: &mut Option<Stdin>, limit: usize) -> Result<Opened> {
+        let reader: Box<dyn Read + Send> = match &self.source {
+            Source::Stdin => match stdin.take() {
+                Some(stdin) => stdin.reader,
+                None => return Err(Error::Internal("standard input read twice".to_owned())),
+            },
+            Source::Path(path) => {
+                let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+                Box::new(file)
+            }
+        };
+        let decoded = compression::decode(reader, self.encoding).map_err(|error| {
+            let reason = self
+                .encoding
+                .and_then(|named| compression::explain_start(named, &error));
+            self.error(reason, 0, error)
+        })?;
+        let Decoded {
+            reader,
+            encoding,
+            consumed,
+        } = decoded;
+        let mut opened = Opened {
+            lines: LineReader::new(reader, limit),
+            encoding,
+            compressed: consumed,
+        };
+        match opened.lines.begin() {
+            Ok(Start::Utf8) => Ok(opened),
+            Ok(Start::Utf16) => Err(Error::Input {
+                place: self.name.clone(),
+                reason: "is UTF-16; convert it to UTF-8 first, for example with \
+                         `iconv -f UTF-16 -t UTF-8`"
+                    .to_owned(),
+            }),
+            Err(error) => Err(self.failed(&opened, error)),
+        }
+    }
+
+    /// The error of a source that cannot be read on.
+    pub(super) fn failed(&self, opened: &Opened, error: io::Error) -> Error {
+        let reason = compression::explain(opened.encoding, &error);
+        self.error(reason, opened.lines.number(), error)
+    }
+
+    fn error(&self, reason: Option<String>, line: u64, error: io::Error) -> Error {
+        match reason {
+            None => Error::Io {
+                action: "read",
+                path: PathBuf::from(&self.name),
+                source: error,
+            },
+            Some(reason) => Error::Input {
+                place: match line {
+                    0 => self.name.clone(),
+                    line => format!("{}, after line {line}", self.name),
+                },
+                reason,
+            },
+        }
+    }
+}
+
+/// A source whose turn it is.
+pub(super) struct Opened {
+    pub lines: LineReader,
+    encoding: Encoding,
+    compressed: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Opened {
+    /// How many bytes of the source (compressed, where it is) were consumed.
+    pub(super) fn consumed(&self) -> u64 {
+        match self.encoding {
+            Encoding::Plain => self.lines.offset(),
+            // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
+            Encoding::Gzip | Encoding::Zstd => {
+                self.compressed.load(std::sync::atomic::Ordering::Relaxed)
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The one file that names every stage: channels, workers, order, cancellation, ledger.
+//!
+//! ```text
+//!  reader ──windows──► tokenizer ──flights──────────────► this thread ──► writer, rejects
+//!  (thread)  (1)       (thread)  (1: back-pressure)        in input order
+//!                          └─────jobs─────► workers ──done──┘
+//! ```
+//!
+//! A *flight* is a window on its way: its batches run on any worker in any order, and the calling thread
+//! waits for flights in input order, so rows cannot change places. Channels between reader, tokenizer and
+//! writer hold one element each: at most four windows exist at a time, whatever the size of the input.
+//! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
+
+mod ledger;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded, select, unbounded};
+
+use self::ledger::Ledger;
+use self::stages::{
+    Message, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer, wait,
+};
+use crate::cancel::CancelToken;
+use crate::embedder::usable_cores;
+use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions};
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::model::{Model, ModelOptions};
+use crate::output::{self, Finish, OutputOptions, VectorWriter};
+use crate::pool::Pooler;
+use crate::progress::{Counts, Progress};
+use crate::provenance::Provenance;
+use crate::rejects::RejectsWriter;
+use crate::tokenize::TextTokenizer;
+
+/// What a bad record does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// Stops the run.
+    #[default]
+    Fail,
+    /// Is counted, reported and left out.
+    Skip,
+}
+
+/// Everything that `embedctl embed` can be told.
+#[derive(Debug, Clone)]
+pub struct EmbedOptions {
+    /// Which model, and what overrides its files.
+    pub model: ModelOptions,
+    /// Which engine and provider. [`EngineOptions::workers`] is set by the pipeline.
+    pub engine: EngineOptions,
+    /// Sources, read one after another.
+    pub sources: Vec<Source>,
+    /// How to read them.
+    pub input: InputOptions,
+    /// Where vectors go.
+    pub output: OutputOptions,
+    /// What a bad record does.
+    pub on_error: OnError,
+    /// Where rejected records are written (JSONL).
+    pub rejects: Option<PathBuf>,
+    /// Padded tokens in a batch at most; `None`: what suits the engine.
+    pub batch_tokens: Option<usize>,
+    /// Rows in a batch at most; `None`: what suits the engine.
+    pub batch_rows: Option<usize>,
+    /// Worker threads; `None`: one per usable core.
+    pub threads: Option<usize>,
+}
+
+/// What a finished run did.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Rows and tokens; `embedded + rejected == read` was checked.
+    pub counts: Counts,
+    /// What ran the model.
+    pub engine: EngineInfo,
+    /// Hub id or folder of the model.
+    pub model: String,
+    /// Width of a vector.
+    pub dimensions: usize,
+    /// Worker threads.
+    pub threads: usize,
+    /// Tokens of a row at most, where the model has a limit.
+    pub max_length: Option<usize>,
+    /// Time until the first batch could run: model and engine loaded.
+    pub load: Duration,
+    /// Time from then to the published output.
+    pub run: Duration,
+    /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
+    pub rejects: Vec<String>,
+    /// Things a user should be told once, such as a default that was taken.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// How many rejected records are remembered with their reasons.
+    pub const SHOWN_REJECTS: usize = 10;
+}
+
+/// Runs the main job: opens model, sources, output and engine, embeds every record, publishes.
+///
+/// # Errors
+/// Anything that stops the run; nothing stands under the output's name then.
+pub fn embed(
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let started = Instant::now();
+    // Everything that can be refused without work is refused first: model, sources, output.
+    let model = Arc::new(Model::open(&options.model)?);
+    let reader = RecordReader::open(&options.sources, options.input.clone())?;
+    let writer = output::create(&options.output, model.config.width, reader.names())?;
+    let rejects = match &options.rejects {
+        Some(path) => Some(RejectsWriter::create(path, options.output.force)?),
+        None => None,
+    };
+    let threads = options.threads.unwrap_or_else(usable_cores).max(1);
+    let parts = Parts {
+        started,
+        engine: open_engine(&model, options, threads)?,
+        tokenizer: TextTokenizer::new(&model, threads)?,
+        model,
+        reader,
+        writer,
+        rejects,
+        threads,
+        on_error: options.on_error,
+        batch_tokens: options.batch_tokens,
+        batch_rows: options.batch_rows,
+    };
+    drive(parts, progress.as_ref(), cancel)
+}
+
+/// A run's parts, opened.
+struct Parts {
+    started: Instant,
+    model: Arc<Model>,
+    reader: RecordReader,
+    tokenizer: TextTokenizer,
+    engine: Receiver<Result<Box<dyn Engine>>>,
+    writer: Box<dyn VectorWriter>,
+    rejects: Option<RejectsWriter>,
+    threads: usize,
+    on_error: OnError,
+    batch_tokens: Option<usize>,
+    batch_rows: Option<usize>,
+}
+
+/// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
+fn open_engine(
+    model: &Arc<Model>,
+    options: &EmbedOptions,
+    threads: usize,
+) -> Result<Receiver<Result<Box<dyn Engine>>>> {
+    let model = Arc::clone(model);
+    let options = EngineOptions {
+        workers: threads,
+        ..options.engine.clone()
+    };
+    in_background("engine", move || engine::open(&model, &options))
+}
+
+/// Puts the parts together and runs them to the end.
+fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary> {
+    let Parts {
+        started,
+        model,
+        reader,
+        tokenizer,
+        threads,
+        ..
+    } = parts;
+    let names = reader.names();
+    let total_bytes = reader.total_bytes();
+    let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
+
+    // Reading and tokenizing start while the engine loads; files are hashed meanwhile.
+    let windows = spawn_reader(reader)?;
+    let (limits_sender, limits) = bounded(1);
+    let (jobs_sender, jobs) = unbounded();
+    let flights = spawn_tokenizer(
+        tokenizer,
+        parts.on_error,
+        windows,
+        limits,
+        jobs_sender,
+        names.clone(),
+    )?;
+    let hashes = in_background("hash", {
+        let model = Arc::clone(&model);
+        move || model.provenance()
+    })?;
+    let engine = wait(cancel, &parts.engine)?;
+    let info = engine.info().clone();
+    let suits = engine.limits();
+    // The tokenizer thread may be gone after an error of its own, which is found below.
+    let _ = limits_sender.send(BatchLimits {
+        tokens: parts.batch_tokens.unwrap_or(suits.tokens),
+        rows: parts.batch_rows.unwrap_or(suits.rows),
+    });
+    let workers = Workers::spawn(threads, engine, &model, &pooler, &jobs)?;
+    drop(jobs);
+    workers.wait_for_first(cancel)?;
+    let load = started.elapsed();
+    progress.started(&info, total_bytes);
+
+    let mut ledger = Ledger {
+        model: &model,
+        pooler: &pooler,
+        names: &names,
+        progress,
+        on_error: parts.on_error,
+        counts: Counts::default(),
+        reasons: Vec::new(),
+        without_tokens: 0,
+        writer: parts.writer,
+        rejects: parts.rejects,
+    };
+    let (read, schema) = loop {
+        let message = select! {
+            recv(flights) -> message => message.map_err(|_| ended("tokenizer"))??,
+            recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
+            recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
+        };
+        match message {
+            Message::Flight(flight) => {
+                let finished = collect(&flight, &workers, progress, cancel)?;
+                ledger.settle(*flight, finished)?;
+            }
+            Message::End { read, schema } => break (read, schema),
+        }
+    };
+    drop(workers);
+
+    let Ledger {
+        counts,
+        reasons,
+        without_tokens,
+        writer,
+        rejects,
+        ..
+    } = ledger;
+    if counts.read != read || counts.embedded + counts.rejected != read {
+        return Err(Error::Internal(format!(
+            "{read} records were read and {} accounted for: {} embedded, {} rejected",
+            counts.read, counts.embedded, counts.rejected
+        )));
+    }
+    let files = wait(cancel, &hashes)?;
+    let provenance = Provenance::new(&model, &files, &info, &counts);
+    let provenance = serde_json::to_value(&provenance)
+        .map_err(|error| Error::Internal(format!("writing the provenance: {error}")))?;
+    if cancel.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
+    // The main output is published last: where it stands, everything else does.
+    if let Some(rejects) = rejects {
+        rejects.finish()?;
+    }
+    writer.finish(&Finish {
+        schema,
+        provenance: &provenance,
+    })?;
+    let mut notes = model.notes.clone();
+    if without_tokens > 0 {
+        notes.push(format!(
+            "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives for \
+             no token at all"
+        ));
+    }
+    Ok(Summary {
+        counts,
+        engine: info,
+        model: model.id.clone(),
+        dimensions: model.config.width,
+        threads,
+        max_length: model.config.limit(),
+        load,
+        run: started.elapsed().saturating_sub(load),
+        rejects: reasons,
+        notes,
+    })
+}

@@ -1,0 +1,324 @@
+//! The threads between reading and writing: reader, tokenizer, workers, and what travels between them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+
+use super::OnError;
+use super::ledger::bad_record;
+use crate::batch::{self, Plan, TokenRows};
+use crate::cancel::CancelToken;
+use crate::embedder::{Finished, RowWorker, panic_message};
+use crate::engine::{BatchLimits, Engine};
+use crate::error::{Error, Result};
+use crate::input::RecordReader;
+use crate::model::Model;
+use crate::pool::Pooler;
+use crate::progress::Progress;
+use crate::record::{Origin, Reject, SourceNames, Texts, Window};
+use crate::tokenize::TextTokenizer;
+
+/// What the tokenizer hands on, in input order.
+pub(super) enum Message {
+    Flight(Box<Flight>),
+    End { read: u64, schema: SchemaRef },
+}
+
+/// What the reader hands on.
+pub(super) enum Read {
+    Window(Window),
+    End { read: u64, schema: SchemaRef },
+}
+
+/// A window on its way through the workers.
+pub(super) struct Flight {
+    pub(super) texts: Texts,
+    pub(super) origins: Vec<Origin>,
+    pub(super) columns: RecordBatch,
+    pub(super) rejects: Vec<Reject>,
+    pub(super) consumed: u64,
+    pub(super) tokens: Arc<TokenRows>,
+    pub(super) batches: usize,
+    pub(super) done: Receiver<Finished>,
+}
+
+/// A batch to run.
+pub(super) struct Job {
+    pub(super) plan: Plan,
+    pub(super) tokens: Arc<TokenRows>,
+    pub(super) done: Sender<Finished>,
+}
+
+/// A thread that ended without saying why.
+pub(super) fn ended(what: &str) -> Error {
+    Error::Internal(format!("the {what} thread ended early"))
+}
+
+/// Runs `work` on a thread of its own; its result, or its panic as an error, comes through the channel.
+pub(super) fn in_background<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<Receiver<Result<T>>> {
+    let (sender, receiver) = bounded(1);
+    spawn(name, move || {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        // The other side may be gone after an error; there is nobody to tell then.
+        let _ = sender
+            .send(result.unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic)))));
+    })?;
+    Ok(receiver)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_string())
+        .spawn(work)
+        .map_err(|error| Error::Internal(format!("starting the {name} thread: {error}")))
+}
+
+/// Waits for a result or for cancellation.
+pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
+    select! {
+        recv(result) -> message => message.map_err(|_| ended("background"))?,
+        recv(cancel.channel()) -> _ => Err(Error::Interrupted),
+    }
+}
+
+/// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
+pub(super) fn spawn_reader(mut reader: RecordReader) -> Result<Receiver<Result<Read>>> {
+    let (sender, receiver) = bounded(1);
+    spawn("read", move || {
+        let mut read = 0;
+        loop {
+            let next = catch_unwind(AssertUnwindSafe(|| reader.next_window()))
+                .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+            let (message, last) = match next {
+                Ok(Some(window)) => {
+                    read += (window.texts.len() + window.rejects.len()) as u64;
+                    (Ok(Read::Window(window)), false)
+                }
+                Ok(None) => {
+                    let schema = reader.schema();
+                    (Ok(Read::End { read, schema }), true)
+                }
+                Err(error) => (Err(error), true),
+            };
+            if sender.send(message).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Tokenizes windows in order, cuts them into batches, and launches them.
+pub(super) fn spawn_tokenizer(
+    tokenizer: TextTokenizer,
+    on_error: OnError,
+    windows: Receiver<Result<Read>>,
+    limits: Receiver<BatchLimits>,
+    jobs: Sender<Job>,
+    names: SourceNames,
+) -> Result<Receiver<Result<Message>>> {
+    let (sender, receiver) = bounded(1);
+    spawn("tokenize", move || {
+        let mut known = None;
+        let mut launch = |window: Window| -> Result<Option<(Flight, Vec<Job>)>> {
+            if let (OnError::Fail, Some(reject)) = (on_error, window.rejects.first()) {
+                return Err(bad_record(&names, reject));
+            }
+            let tokens = Arc::new(tokenizer.tokenize(&window.texts)?);
+            let limits = match known {
+                Some(limits) => limits,
+                // Without limits there is no engine: the run is over and its error told elsewhere.
+                None => match limits.recv() {
+                    Ok(limits) => *known.insert(limits),
+                    Err(_) => return Ok(None),
+                },
+            };
+            Ok(Some(flight(window, tokens, limits)))
+        };
+        for read in windows {
+            let launched = match read {
+                Ok(Read::End { read, schema }) => {
+                    let _ = sender.send(Ok(Message::End { read, schema }));
+                    return;
+                }
+                Ok(Read::Window(window)) => catch_unwind(AssertUnwindSafe(|| launch(window)))
+                    .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic)))),
+                Err(error) => Err(error),
+            };
+            match launched {
+                Ok(Some((flight, batches))) => {
+                    // Sent before its jobs: this is where a slow writer or slow workers hold us back.
+                    if sender.send(Ok(Message::Flight(Box::new(flight)))).is_err() {
+                        return;
+                    }
+                    if batches.into_iter().any(|job| jobs.send(job).is_err()) {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return;
+                }
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+fn flight(window: Window, tokens: Arc<TokenRows>, limits: BatchLimits) -> (Flight, Vec<Job>) {
+    let plans = batch::plan(&tokens, limits);
+    let (sender, done) = unbounded();
+    let flight = Flight {
+        texts: window.texts,
+        origins: window.origins,
+        columns: window.columns,
+        rejects: window.rejects,
+        consumed: window.consumed,
+        tokens: Arc::clone(&tokens),
+        batches: plans.len(),
+        done,
+    };
+    let job = |plan| Job {
+        plan,
+        tokens: Arc::clone(&tokens),
+        done: sender.clone(),
+    };
+    (flight, plans.into_iter().map(job).collect())
+}
+
+/// The threads that run batches. Dropped, they stop at the next batch.
+pub(super) struct Workers {
+    pub(super) stop: CancelToken,
+    pub(super) threads: Vec<JoinHandle<()>>,
+    pub(super) ready: Receiver<()>,
+    pub(super) failures: Receiver<Error>,
+}
+
+impl Workers {
+    pub(super) fn spawn(
+        count: usize,
+        engine: Box<dyn Engine>,
+        model: &Arc<Model>,
+        pooler: &Arc<Pooler>,
+        jobs: &Receiver<Job>,
+    ) -> Result<Self> {
+        let engine: Arc<dyn Engine> = engine.into();
+        let (ready_sender, ready) = bounded(count);
+        let (failure_sender, failures) = bounded(count);
+        let mut workers = Self {
+            stop: CancelToken::new(),
+            threads: Vec::new(),
+            ready,
+            failures,
+        };
+        for index in 0..count {
+            let (engine, model, pooler) =
+                (Arc::clone(&engine), Arc::clone(model), Arc::clone(pooler));
+            let (jobs, stop) = (jobs.clone(), workers.stop.clone());
+            let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
+            let thread = spawn(&format!("worker-{index}"), move || {
+                let made = catch_unwind(AssertUnwindSafe(|| {
+                    RowWorker::new(engine.as_ref(), &model, &pooler)
+                }))
+                .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+                match made {
+                    Ok(worker) => {
+                        let _ = ready.send(());
+                        run_jobs(worker, &jobs, &stop, &failed);
+                    }
+                    Err(error) => {
+                        let _ = failed.send(error);
+                    }
+                }
+            })?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Waits until one worker can run batches.
+    pub(super) fn wait_for_first(&self, cancel: &CancelToken) -> Result<()> {
+        select! {
+            recv(self.ready) -> ready => ready.map_err(|_| self.failure()),
+            recv(self.failures) -> failure => Err(failure.unwrap_or_else(|_| ended("worker"))),
+            recv(cancel.channel()) -> _ => Err(Error::Interrupted),
+        }
+    }
+
+    /// Why a channel that workers hold was closed.
+    fn failure(&self) -> Error {
+        self.failures.try_recv().unwrap_or_else(|_| ended("worker"))
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        for thread in self.threads.drain(..) {
+            // A panic has been reported through its job; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run_jobs(
+    mut worker: RowWorker,
+    jobs: &Receiver<Job>,
+    stop: &CancelToken,
+    failed: &Sender<Error>,
+) {
+    while !stop.is_cancelled() {
+        let job = select! {
+            recv(jobs) -> job => match job {
+                Ok(job) => job,
+                Err(_) => return,
+            },
+            recv(stop.channel()) -> _ => return,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run(&job.plan, &job.tokens)))
+            .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+        match result {
+            Ok(finished) => {
+                let _ = job.done.send(finished);
+            }
+            Err(error) => {
+                // Whichever window is being waited for: the run is over.
+                let _ = failed.send(error);
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for all batches of a flight.
+pub(super) fn collect(
+    flight: &Flight,
+    workers: &Workers,
+    progress: &dyn Progress,
+    cancel: &CancelToken,
+) -> Result<Vec<Finished>> {
+    let mut all = Vec::with_capacity(flight.batches);
+    while all.len() < flight.batches {
+        let finished = select! {
+            recv(flight.done) -> message => message.map_err(|_| workers.failure())?,
+            recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
+            recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
+        };
+        let tokens: usize = finished
+            .rows
+            .iter()
+            .map(|&row| flight.tokens.get(row as usize).len())
+            .sum();
+        progress.batch(finished.rows.len() as u64, tokens as u64);
+        all.push(finished);
+    }
+    Ok(all)
+}

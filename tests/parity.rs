@@ -1,0 +1,152 @@
+//! Vectors of the real binary against sentence-transformers' own, every row of every case, on both
+//! engines; and the engines against each other.
+//!
+//! Cases live in `fixtures/parity` (how they were made: `fixtures/parity/README.md`). A case's reference
+//! was made one text at a time, so agreement here also shows that batching changes nothing.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::npy::Matrix;
+
+const REAL: &str = "fixtures/models/all-MiniLM-L6-v2";
+
+struct Case {
+    name: String,
+    folder: PathBuf,
+    args: Vec<String>,
+    tolerance: f32,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = std::fs::read_dir("fixtures/parity")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("case.json").exists())
+        .map(|folder| {
+            let case: Value =
+                serde_json::from_slice(&std::fs::read(folder.join("case.json")).unwrap()).unwrap();
+            let args = case["args"].as_array().unwrap().iter();
+            #[allow(clippy::cast_possible_truncation)]
+            Case {
+                name: folder.file_name().unwrap().to_string_lossy().into_owned(),
+                args: args.map(|arg| arg.as_str().unwrap().to_string()).collect(),
+                tolerance: case["tolerance"].as_f64().unwrap() as f32,
+                folder,
+            }
+        })
+        .collect();
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(cases.len() >= 60, "only {} parity cases found", cases.len());
+    cases
+}
+
+/// Runs the binary on a file of texts and returns what it wrote.
+fn embed(model: &Path, texts: &Path, provider: &str, args: &[String]) -> Result<Matrix, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.npy");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command.arg("embed").arg(texts).arg("-m").arg(model).arg("-o").arg(&out);
+    command.args(["-i", "jsonl", "-q", "-p", provider]).args(args);
+    let output = command.output().unwrap();
+    if output.status.success() {
+        Ok(Matrix::read(&out))
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+/// What differs between two matrices by more than `tolerance`, if anything does.
+fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String> {
+    if (ours.rows, ours.width) != (expected.rows, expected.width) {
+        return Some(format!(
+            "{} × {} instead of {} × {}",
+            ours.rows, ours.width, expected.rows, expected.width
+        ));
+    }
+    let worst = (0..ours.rows)
+        .map(|row| {
+            let pairs = ours.row(row).iter().zip(expected.row(row));
+            // A NaN is the worst of all, and `max` would drop it.
+            let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0_f32, |worst, one| {
+                if one.is_nan() { f32::INFINITY } else { worst.max(one) }
+            });
+            (row, apart)
+        })
+        .filter(|(_, apart)| *apart > tolerance)
+        .collect::<Vec<_>>();
+    let most = worst.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "{} of {} rows differ, row {} by {} (allowed: {tolerance})",
+        worst.len(),
+        ours.rows,
+        most.0,
+        most.1
+    ))
+}
+
+fn check_cases(provider: &str) {
+    let mut failures = Vec::new();
+    for case in cases() {
+        let expected = Matrix::read(&case.folder.join("expected.npy"));
+        let failure = match embed(
+            &case.folder.join("model"),
+            &case.folder.join("texts.jsonl"),
+            provider,
+            &case.args,
+        ) {
+            Ok(ours) => difference(&ours, &expected, case.tolerance),
+            Err(error) => Some(error),
+        };
+        failures.extend(failure.map(|failure| format!("{}: {failure}", case.name)));
+    }
+    assert!(failures.is_empty(), "{provider}:\n{}", failures.join("\n"));
+}
+
+fn check_real(provider: &str) {
+    let texts = Path::new(REAL).join("reference/texts.jsonl");
+    let ours = embed(Path::new(REAL), &texts, provider, &[]).unwrap();
+    let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
+    assert_eq!((ours.rows, ours.width), (expected.rows, expected.width));
+    for row in 0..ours.rows {
+        let cosine = support::npy::cosine(ours.row(row), expected.row(row));
+        assert!(cosine > 0.999, "{provider}: row {row} has cosine {cosine}");
+    }
+}
+
+#[test]
+fn every_case_equals_the_reference_on_tract() {
+    check_cases("tract");
+}
+
+#[test]
+fn every_case_equals_the_reference_on_onnxruntime() {
+    if support::onnxruntime("every_case_equals_the_reference_on_onnxruntime").is_some() {
+        check_cases("cpu");
+    }
+}
+
+#[test]
+fn the_real_model_equals_the_reference_on_tract() {
+    check_real("tract");
+}
+
+#[test]
+fn the_real_model_equals_the_reference_on_onnxruntime() {
+    if support::onnxruntime("the_real_model_equals_the_reference_on_onnxruntime").is_some() {
+        check_real("cpu");
+    }
+}
+
+#[test]
+fn the_engines_agree_on_the_real_model() {
+    if support::onnxruntime("the_engines_agree_on_the_real_model").is_none() {
+        return;
+    }
+    let texts = Path::new(REAL).join("reference/texts.jsonl");
+    let [tract, cpu] = ["tract", "cpu"].map(|provider| embed(Path::new(REAL), &texts, provider, &[]).unwrap());
+    assert_eq!(difference(&tract, &cpu, 1e-4), None);
+}
