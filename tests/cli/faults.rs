@@ -123,7 +123,10 @@ fn a_second_signal_stops_at_once() {
     running.signal(libc::SIGTERM);
     let signalled = Instant::now();
     let (status, stderr) = running.wait();
-    assert!(signalled.elapsed() < Duration::from_secs(4), "no faster than the first");
+    assert!(
+        signalled.elapsed() < Duration::from_secs(4),
+        "no faster than the first"
+    );
     assert_eq!(status.code(), Some(130), "{stderr}");
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
 }
