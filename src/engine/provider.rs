@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use super::ort::Failure;
 use super::{Engine, EngineOptions, PassedOver};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -120,22 +121,28 @@ impl FromStr for ProviderChoice {
 }
 
 /// Opens the first provider of the choice that works, remembering why others were passed over.
+///
+/// `auto` means ONNX Runtime on the CPU where a library is found, else tract. It falls back only where
+/// there is no library: one that the user named and that fails, or a model that ONNX Runtime refuses, is
+/// an error, since falling back would hide it. A list falls back from each of its members to the next,
+/// whatever the failure, and to nothing else.
 pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let (providers, auto) = match &options.providers {
-        ProviderChoice::Auto => (vec![Provider::Cpu, Provider::Tract], true),
-        ProviderChoice::List(list) => (list.clone(), false),
+        ProviderChoice::Auto => (&[Provider::Cpu, Provider::Tract][..], true),
+        ProviderChoice::List(list) => (list.as_slice(), false),
     };
     let mut passed_over: Vec<PassedOver> = Vec::new();
     let mut last = None;
-    for provider in providers {
+    for &provider in providers {
         let opened = match provider {
             Provider::Tract => super::tract::open(model, options, &passed_over),
-            other => super::ort::open(model, options, other, &passed_over),
+            other => match super::ort::open(model, options, other, &passed_over) {
+                Err(Failure::Other(error)) if auto => return Err(error),
+                opened => opened.map_err(Failure::into_error),
+            },
         };
         match opened {
             Ok(engine) => return Ok(engine),
-            // A library that the user named must work: falling back would hide that it does not.
-            Err(error) if auto && options.ort_library.is_some() => return Err(error),
             Err(error) => {
                 passed_over.push(PassedOver {
                     candidate: provider.to_string(),
@@ -145,18 +152,61 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
             }
         }
     }
-    Err(match (passed_over.len(), last) {
-        (1, Some(error)) => error,
+    Err(match last {
+        // What is wrong with the model itself is wrong for every engine.
+        Some(error @ (Error::Model { .. } | Error::Io { .. })) => error,
+        Some(error) if passed_over.len() == 1 => error,
         _ => Error::Engine {
             engine: "embedctl",
-            reason: format!(
-                "no provider of the list works here: {}",
-                passed_over
-                    .iter()
-                    .map(|one| format!("{}: {}", one.candidate, one.reason))
-                    .collect::<Vec<_>>()
-                    .join("; ")
-            ),
+            reason: none_works(&passed_over),
         },
     })
+}
+
+fn none_works(passed_over: &[PassedOver]) -> String {
+    let reasons: Vec<String> = passed_over
+        .iter()
+        .map(|one| format!("{}: {}", one.candidate, one.reason))
+        .collect();
+    format!("no provider works here ({})", reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_are_understood() {
+        for provider in Provider::ALL {
+            assert_eq!(provider.name().parse(), Ok(provider));
+        }
+        for (alias, provider) in [
+            ("gpu", Provider::Cuda),
+            (" TRT ", Provider::TensorRt),
+            ("dml", Provider::DirectMl),
+            ("ROCm", Provider::MiGraphX),
+        ] {
+            assert_eq!(alias.parse(), Ok(provider));
+        }
+        let reason = "npu".parse::<Provider>().unwrap_err();
+        assert!(
+            reason.contains("'npu'") && reason.contains("tract"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_choice_is_auto_or_a_list_in_its_order() {
+        assert_eq!("Auto".parse(), Ok(ProviderChoice::Auto));
+        assert_eq!(
+            "tensorrt,gpu, cpu".parse(),
+            Ok(ProviderChoice::List(vec![
+                Provider::TensorRt,
+                Provider::Cuda,
+                Provider::Cpu
+            ]))
+        );
+        assert!("cpu,auto".parse::<ProviderChoice>().is_err());
+        assert!("".parse::<ProviderChoice>().is_err());
+    }
 }

@@ -200,6 +200,8 @@ pub(super) struct Workers {
     pub(super) threads: Vec<JoinHandle<()>>,
     pub(super) ready: Receiver<()>,
     pub(super) failures: Receiver<Error>,
+    /// Keeps that channel open: at the end of the input workers leave one by one, which is no failure.
+    _failed: Sender<Error>,
 }
 
 impl Workers {
@@ -218,6 +220,7 @@ impl Workers {
             threads: Vec::new(),
             ready,
             failures,
+            _failed: failure_sender.clone(),
         };
         for index in 0..count {
             let (engine, model, pooler) =

@@ -1,1 +1,308 @@
+//! The pipeline around engines that misbehave: what panics, fails, returns NaN or finishes out of order.
 
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::batch::Batch;
+use crate::engine::{Hidden, Output, Provider, Worker};
+use crate::progress::Silent;
+use crate::record::{RowRef, Rows};
+
+const WIDTH: usize = 48;
+
+/// What a fake engine does with a batch.
+type Behaviour = fn(&Batch, usize) -> Result<f32>;
+
+struct Fake {
+    info: EngineInfo,
+    behaviour: Behaviour,
+    batches: Arc<AtomicUsize>,
+}
+
+struct FakeWorker {
+    behaviour: Behaviour,
+    batches: Arc<AtomicUsize>,
+    states: Vec<f32>,
+}
+
+impl Engine for Fake {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            tokens: 64,
+            rows: 4,
+        }
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(FakeWorker {
+            behaviour: self.behaviour,
+            batches: Arc::clone(&self.batches),
+            states: Vec::new(),
+        }))
+    }
+}
+
+impl Worker for FakeWorker {
+    /// Every component of a token's state is the token's id, plus what the behaviour adds.
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        let number = self.batches.fetch_add(1, Ordering::Relaxed);
+        let added = (self.behaviour)(batch, number)?;
+        self.states.clear();
+        for &id in &batch.input_ids {
+            self.states
+                .resize(self.states.len() + WIDTH, id as f32 + added);
+        }
+        Ok(Output::Hidden(Hidden {
+            states: &self.states,
+            width: WIDTH,
+        }))
+    }
+}
+
+/// Keeps what is written.
+#[derive(Default, Clone)]
+struct Kept(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    vectors: Vec<f32>,
+    ids: Vec<String>,
+    refs: Vec<RowRef>,
+    finished: bool,
+}
+
+impl VectorWriter for Kept {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        let mut written = self.0.lock().unwrap();
+        let ids = arrow::array::AsArray::as_string::<i32>(rows.columns.column(0));
+        written
+            .ids
+            .extend(ids.iter().map(|id| id.unwrap_or("-").to_string()));
+        written.refs.extend(&rows.refs);
+        written.vectors.extend(&rows.vectors);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _: &Finish<'_>) -> Result<()> {
+        self.0.lock().unwrap().finished = true;
+        Ok(())
+    }
+}
+
+fn model() -> Arc<Model> {
+    let options = ModelOptions {
+        // Mean pooling and nothing that hides what came out of the engine.
+        model: "fixtures/parity/bert-mean-legacy/model".into(),
+        normalize: Some(false),
+        ..ModelOptions::default()
+    };
+    Arc::new(Model::open(&options).unwrap())
+}
+
+/// Runs `lines` through an engine of the given behaviour.
+fn run(
+    lines: &str,
+    behaviour: Behaviour,
+    on_error: OnError,
+    cancel: &CancelToken,
+) -> (Result<Summary>, Kept) {
+    let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
+    file.write_all(lines.as_bytes()).unwrap();
+    let model = model();
+    let input = InputOptions {
+        format: None,
+        text_field: "text".into(),
+        id_field: "id".into(),
+        id_type: crate::input::IdType::String,
+        keep: Vec::new(),
+        max_record_bytes: 200,
+        window_rows: 7,
+        window_bytes: 1 << 20,
+    };
+    let info = EngineInfo {
+        engine: "fake",
+        version: "1".into(),
+        provider: Provider::Cpu,
+        library: None,
+        passed_over: Vec::new(),
+    };
+    let engine: Box<dyn Engine> = Box::new(Fake {
+        info,
+        behaviour,
+        batches: Arc::default(),
+    });
+    let (sender, receiver) = bounded(1);
+    sender.send(Ok(engine)).unwrap();
+    let kept = Kept::default();
+    let parts = Parts {
+        started: Instant::now(),
+        engine: receiver,
+        tokenizer: TextTokenizer::new(&model, 2).unwrap(),
+        reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
+        writer: Box::new(kept.clone()),
+        rejects: None,
+        threads: 3,
+        on_error,
+        batch_tokens: None,
+        batch_rows: None,
+        model,
+    };
+    (drive(parts, &Silent, cancel), kept)
+}
+
+fn lines(count: usize) -> String {
+    (0..count)
+        .map(|line| "word ".repeat(1 + (line * 7) % 23) + "\n")
+        .collect()
+}
+
+#[test]
+fn rows_come_out_in_order_whatever_the_order_of_batches() {
+    let slow_when_even: Behaviour = |_, number| {
+        if number % 2 == 0 {
+            (0..20_000).for_each(|_| std::thread::yield_now());
+        }
+        Ok(0.0)
+    };
+    let (summary, kept) = run(
+        &lines(100),
+        slow_when_even,
+        OnError::Fail,
+        &CancelToken::new(),
+    );
+    let summary = summary.unwrap();
+    assert_eq!(
+        (
+            summary.counts.read,
+            summary.counts.embedded,
+            summary.counts.rejected
+        ),
+        (100, 100, 0)
+    );
+    let written = kept.0.lock().unwrap();
+    assert!(written.finished);
+    let expected: Vec<String> = (1..=100).map(|line| line.to_string()).collect();
+    assert_eq!(written.ids, expected);
+    // Rows of equal text have equal vectors, others don't: the vectors went with their rows.
+    let vector = |row: usize| &written.vectors[row * WIDTH..(row + 1) * WIDTH];
+    for row in 0..77 {
+        assert_eq!(vector(row), vector(row + 23));
+        assert_ne!(vector(row), vector(row + 1));
+    }
+    assert!(
+        written
+            .refs
+            .iter()
+            .enumerate()
+            .all(|(row, one)| one.record == row as u64 && one.part == 0)
+    );
+}
+
+#[test]
+fn a_panic_in_a_worker_is_an_error_and_nothing_is_published() {
+    let panics: Behaviour = |_, number| if number == 9 { panic!("boom") } else { Ok(0.0) };
+    let (result, kept) = run(&lines(200), panics, OnError::Skip, &CancelToken::new());
+    let message = result.unwrap_err().to_string();
+    assert!(message.contains("boom"), "{message}");
+    assert!(!kept.0.lock().unwrap().finished);
+}
+
+#[test]
+fn an_engines_error_ends_the_run() {
+    let fails: Behaviour = |_, number| {
+        if number < 5 {
+            return Ok(0.0);
+        }
+        Err(Error::Engine {
+            engine: "fake",
+            reason: "out of memory".into(),
+        })
+    };
+    let (result, kept) = run(&lines(200), fails, OnError::Skip, &CancelToken::new());
+    assert!(result.unwrap_err().to_string().contains("out of memory"));
+    assert!(!kept.0.lock().unwrap().finished);
+}
+
+#[test]
+fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
+    // A batch goes wrong when it has several rows, or an empty text.
+    let breaks: Behaviour = |batch, _| {
+        Ok(if batch.rows > 1 || batch.length == 2 {
+            f32::NAN
+        } else {
+            0.0
+        })
+    };
+    let text = "one two\n\none two\nthree four five\n\n";
+    let (summary, kept) = run(text, breaks, OnError::Skip, &CancelToken::new());
+    let summary = summary.unwrap();
+    let written = kept.0.lock().unwrap();
+    assert!(written.vectors.iter().all(|value| value.is_finite()));
+    assert_eq!(summary.counts.embedded + summary.counts.rejected, 5);
+    assert_eq!(written.ids.len() as u64, summary.counts.embedded);
+    assert_eq!(summary.counts.rejected, 2);
+    assert!(summary.rejects[0].contains("NaN"), "{:?}", summary.rejects);
+    // The rows that are left keep their numbers and their place.
+    let records: Vec<u64> = written.refs.iter().map(|one| one.record).collect();
+    let lines: Vec<u64> = written
+        .ids
+        .iter()
+        .map(|id| id.parse::<u64>().unwrap() - 1)
+        .collect();
+    assert_eq!(records, lines);
+
+    let (result, kept) = run(text, breaks, OnError::Fail, &CancelToken::new());
+    assert!(matches!(result, Err(Error::BadRecord { .. })), "{result:?}");
+    assert!(!kept.0.lock().unwrap().finished);
+}
+
+#[test]
+fn rejected_records_are_numbered_with_the_others() {
+    let text = format!(
+        "a\n{}\nb\n{}\n{}\nc\n",
+        "x".repeat(300),
+        "y".repeat(300),
+        "z".repeat(300)
+    );
+    let (summary, kept) = run(&text, |_, _| Ok(0.0), OnError::Skip, &CancelToken::new());
+    let summary = summary.unwrap();
+    assert_eq!(
+        (
+            summary.counts.read,
+            summary.counts.embedded,
+            summary.counts.rejected
+        ),
+        (6, 3, 3)
+    );
+    let records: Vec<u64> = kept
+        .0
+        .lock()
+        .unwrap()
+        .refs
+        .iter()
+        .map(|one| one.record)
+        .collect();
+    assert_eq!(records, [0, 2, 5]);
+}
+
+#[test]
+fn a_cancelled_run_ends_as_interrupted() {
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    let (result, kept) = run(&lines(50), |_, _| Ok(0.0), OnError::Fail, &cancel);
+    assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    assert!(!kept.0.lock().unwrap().finished);
+}
+
+#[test]
+fn an_empty_input_is_a_run_of_no_rows() {
+    let (summary, kept) = run("", |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
+    assert_eq!(summary.unwrap().counts.read, 0);
+    assert!(kept.0.lock().unwrap().finished);
+}

@@ -1,15 +1,237 @@
 //! ONNX Runtime, loaded at run time.
+//!
+//! One binary serves every build of the library: [`discovery`] says where libraries may lie, [`library`]
+//! loads the first that will do, [`session`] runs batches, and [`weights`] lets all workers share one
+//! copy of the weights.
 
-use super::{Engine, EngineOptions, PassedOver, Provider};
-use crate::error::Result;
+mod discovery;
+mod library;
+mod session;
+mod weights;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ort::session::Session;
+
+pub use library::disable_telemetry;
+
+use self::library::{Library, Missing, with_causes};
+use self::session::{OrtWorker, builder};
+use self::weights::{SharedWeights, release_free_memory};
+use super::feeds::Feeds;
+use super::{BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker};
+use crate::error::{Error, Result};
 use crate::model::Model;
 
+/// The engine's name in messages.
+const NAME: &str = "ONNX Runtime";
+
+/// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
+const CPU_LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 64,
+};
+
+/// Why a model could not be opened with ONNX Runtime.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is no library here, and none was named.
+    NoLibrary(Error),
+    /// Anything else: a library that was named and fails, a provider, the model.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl Failure {
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Self::NoLibrary(error) | Self::Other(error) => error,
+        }
+    }
+}
+
+/// Opens `model` with `provider`; libraries that were tried in vain are appended to `passed_over`.
 pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
     passed_over: &[PassedOver],
-) -> Result<Box<dyn Engine>> {
-    let _ = (model, options, provider, passed_over);
-    unimplemented!()
+) -> Result<Box<dyn Engine>, Failure> {
+    if provider != Provider::Cpu {
+        return Err(Failure::Other(engine_error(format!(
+            "this version of embedctl has no provider '{provider}' yet; \
+             --provider cpu and --provider tract are there"
+        ))));
+    }
+    let feeds = Arc::new(Feeds::of(model)?);
+    let library =
+        library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
+            Missing::NotFound(error) => Failure::NoLibrary(error),
+            Missing::Unusable(error) => Failure::Other(error),
+        })?;
+    let mut info = EngineInfo {
+        engine: "onnxruntime",
+        version: library.version.clone(),
+        provider,
+        library: Some(library.path.clone()),
+        passed_over: [passed_over, library.passed_over.as_slice()].concat(),
+    };
+    let opener = Opener {
+        library,
+        provider,
+        onnx: model.onnx.clone(),
+        feeds,
+    };
+    let weights = if options.workers > 1 {
+        match opener.shared_weights() {
+            Ok(weights) => Some(Arc::new(weights)),
+            // Works as well, with more memory. If the model is at fault, loading it will say so.
+            Err(reason) => {
+                info.passed_over.push(PassedOver {
+                    candidate: "weights shared between workers".into(),
+                    reason,
+                });
+                None
+            }
+        }
+    } else {
+        None
+    };
+    // The first session is made here, so that a model that cannot be loaded fails at once.
+    let (first, weights) = match weights.map(|weights| (opener.session(Some(&weights)), weights)) {
+        Some((Ok(session), weights)) => (session, Some(weights)),
+        Some((Err(reason), _)) => {
+            info.passed_over.push(PassedOver {
+                candidate: "weights shared between workers".into(),
+                reason: with_causes(&reason),
+            });
+            (opener.first_session()?, None)
+        }
+        None => (opener.first_session()?, None),
+    };
+    let rows = opener.feeds.max_rows.unwrap_or(CPU_LIMITS.rows);
+    Ok(Box::new(OrtEngine {
+        info,
+        limits: BatchLimits {
+            rows: rows.min(CPU_LIMITS.rows),
+            ..CPU_LIMITS
+        },
+        first: Mutex::new(Some(first)),
+        weights,
+        opener,
+    }))
+}
+
+/// What it takes to make a session.
+struct Opener {
+    library: Library,
+    provider: Provider,
+    onnx: PathBuf,
+    feeds: Arc<Feeds>,
+}
+
+impl Opener {
+    fn shared_weights(&self) -> Result<SharedWeights, String> {
+        let builder = builder(&self.library.environment, self.provider)
+            .map_err(|error| with_causes(&error))?;
+        SharedWeights::prepare(builder, &self.onnx)
+    }
+
+    fn session(&self, weights: Option<&Arc<SharedWeights>>) -> Result<Session, ort::Error> {
+        let mut builder = builder(&self.library.environment, self.provider)?;
+        match weights {
+            Some(weights) => weights.session(builder),
+            None => {
+                let session = builder.commit_from_file(&self.onnx)?;
+                release_free_memory();
+                Ok(session)
+            }
+        }
+    }
+
+    fn first_session(&self) -> Result<Session> {
+        self.session(None).map_err(|error| self.explain(&error))
+    }
+
+    /// ONNX Runtime's words, and what to do where the library is too old for the model.
+    fn explain(&self, error: &ort::Error) -> Error {
+        let words = with_causes(error);
+        let lower = words.to_ascii_lowercase();
+        let unknown = [
+            "ir version",
+            "opset",
+            "not a registered",
+            "no op registered",
+        ]
+        .iter()
+        .any(|sign| lower.contains(sign));
+        let hint = if unknown {
+            format!(
+                "; version {} ({}) does not know what this model uses, a newer one may",
+                self.library.version,
+                self.library.path.display()
+            )
+        } else {
+            String::new()
+        };
+        engine_error(format!(
+            "cannot load {}: {words}{hint}",
+            self.onnx.display()
+        ))
+    }
+}
+
+/// A model opened with ONNX Runtime.
+struct OrtEngine {
+    info: EngineInfo,
+    limits: BatchLimits,
+    /// The session made at opening, for the first worker.
+    first: Mutex<Option<Session>>,
+    weights: Option<Arc<SharedWeights>>,
+    opener: Opener,
+}
+
+impl Engine for OrtEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        let first = self
+            .first
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let session = match first {
+            Some(session) => session,
+            None => self
+                .opener
+                .session(self.weights.as_ref())
+                .map_err(|error| self.opener.explain(&error))?,
+        };
+        let worker = OrtWorker::new(
+            session,
+            self.weights.clone(),
+            Arc::clone(&self.opener.feeds),
+        )
+        .map_err(|error| engine_error(with_causes(&error)))?;
+        Ok(Box::new(worker))
+    }
+}
+
+fn engine_error(reason: String) -> Error {
+    Error::Engine {
+        engine: NAME,
+        reason,
+    }
 }

@@ -1,0 +1,439 @@
+//! Where an ONNX Runtime library may lie: pure of loading, so that it can be tested with fake folders.
+//!
+//! A library named by the user (option or environment) is the only candidate: what was asked for either
+//! works or is an error. Otherwise places are searched from near to far, each lazily, because asking a
+//! Python interpreter costs more than the rest together.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Environment variables that name a library or its folder, in order.
+const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
+
+/// A kind of operating system, as far as the names of libraries go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum System {
+    Linux,
+    MacOs,
+    Windows,
+}
+
+impl System {
+    /// The system this program was built for.
+    pub(super) const HERE: Self = if cfg!(windows) {
+        Self::Windows
+    } else if cfg!(target_vendor = "apple") {
+        Self::MacOs
+    } else {
+        Self::Linux
+    };
+
+    /// Whether a file's name is that of an ONNX Runtime library (not of one of its providers).
+    fn is_library(self, name: &str) -> bool {
+        match self {
+            Self::Linux => {
+                name == "libonnxruntime.so"
+                    || name
+                        .strip_prefix("libonnxruntime.so.")
+                        .is_some_and(is_version)
+            }
+            Self::MacOs => name.strip_prefix("libonnxruntime.").is_some_and(|rest| {
+                rest == "dylib" || rest.strip_suffix(".dylib").is_some_and(is_version)
+            }),
+            Self::Windows => name.eq_ignore_ascii_case("onnxruntime.dll"),
+        }
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    text.starts_with('1')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// What the search depends on; [`Surroundings::real`] reads it from the process.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    /// `--ort-lib`.
+    pub option: Option<PathBuf>,
+    /// Environment variables that matter, by name.
+    pub variables: Vec<(&'static str, OsString)>,
+    /// The running program.
+    pub executable: Option<PathBuf>,
+    /// Folders for programs: `PATH`.
+    pub path: Vec<PathBuf>,
+    /// Folders for libraries of the system, and patterns' parents expanded.
+    pub system_folders: Vec<PathBuf>,
+    /// Names of libraries.
+    pub system: System,
+}
+
+impl Surroundings {
+    /// The surroundings of this process.
+    pub(super) fn real(option: Option<PathBuf>) -> Self {
+        let variables = NAMING_VARIABLES
+            .into_iter()
+            .chain([
+                "VIRTUAL_ENV",
+                "CONDA_PREFIX",
+                "HOME",
+                "APPDATA",
+                "PYTHONPATH",
+            ])
+            .filter_map(|name| Some((name, std::env::var_os(name)?)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        Self {
+            option,
+            variables,
+            executable: std::env::current_exe().ok(),
+            path: std::env::var_os("PATH")
+                .map(|path| std::env::split_paths(&path).collect())
+                .unwrap_or_default(),
+            system_folders: system_folders(),
+            system: System::HERE,
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsString> {
+        self.variables
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+}
+
+fn system_folders() -> Vec<PathBuf> {
+    if cfg!(windows) {
+        return Vec::new(); // PATH is searched as its own place
+    }
+    let arch = std::env::consts::ARCH;
+    let mut folders: Vec<PathBuf> = [
+        "/usr/local/lib".to_owned(),
+        format!("/usr/local/lib/{arch}-linux-gnu"),
+        format!("/usr/lib/{arch}-linux-gnu"),
+        "/usr/lib64".to_owned(),
+        "/usr/lib".to_owned(),
+        "/opt/homebrew/lib".to_owned(),
+    ]
+    .map(PathBuf::from)
+    .into();
+    // Archives of the releases are unpacked as /opt/onnxruntime-linux-x64-1.31.1 and the like.
+    for base in ["/opt", "/usr/local"] {
+        folders.extend(
+            children(Path::new(base))
+                .into_iter()
+                .filter(|folder| file_name(folder).starts_with("onnxruntime"))
+                .map(|folder| folder.join("lib")),
+        );
+    }
+    folders
+}
+
+/// A library that may be tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Its file.
+    pub path: PathBuf,
+    /// Why it is considered, as it is shown to people: `VIRTUAL_ENV`, `beside the executable`, …
+    pub origin: String,
+}
+
+/// What the user named, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    /// A file or a folder.
+    pub path: PathBuf,
+    /// `--ort-lib`, or the environment variable.
+    pub by: &'static str,
+}
+
+impl Named {
+    /// The library that the user named, if one was.
+    pub(super) fn of(surroundings: &Surroundings) -> Option<Self> {
+        if let Some(path) = &surroundings.option {
+            let path = path.clone();
+            return Some(Self {
+                path,
+                by: "--ort-lib",
+            });
+        }
+        NAMING_VARIABLES.into_iter().find_map(|by| {
+            let path = surroundings.variable(by)?.into();
+            Some(Self { path, by })
+        })
+    }
+
+    /// The libraries meant: the file itself, or those in the folder (a Python environment's too).
+    pub(super) fn candidates(&self, system: System) -> Vec<Candidate> {
+        let origin = self.by.to_owned();
+        if !self.path.is_dir() {
+            let path = self.path.clone();
+            return vec![Candidate { path, origin }];
+        }
+        let mut folders = vec![
+            self.path.clone(),
+            self.path.join("lib"),
+            self.path.join("capi"),
+            self.path.join("onnxruntime").join("capi"),
+        ];
+        folders.extend(site_packages(&self.path, system));
+        libraries_in(&folders, &origin, system)
+    }
+}
+
+/// A place that is searched when nothing was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// As it is shown to people.
+    pub name: String,
+    /// The libraries found there.
+    pub candidates: Vec<Candidate>,
+}
+
+/// The places, from near to far. Each is searched when it is reached, not before.
+pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place> + '_ {
+    type Search = fn(&Surroundings) -> Option<(String, Vec<PathBuf>)>;
+    let searches: [Search; 6] = [
+        beside_executable,
+        |here| environment(here, "VIRTUAL_ENV"),
+        |here| environment(here, "CONDA_PREFIX"),
+        python_by_path,
+        python_by_asking,
+        system_places,
+    ];
+    searches.into_iter().filter_map(|search| {
+        let (name, folders) = search(surroundings)?;
+        let candidates = libraries_in(&folders, &name, surroundings.system);
+        Some(Place { name, candidates })
+    })
+}
+
+fn beside_executable(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
+    // A program started through a link (~/.local/bin/embedctl) has its libraries where it really lies.
+    let executable = here.executable.as_ref()?;
+    let mut folders = Vec::new();
+    for path in [Some(executable.clone()), fs::canonicalize(executable).ok()]
+        .into_iter()
+        .flatten()
+    {
+        let Some(folder) = path.parent() else {
+            continue;
+        };
+        for folder in [folder.to_path_buf(), folder.join("..").join("lib")] {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    Some(("beside the executable and in ../lib".into(), folders))
+}
+
+fn environment(here: &Surroundings, variable: &'static str) -> Option<(String, Vec<PathBuf>)> {
+    let prefix = PathBuf::from(here.variable(variable)?);
+    let mut folders = site_packages(&prefix, here.system);
+    // conda-forge's onnxruntime-cpp puts the library itself into the prefix.
+    folders.push(match here.system {
+        System::Windows => prefix.join("Library").join("bin"),
+        _ => prefix.join("lib"),
+    });
+    Some((format!("${variable} ({})", prefix.display()), folders))
+}
+
+/// The site-packages of the `python3` on PATH, read off its place in the file system.
+fn python_by_path(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
+    let python = python(here)?;
+    let mut folders: Vec<PathBuf> = here
+        .variable("PYTHONPATH")
+        .map(|paths| std::env::split_paths(paths).collect::<Vec<_>>())
+        .unwrap_or_default()
+        .into_iter()
+        .map(capi)
+        .collect();
+    for prefix in prefixes(&python, here.system) {
+        folders.extend(site_packages(&prefix, here.system));
+    }
+    let user = match here.system {
+        System::Windows => here
+            .variable("APPDATA")
+            .map(|data| children(&PathBuf::from(data).join("Python")))
+            .unwrap_or_default()
+            .into_iter()
+            .map(|version| capi(version.join("site-packages")))
+            .collect(),
+        _ => here
+            .variable("HOME")
+            .map(|home| site_packages(&PathBuf::from(home).join(".local"), here.system))
+            .unwrap_or_default(),
+    };
+    folders.extend(user);
+    Some((format!("the packages of {}", python.display()), folders))
+}
+
+/// The same by running it: only where its place says nothing, as with the shims of version managers.
+fn python_by_asking(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
+    let python = python(here)?;
+    let known = prefixes(&python, here.system)
+        .iter()
+        .any(|prefix| !interpreters(prefix, here.system).is_empty());
+    // On Windows an unknown python3 is usually the stub that opens the store.
+    if known || here.system == System::Windows {
+        return None;
+    }
+    let output = std::process::Command::new(&python)
+        .args(["-c", "import sys; print('\\n'.join(sys.path))"])
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let folders = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| capi(PathBuf::from(line)))
+        .collect();
+    Some((format!("sys.path of {}", python.display()), folders))
+}
+
+fn system_places(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
+    // On Windows the loader's own order would take System32's old copy first; PATH is what people set.
+    Some(match here.system {
+        System::Windows => ("the folders of PATH".into(), here.path.clone()),
+        _ => {
+            let names: Vec<String> = here
+                .system_folders
+                .iter()
+                .filter(|folder| folder.is_dir())
+                .map(|folder| folder.display().to_string())
+                .collect();
+            (
+                format!("the system's folders ({})", names.join(", ")),
+                here.system_folders.clone(),
+            )
+        }
+    })
+}
+
+/// The first `python3` (on Windows also `python`) on PATH.
+fn python(here: &Surroundings) -> Option<PathBuf> {
+    let names: &[&str] = match here.system {
+        System::Windows => &["python3.exe", "python.exe"],
+        _ => &["python3"],
+    };
+    here.path
+        .iter()
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .find(|path| path.is_file())
+}
+
+/// Where an interpreter's packages may be rooted: its own folder's parent (a virtual environment holds
+/// only links), then that of the file it links to.
+fn prefixes(python: &Path, system: System) -> Vec<PathBuf> {
+    let above = |path: &Path| -> Option<PathBuf> {
+        let folder = path.parent()?;
+        match system {
+            System::Windows if file_name(folder).eq_ignore_ascii_case("scripts") => folder.parent(),
+            System::Windows => Some(folder),
+            _ => folder.parent(),
+        }
+        .map(Path::to_path_buf)
+    };
+    let mut prefixes: Vec<PathBuf> = above(python).into_iter().collect();
+    if let Some(real) = fs::canonicalize(python).ok().and_then(|real| above(&real))
+        && !prefixes.contains(&real)
+    {
+        prefixes.push(real);
+    }
+    // Debian's own interpreter also reads /usr/local.
+    if prefixes.iter().any(|prefix| prefix == Path::new("/usr")) {
+        prefixes.push(PathBuf::from("/usr/local"));
+    }
+    prefixes
+}
+
+/// The folders `lib/python3.*` of a prefix, newest first.
+fn interpreters(prefix: &Path, system: System) -> Vec<PathBuf> {
+    if system == System::Windows {
+        return Some(prefix.join("Lib"))
+            .filter(|folder| folder.is_dir())
+            .into_iter()
+            .collect();
+    }
+    let mut folders: Vec<PathBuf> = ["lib", "lib64"]
+        .iter()
+        .flat_map(|lib| children(&prefix.join(lib)))
+        .filter(|folder| file_name(folder).starts_with("python3"))
+        .collect();
+    folders.sort_by_key(|folder| std::cmp::Reverse(version(&file_name(folder))));
+    folders
+}
+
+/// Where pip puts ONNX Runtime's libraries under a prefix.
+fn site_packages(prefix: &Path, system: System) -> Vec<PathBuf> {
+    interpreters(prefix, system)
+        .iter()
+        .flat_map(|folder| [folder.join("site-packages"), folder.join("dist-packages")])
+        .map(capi)
+        .collect()
+}
+
+fn capi(packages: PathBuf) -> PathBuf {
+    packages.join("onnxruntime").join("capi")
+}
+
+/// The libraries in `folders`, in their order; in one folder the unversioned name first, then the newest.
+/// Names that link to one file count once.
+fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candidate> {
+    let mut seen = BTreeSet::new();
+    let mut candidates = Vec::new();
+    for folder in folders {
+        let mut files: Vec<PathBuf> = children(folder)
+            .into_iter()
+            .filter(|path| system.is_library(&file_name(path)) && path.is_file())
+            .collect();
+        files.sort_by_key(|path| {
+            let name = file_name(path);
+            (
+                name.bytes().any(|byte| byte.is_ascii_digit()),
+                std::cmp::Reverse(version(&name)),
+            )
+        });
+        for path in files {
+            if seen.insert(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())) {
+                let origin = origin.to_owned();
+                candidates.push(Candidate { path, origin });
+            }
+        }
+    }
+    candidates
+}
+
+/// The numbers in a name, for sorting: `python3.12` is newer than `python3.9`.
+fn version(name: &str) -> Vec<u32> {
+    name.split(|character: char| !character.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let mut children: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    children.sort();
+    children
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+mod tests;

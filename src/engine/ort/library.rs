@@ -1,0 +1,304 @@
+//! Loading ONNX Runtime: the first library that this process can use, and its one environment.
+//!
+//! A process can hold one ONNX Runtime. Each candidate is therefore opened and asked for its version
+//! first, and handed to `ort` only when it will do; a candidate that won't leaves no trace.
+
+use std::ffi::CStr;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+
+use super::discovery::{Candidate, Named, Place, Surroundings, places};
+use super::engine_error;
+use crate::engine::PassedOver;
+use crate::error::Error;
+
+/// The oldest usable library is 1.`ort::MINOR_VERSION`.
+const MINIMUM: u32 = ort::MINOR_VERSION;
+
+const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
+
+/// The library that this process loaded. Never unloaded: ONNX Runtime does not survive that.
+static LOADED: Mutex<Option<Library>> = Mutex::new(None);
+
+/// A loaded ONNX Runtime.
+#[derive(Debug, Clone)]
+pub(super) struct Library {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its version, as it states it: `1.31.1`.
+    pub version: String,
+    /// The environment in which sessions are created.
+    pub environment: Environment,
+    /// Libraries that were tried before it.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// Why there is no library.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// Nothing was named, and nothing usable was found.
+    NotFound(Error),
+    /// The library that the user named cannot be used.
+    Unusable(Error),
+}
+
+/// Keeps ONNX Runtime (1.29 and later) from writing into the user's cache folder and from sending
+/// anything, for this process and its children.
+///
+/// The environment variable that does it must be set before ONNX Runtime is loaded; its API's own switch
+/// is too late. Opening the engine does this, too; a program that can should call it first thing in
+/// `main`, before it has threads.
+pub fn disable_telemetry() {
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: changing the environment is unsound only while another thread reads it around std's
+        // lock, that is from C. Called from `main` there is no other thread. Called when the engine is
+        // opened, other threads of this library read files and tokenize, and none of that C code reads
+        // the environment.
+        unsafe { std::env::set_var(VARIABLE, "1") };
+    }
+}
+
+/// Loads the library that the user named, or else the first usable one that is found.
+pub(super) fn load(option: Option<&Path>) -> Result<Library, Missing> {
+    let surroundings = Surroundings::real(option.map(Path::to_path_buf));
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let named = Named::of(&surroundings);
+    if let Some(library) = loaded.as_ref() {
+        return match &named {
+            Some(named) if !means(named, library, &surroundings) => {
+                Err(Missing::Unusable(engine_error(format!(
+                    "{} is loaded already, and a process can hold only one library; \
+                     {} ({}) needs a process of its own",
+                    library.path.display(),
+                    named.path.display(),
+                    named.by
+                ))))
+            }
+            _ => Ok(library.clone()),
+        };
+    }
+    let library = match named {
+        Some(named) => load_named(&named, &surroundings).map_err(Missing::Unusable)?,
+        None => load_found(places(&surroundings)).map_err(Missing::NotFound)?,
+    };
+    Ok(loaded.insert(library).clone())
+}
+
+fn means(named: &Named, library: &Library, surroundings: &Surroundings) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    named
+        .candidates(surroundings.system)
+        .iter()
+        .any(|candidate| real(&candidate.path) == real(&library.path))
+}
+
+fn load_named(named: &Named, surroundings: &Surroundings) -> Result<Library, Error> {
+    let candidates = named.candidates(surroundings.system);
+    if candidates.is_empty() {
+        return Err(engine_error(format!(
+            "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
+            named.path.display(),
+            named.by
+        )));
+    }
+    let mut rejected = Vec::new();
+    for candidate in &candidates {
+        match try_load(candidate, &rejected) {
+            Ok(library) => return Ok(library),
+            Err(reason) => rejected.push(passed(candidate, reason)),
+        }
+    }
+    Err(engine_error(format!(
+        "the library named by {} cannot be used: {}",
+        named.by,
+        list(&rejected)
+    )))
+}
+
+fn load_found(places: impl Iterator<Item = Place>) -> Result<Library, Error> {
+    let mut rejected: Vec<PassedOver> = Vec::new();
+    let mut looked = Vec::new();
+    for place in places {
+        for candidate in &place.candidates {
+            match try_load(candidate, &rejected) {
+                Ok(library) => return Ok(library),
+                Err(reason) => rejected.push(passed(candidate, reason)),
+            }
+        }
+        looked.push(place.name);
+    }
+    let mut reason = String::from("no usable library was found");
+    if !rejected.is_empty() {
+        let _ = write!(reason, " ({})", list(&rejected));
+    }
+    let _ = write!(
+        reason,
+        "; looked {}; get it with 'pip install onnxruntime', or name it with --ort-lib",
+        looked.join(", ")
+    );
+    Err(engine_error(reason))
+}
+
+fn try_load(candidate: &Candidate, rejected: &[PassedOver]) -> Result<Library, String> {
+    let version = probe(&candidate.path)?;
+    disable_telemetry();
+    let builder = ort::init_from(&candidate.path).map_err(|error| match error {
+        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
+        other => other.to_string(),
+    })?;
+    let environment = builder
+        .with_name("embedctl")
+        .with_telemetry(false)
+        .build()
+        .map_err(|error| with_causes(&error))?;
+    // Messages go to `tracing`. Below this level they would be formatted only to be dropped.
+    environment.set_log_level(LogLevel::Warning);
+    Ok(Library {
+        path: candidate.path.clone(),
+        version,
+        environment,
+        passed_over: rejected.to_vec(),
+    })
+}
+
+/// Opens the library at `path` and returns its version, if this program can work with it.
+fn probe(path: &Path) -> Result<String, String> {
+    // SAFETY: loading runs the library's initializers. The file has the name of an ONNX Runtime library
+    // and lies where the user or the system put it; that is the trust any dynamic library gets.
+    let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
+    // SAFETY: every ONNX Runtime exports this function with this signature, whatever its version.
+    let version = unsafe {
+        let base = library
+            .get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase\0")
+            .map_err(|_| "it is no ONNX Runtime (OrtGetApiBase is missing)".to_owned())?;
+        let base = base();
+        if base.is_null() {
+            return Err("OrtGetApiBase returned nothing".into());
+        }
+        CStr::from_ptr(((*base).GetVersionString)())
+            .to_string_lossy()
+            .into_owned()
+    };
+    check(&version)?;
+    Ok(version)
+}
+
+fn check(version: &str) -> Result<(), String> {
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(1)), Some(Ok(minor))) if minor >= MINIMUM => Ok(()),
+        (Some(Ok(1)), Some(Ok(_))) => Err(format!(
+            "it is version {version}, and 1.{MINIMUM} or later is needed"
+        )),
+        _ => Err(format!(
+            "it calls itself version '{version}', and 1.{MINIMUM} or later is needed"
+        )),
+    }
+}
+
+fn passed(candidate: &Candidate, reason: String) -> PassedOver {
+    PassedOver {
+        candidate: format!("{} ({})", candidate.path.display(), candidate.origin),
+        reason,
+    }
+}
+
+fn list(rejected: &[PassedOver]) -> String {
+    let all: Vec<String> = rejected
+        .iter()
+        .map(|one| format!("{}: {}", one.candidate, one.reason))
+        .collect();
+    all.join("; ")
+}
+
+/// An error with its chain of causes: the loader's own words stand in the last one.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ort::discovery::System;
+
+    #[test]
+    fn versions_from_the_minimum_on_are_taken() {
+        for version in [
+            format!("1.{MINIMUM}.0"),
+            "1.31.1".into(),
+            "1.99.0-dev".into(),
+        ] {
+            assert_eq!(check(&version), Ok(()), "{version}");
+        }
+        for version in ["1.23.2", "1.9.0", "2.0.0", "", "nightly"] {
+            assert!(check(version).unwrap_err().contains("1.24"), "{version}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_rejected_in_the_loaders_words() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("libonnxruntime.so");
+        std::fs::write(&path, "not a library").unwrap();
+        let reason = probe(&path).unwrap_err();
+        // The loader's words name the file; "dlopen failed" alone would not.
+        assert!(!reason.is_empty());
+        #[cfg(unix)]
+        assert!(reason.contains("libonnxruntime.so"), "{reason}");
+    }
+
+    #[test]
+    fn a_named_library_that_fails_is_an_error_naming_the_option() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let surroundings = Surroundings::real(None);
+        let named = Named {
+            path: folder.path().join("gone.so"),
+            by: "--ort-lib",
+        };
+        let text = load_named(&named, &surroundings).unwrap_err().to_string();
+        assert!(
+            text.contains("--ort-lib") && text.contains("gone.so"),
+            "{text}"
+        );
+        let named = Named {
+            path: folder.path().to_path_buf(),
+            by: "EMBEDCTL_ORT_LIB",
+        };
+        let text = load_named(&named, &surroundings).unwrap_err().to_string();
+        assert!(text.contains("EMBEDCTL_ORT_LIB"), "{text}");
+        assert_eq!(named.candidates(System::Linux), []);
+    }
+
+    #[test]
+    fn finding_nothing_says_where_and_what_to_do() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("libonnxruntime.so");
+        std::fs::write(&path, "not a library").unwrap();
+        let place = Place {
+            name: "beside the executable".into(),
+            candidates: vec![Candidate {
+                path,
+                origin: "beside the executable".into(),
+            }],
+        };
+        let text = load_found([place].into_iter()).unwrap_err().to_string();
+        for part in [
+            "libonnxruntime.so",
+            "beside the executable",
+            "pip install onnxruntime",
+            "--ort-lib",
+        ] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+    }
+}
