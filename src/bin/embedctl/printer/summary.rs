@@ -181,11 +181,13 @@ pub fn count(amount: u64) -> String {
     text
 }
 
-/// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`.
+/// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let whole = seconds.round() as u64;
-    if seconds < 0.995 {
+    if time.subsec_nanos() == 0 && whole < 60 {
+        format!("{whole} s")
+    } else if seconds < 0.995 {
         format!("{seconds:.2} s")
     } else if seconds < 59.95 {
         format!("{seconds:.1} s")
@@ -218,6 +220,7 @@ mod tests {
     fn durations_are_as_exact_as_is_useful() {
         let all = [
             (0.004, "0.00 s"),
+            (7.0, "7 s"),
             (0.42, "0.42 s"),
             (0.999, "1.0 s"),
             (12.34, "12.3 s"),
