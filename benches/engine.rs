@@ -16,7 +16,7 @@ use std::time::Instant;
 use embedctl::batch::{self, Batch, Plan};
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, Engine, EngineOptions};
-use embedctl::input::{self, InputOptions, RecordReader, Source};
+use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions, OnError};
@@ -75,23 +75,10 @@ fn main() {
     );
 }
 
-fn input_options() -> InputOptions {
-    InputOptions {
-        format: None,
-        text_field: "text".into(),
-        id_field: "id".into(),
-        id_type: input::IdType::String,
-        keep: Vec::new(),
-        max_record_bytes: input::DEFAULT_MAX_RECORD_BYTES,
-        window_rows: input::DEFAULT_WINDOW_ROWS,
-        window_bytes: input::WINDOW_BYTES,
-    }
-}
-
 /// The batches that the pipeline makes of the corpus.
 fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) -> Vec<Batch> {
     let tokenizer = TextTokenizer::new(model, threads).expect("the tokenizer");
-    let mut reader = RecordReader::open(&[Source::Path(corpus.into())], input_options()).expect("the corpus");
+    let mut reader = RecordReader::open(&[Source::Path(corpus.into())], InputOptions::default()).expect("the corpus");
     let mut batches = Vec::new();
     while let Some(window) = reader.next_window().expect("a window") {
         let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
@@ -132,7 +119,7 @@ fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> (f64
         model: model.clone(),
         engine: engine.clone(),
         sources: vec![Source::Path(PathBuf::from(corpus))],
-        input: input_options(),
+        input: InputOptions::default(),
         output: OutputOptions {
             destination: Destination::Path(folder.path().join("out.parquet")),
             format: None,

@@ -55,7 +55,7 @@ pub(super) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
         .map_err(|error| message(&error))
 }
 
-/// What serde_json says, without the place it adds.
+/// What `serde_json` says, without the place it adds.
 pub(super) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.rfind(" at line ") {

@@ -142,6 +142,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
     let remedy = match start {
         Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
         Some('{') => "mend it",
+        Some('\u{feff}') => "remove the byte-order mark before it",
         Some('[') => "write the array's elements one a line (`jq -c '.[]'`)",
         _ => "use `-i text` where lines are plain text",
     };
@@ -202,6 +203,7 @@ mod tests {
             ("{", "EOF while parsing an object", "jq -c ."),
             ("[", "not valid JSON (", "jq -c '.[]'"),
             (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'"),
+            ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
             ("plain words", "not valid JSON (", "-i text"),
             ("12", "the line is an integer", "-i text"),
             (r#""words""#, "the line is a string", "-i text"),

@@ -72,7 +72,7 @@ impl LineReader {
     pub(super) fn begin(&mut self) -> io::Result<Start> {
         // A terminal or a pipe may give one byte at a time: wait for more only where they matter.
         let matters = |bytes: &[u8]| {
-            let utf16 = matches!(bytes, [0xff] | [0xff, 0xfe, ..] | [0xfe] | [0xfe, 0xff, ..]);
+            let utf16 = matches!(bytes, [0xff | 0xfe] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
             (utf16 && bytes.len() < 4)
                 || (bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes))
         };
@@ -300,6 +300,30 @@ mod tests {
         // The last line, without an end.
         let found = lines(&[b'x'; 5000], 999, 4);
         assert_eq!((found.len(), found[0].1), (1, 5000));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lines_do_not_depend_on_how_they_come(
+            input in "([a-z]{0,9}(\r|\n|\r\n)?){0,20}",
+            step in 1usize..12,
+            limit in 1usize..8,
+        ) {
+            let mut expected: Vec<&str> = input.split('\n').collect();
+            // What follows the last end of a line is a line only if it holds something.
+            let open = expected.pop().filter(|line| !line.is_empty());
+            let whole = expected.iter().map(|line| line.strip_suffix('\r').unwrap_or(line));
+            let expected: Vec<&str> = whole.chain(open).collect();
+            let found = lines(input.as_bytes(), step, limit);
+            proptest::prop_assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                proptest::prop_assert_eq!(found.1, expected.len() as u64);
+                proptest::prop_assert!(expected.as_bytes().starts_with(&found.0) || found.1 > limit as u64);
+                proptest::prop_assert!(found.1 > limit as u64 || found.0 == expected.as_bytes());
+                let rest = &input.as_bytes()[usize::try_from(found.3).unwrap()..];
+                proptest::prop_assert!(rest.starts_with(expected.as_bytes()));
+            }
+        }
     }
 
     #[test]

@@ -176,6 +176,9 @@ impl<'n> Visitor<'_> for Key<'n> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
     use super::*;
 
     fn find<'a>(names: &[&str], object: &'a str) -> Vec<Option<&'a str>> {
@@ -260,7 +263,7 @@ mod tests {
             r#"{"x":1}}"#,
             r#"{"x":1} {}"#,
             r#"{"x":1,}"#,
-            r#"{'x':1}"#,
+            r"{'x':1}",
             "{\"x\":\"a\tb\"}",
             r#"{"x":"\q"}"#,
             r#"{"x":NaN}"#,
@@ -271,5 +274,41 @@ mod tests {
         }
         let deep = format!(r#"{{"x":{}{},"a":1}}"#, "[".repeat(5000), "]".repeat(5000));
         assert_eq!(paths.find(&deep).unwrap().get(0), Some("1"));
+    }
+
+    /// JSON values with few keys, so that they meet and nest.
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            let key = prop_oneof![Just("a"), Just("b"), Just("a.b"), Just("\"\\\u{e9}")];
+            let entries = prop::collection::vec((key, inner.clone()), 0..5);
+            prop_oneof![
+                prop::collection::vec(inner, 0..3).prop_map(Value::from),
+                entries.prop_map(|entries| entries.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_a_whole_parse_gives(a in values(), b in values()) {
+            let object = serde_json::json!({"x": a, "a": b, "b": {"a": a, "b": b}});
+            let written = serde_json::to_string_pretty(&object).unwrap();
+            let names = ["a", "a.b", "a.a.b", "b.a", "b.b.a", "x.\"\\\u{e9}", "c"];
+            let paths = Paths::new(names);
+            let values = paths.find(&written).unwrap();
+            let object: Value = serde_json::from_str(&written).unwrap();
+            for (index, name) in names.iter().enumerate() {
+                let expected = name.split('.').try_fold(&object, |value, key| value.get(key));
+                let found = values.get(index).map(|raw| serde_json::from_str(raw).unwrap());
+                prop_assert_eq!(found.as_ref(), expected, "{}", name);
+            }
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::compression::{self, Decoded, Encoding};
 use super::format::{self, InputFormat};
@@ -35,6 +37,8 @@ impl From<PathBuf> for Source {
 /// A source that was looked at.
 #[derive(Debug)]
 pub(super) struct Planned {
+    /// Its place among the sources.
+    pub index: u32,
     pub source: Source,
     pub name: String,
     pub format: InputFormat,
@@ -87,12 +91,14 @@ impl Planned {
     /// once (a process substitution), or must not be opened before its turn (a FIFO whose writer serves
     /// another one first).
     pub(super) fn new(
+        index: u32,
         source: &Source,
         format: Option<InputFormat>,
         stdin: Option<&Stdin>,
     ) -> Result<Self> {
         let Source::Path(path) = source else {
             return Ok(Self {
+                index,
                 source: Source::Stdin,
                 name: STDIN.to_owned(),
                 format: format.unwrap_or(InputFormat::Text),
@@ -124,6 +130,7 @@ impl Planned {
             ))
         })?;
         Ok(Self {
+            index,
             source: source.clone(),
             name,
             format,
@@ -201,7 +208,7 @@ impl Planned {
 pub(super) struct Opened {
     pub lines: LineReader,
     encoding: Encoding,
-    compressed: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    compressed: Arc<AtomicU64>,
 }
 
 impl Opened {
@@ -210,9 +217,7 @@ impl Opened {
         match self.encoding {
             Encoding::Plain => self.lines.offset(),
             // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
-            Encoding::Gzip | Encoding::Zstd => {
-                self.compressed.load(std::sync::atomic::Ordering::Relaxed)
-            }
+            Encoding::Gzip | Encoding::Zstd => self.compressed.load(Ordering::Relaxed),
         }
     }
 }

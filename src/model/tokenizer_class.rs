@@ -30,8 +30,7 @@ enum Class {
     Roberta,
     /// `XLMRobertaTokenizer`.
     XlmRoberta,
-    /// `TokenizersBackend`, `PreTrainedTokenizerFast`: the file as it is, and `add_bos_token`,
-    /// `add_eos_token`.
+    /// `TokenizersBackend`, `PreTrainedTokenizerFast`: the file as it is.
     Backend,
     /// A class whose rebuilding is not reproduced here, or that does none.
     Other,
@@ -138,7 +137,8 @@ pub(super) fn rebuild(
                 Some(named(config.eos_token.as_ref(), "</s>")),
             )
         }
-        (Class::Backend, _) if config.add_bos_token.is_some() || config.add_eos_token.is_some() => {
+        // A post-processor in tokenizer.json goes before these flags.
+        (Class::Backend | Class::Other, _) if tokenizer.get_post_processor().is_none() => {
             let wanted = |token: &Option<Token>, flag: Option<bool>| {
                 token
                     .as_ref()

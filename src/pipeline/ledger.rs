@@ -93,7 +93,10 @@ impl Ledger<'_> {
             written.retain(&present)?
         };
         let embedded = written.len() as u64;
-        self.writer.write(written)?;
+        // Without a row there may be no final schema yet, and there is nothing to write.
+        if embedded > 0 {
+            self.writer.write(written)?;
+        }
         self.counts.embedded += embedded;
         self.counts.read += read as u64;
         self.counts.tokens += flight.tokens.tokens() as u64;

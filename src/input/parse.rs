@@ -1,0 +1,97 @@
+//! One line, parsed as its source's format says.
+
+use std::str;
+
+use super::columns::Columns;
+use super::format::InputFormat;
+use super::jsonl::{self, Jsonl};
+use super::lines::Line;
+use super::source::Planned;
+use super::window::Record;
+use super::{InputOptions, SKIP, text};
+use crate::error::{Error, Result};
+
+/// What a line holds.
+#[derive(Debug)]
+pub(super) enum Parsed<'a> {
+    Record(Record<'a>),
+    /// A bad record, and why it is one.
+    Reject(String),
+    /// Nothing that counts.
+    Nothing,
+}
+
+/// Parses lines of all formats.
+pub(super) struct Parser {
+    options: InputOptions,
+    jsonl: Jsonl,
+}
+
+impl Parser {
+    pub(super) fn new(options: InputOptions) -> Self {
+        Self {
+            jsonl: Jsonl::new(&options),
+            options,
+        }
+    }
+
+    /// Bytes of a record at most.
+    pub(super) fn limit(&self) -> usize {
+        self.options.max_record_bytes
+    }
+
+    /// Parses one line of `source` for `columns`.
+    ///
+    /// # Errors
+    /// If the source is not what it was taken for.
+    pub(super) fn parse<'a>(
+        &self,
+        source: &Planned,
+        line: &Line<'a>,
+        columns: &Columns,
+    ) -> Result<Parsed<'a>> {
+        if line.length > self.limit() as u64 {
+            return Ok(Parsed::Reject(format!(
+                "the record has {} bytes, more than the limit of {}; raise it with \
+                 `--max-record-bytes`, {SKIP}",
+                line.length,
+                self.limit()
+            )));
+        }
+        let text = match str::from_utf8(line.bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                return Ok(Parsed::Reject(format!(
+                    "the record is not valid UTF-8 at its byte {}; convert the input, for example with \
+                     `iconv -t UTF-8`, {SKIP}",
+                    error.valid_up_to() + 1
+                )));
+            }
+        };
+        match source.format {
+            InputFormat::Text
+                if source.guessed && line.number == 1 && self.jsonl.recognises(text) =>
+            {
+                Err(self.looks_like_jsonl(source))
+            }
+            InputFormat::Text => {
+                let (id_type, kept) = (self.options.id_type, columns.kept());
+                let record = text::record(text, line.number, id_type, kept);
+                Ok(Parsed::Record(record))
+            }
+            InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
+            InputFormat::Jsonl => Ok(self
+                .jsonl
+                .record(text, columns)
+                .map_or_else(Parsed::Reject, Parsed::Record)),
+        }
+    }
+
+    fn looks_like_jsonl(&self, source: &Planned) -> Error {
+        Error::Usage(format!(
+            "{} looks like JSONL: its first record is a JSON object with the field `{}`; say `-i jsonl` \
+             to embed that field, or `-i text` to embed the lines as they are",
+            source.name, self.options.text_field
+        ))
+    }
+}

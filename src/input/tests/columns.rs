@@ -1,0 +1,220 @@
+//! Ids and kept fields.
+
+use arrow::array::{
+    Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::DataType;
+
+use super::*;
+use crate::record::JSON_COLUMN;
+
+fn strings<'a>(columns: &'a RecordBatch, name: &str) -> Vec<Option<&'a str>> {
+    columns[name].as_string::<i32>().iter().collect()
+}
+
+#[test]
+fn ids_are_strings_by_default() {
+    let files = Files::new().with(
+        "a.jsonl",
+        r#"{"text":"","id":"a\u00e9"}
+{"text":"","id":-7}
+{"text":"","id":123456789012345678901234567890}
+{"text":"","id":null}
+{"text":""}
+{"text":"","id":"7"}"#,
+    );
+    let window = files.window(options());
+    assert_eq!(
+        strings(&window.columns, "id"),
+        [
+            Some("aé"),
+            Some("-7"),
+            Some("123456789012345678901234567890"),
+            None,
+            None,
+            Some("7")
+        ]
+    );
+}
+
+#[test]
+fn ids_can_be_integers() {
+    let files = Files::new()
+        .with(
+            "a.jsonl",
+            r#"{"text":"","doc":{"key":9223372036854775807}}
+{"text":"","doc":{"key":9223372036854775808}}
+{"text":"","doc":{"key":"7"}}
+{"text":"","doc":{"key":1.0}}
+{"text":"","doc":null}"#,
+        )
+        .with("b.txt", "\nx");
+    let options = InputOptions {
+        id_field: "doc.key".to_owned(),
+        id_type: IdType::Int,
+        ..options()
+    };
+    let window = files.window(options);
+    let ids: &Int64Array = window.columns["id"].as_primitive();
+    assert_eq!(
+        ids.iter().collect::<Vec<_>>(),
+        [Some(i64::MAX), None, Some(1), Some(2)]
+    );
+    let lines: Vec<_> = window
+        .rejects
+        .iter()
+        .map(|reject| reject.origin.line)
+        .collect();
+    assert_eq!(lines, [2, 3, 4]);
+    for (reject, remedy) in
+        window
+            .rejects
+            .iter()
+            .zip(["--id-type string", "--id-type string", "--id-field"])
+    {
+        assert!(reject.reason.contains(remedy), "{}", reject.reason);
+    }
+}
+
+#[test]
+fn kept_fields_become_typed_columns() {
+    let files = Files::new().with(
+        "a.jsonl",
+        r#"{"text":"t","s":"x","i":1,"f":1,"b":true,"o":{ "k":[1] },"m":{"y":2.5},"n":null}
+{"text":"u","s":null,"i":null,"f":1.5,"o":"any","m":{}}"#,
+    );
+    let keep = ["s", "i", "f", "b", "o", "m.y", "n", "text", "none:int"];
+    let mut reader = files.open(keeping(&keep)).unwrap();
+    assert_eq!(reader.schema().field(2).data_type(), &DataType::Utf8);
+    let window = reader.next_window().unwrap().unwrap();
+    let columns = &window.columns;
+    assert_eq!(reader.schema(), columns.schema());
+    let schema = columns.schema();
+    let names: Vec<_> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["id", "s", "i", "f", "b", "o", "m.y", "n", "text", "none"]
+    );
+    assert!(schema.fields().iter().all(|field| field.is_nullable()));
+
+    assert_eq!(strings(columns, "s"), [Some("x"), None]);
+    assert_eq!(
+        columns["i"].as_ref(),
+        &Int64Array::from(vec![Some(1), None]) as &dyn Array
+    );
+    assert_eq!(
+        columns["f"].as_ref(),
+        &Float64Array::from(vec![1.0, 1.5]) as &dyn Array
+    );
+    assert_eq!(
+        columns["b"].as_ref(),
+        &BooleanArray::from(vec![Some(true), None]) as &dyn Array
+    );
+    assert_eq!(
+        strings(columns, "o"),
+        [Some(r#"{ "k":[1] }"#), Some(r#""any""#)]
+    );
+    assert_eq!(
+        columns["m.y"].as_ref(),
+        &Float64Array::from(vec![Some(2.5), None]) as &dyn Array
+    );
+    assert_eq!(
+        columns["n"].as_ref(),
+        &StringArray::new_null(2) as &dyn Array
+    );
+    assert_eq!(strings(columns, "text"), [Some("t"), Some("u")]);
+    assert_eq!(
+        columns["none"].as_ref(),
+        &Int64Array::new_null(2) as &dyn Array
+    );
+
+    let (key, value) = JSON_COLUMN;
+    for field in schema.fields() {
+        let json = field
+            .metadata()
+            .get(key)
+            .is_some_and(|found| *found == *value);
+        assert_eq!(json, field.name() == "o", "{field}");
+    }
+}
+
+#[test]
+fn the_first_window_decides_and_misfits_are_rejected() {
+    let files = Files::new().with(
+        "a.jsonl",
+        r#"{"text":"a","id":1,"k":1,"l":"x"}
+{"text":
+{"text":"b","id":2,"k":"one","l":"x"}
+{"text":"c","id":3,"k":2,"l":3}
+{"text":7}
+{"text":"d","id":4,"k":3}
+{"text":"e","id":5,"k":1.5}
+{"text":"f","id":6,"k":4,"l":true}
+{"text":"g","id":7,"k":5,"l":"y"}"#,
+    );
+    let options = InputOptions {
+        window_rows: 6,
+        ..keeping(&["k", "l"])
+    };
+    let windows = files.read(options);
+    assert_eq!(texts(&windows), ["a", "d", "g"]);
+    assert_eq!(windows[0].columns.schema(), windows[1].columns.schema());
+    assert_eq!(strings(&windows[0].columns, "id"), [Some("1"), Some("4")]);
+    assert_eq!(strings(&windows[0].columns, "l"), [Some("x"), None]);
+    assert_eq!(
+        windows[0].columns["k"].as_ref(),
+        &Int64Array::from(vec![1, 3]) as &dyn Array
+    );
+    let lines = |window: &Window| -> Vec<_> {
+        window
+            .rejects
+            .iter()
+            .map(|reject| reject.origin.line)
+            .collect()
+    };
+    assert_eq!(
+        (lines(&windows[0]), lines(&windows[1])),
+        (vec![2, 3, 4, 5], vec![7, 8])
+    );
+    let rejects: Vec<_> = windows.iter().flat_map(|window| &window.rejects).collect();
+    assert_eq!(rejects[1].raw, br#"{"text":"b","id":2,"k":"one","l":"x"}"#);
+    for (index, remedy) in [
+        (1, "k:string"),
+        (2, "l:string"),
+        (4, "k:float"),
+        (5, "l:string"),
+    ] {
+        let reason = &rejects[index].reason;
+        assert!(reason.contains(&format!("`--keep {remedy}`")), "{reason}");
+    }
+}
+
+#[test]
+fn a_first_window_without_any_text_decides_nothing() {
+    let files = Files::new().with("a.jsonl", "x\nx\n{\"text\":\"a\",\"k\":1}\n");
+    let windows = files.read(InputOptions {
+        window_rows: 2,
+        ..keeping(&["k"])
+    });
+    assert_eq!(windows[0].rejects.len(), 2);
+    assert_eq!(windows[1].columns["k"].data_type(), &DataType::Int64);
+}
+
+#[test]
+fn text_itself_can_be_kept() {
+    let files = Files::new()
+        .with("a.txt", "one\n")
+        .with("b.jsonl", r#"{"body":"two"}"#);
+    let options = InputOptions {
+        text_field: "body".to_owned(),
+        ..keeping(&["body"])
+    };
+    assert_eq!(
+        strings(&files.window(options).columns, "body"),
+        [Some("one"), Some("two")]
+    );
+}

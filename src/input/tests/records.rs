@@ -1,0 +1,133 @@
+//! What a record is, and what becomes of bad ones.
+
+use super::*;
+use crate::input::compression::tests::gzip;
+use crate::record::Reject;
+
+#[test]
+fn blank_lines_are_records_of_text_alone() {
+    let files = Files::new().with("a.txt", "\n\r\nx\n\n");
+    assert_eq!(texts(&files.read(options())), ["", "", "x", ""]);
+    let files = Files::new().with("a.jsonl", "\n\r\n\n");
+    assert!(files.read(options()).is_empty());
+    let files = Files::new().with("a.txt", "");
+    assert!(files.read(options()).is_empty());
+    assert!(
+        windows(RecordReader::open(&[], options()).unwrap())
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_dropped_from_every_source() {
+    let files = Files::new()
+        .with("a.txt", "\u{feff}a\n")
+        .with("b.jsonl.gz", gzip("\u{feff}{\"text\":\"b\"}".as_bytes()));
+    let window = files.window(options());
+    assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(window.origins[0].offset, 3);
+
+    let utf16 = Files::new().with("a.txt", b"\xff\xfea\0\n\0");
+    let error = failure(windows(utf16.open(options()).unwrap()));
+    assert!(
+        error.contains("a.txt: is UTF-16") && error.contains("iconv"),
+        "{error}"
+    );
+}
+
+#[test]
+fn texts_keep_every_character() {
+    let files = Files::new().with(
+        "a.jsonl",
+        r#"{"text":"a\u0000\n\ud83d\ude00 ü"}"#.to_owned() + "\n{\"te\\u0078t\":\"\u{2028}\"}",
+    );
+    assert_eq!(texts(&files.read(options())), ["a\0\n😀 ü", "\u{2028}"]);
+    let files = Files::new().with("a.txt", "a\0b\u{2028}c\u{85}\td \n");
+    assert_eq!(texts(&files.read(options())), ["a\0b\u{2028}c\u{85}\td "]);
+}
+
+#[test]
+fn windows_close_by_rows_and_by_bytes() {
+    let files = Files::new().with("a.txt", "aaaa\nbbbb\ncccc\ndddd\neeee\n");
+    let by_rows = InputOptions {
+        window_rows: 2,
+        ..options()
+    };
+    let windows = files.read(by_rows);
+    let rows: Vec<_> = windows.iter().map(|window| window.texts.len()).collect();
+    let consumed: Vec<_> = windows.iter().map(|window| window.consumed).collect();
+    assert_eq!((rows, consumed), (vec![2, 2, 1], vec![10, 20, 25]));
+
+    let by_bytes = InputOptions {
+        window_bytes: 10,
+        ..options()
+    };
+    let rows: Vec<_> = files
+        .read(by_bytes)
+        .iter()
+        .map(|window| window.texts.len())
+        .collect();
+    assert_eq!(rows, [2, 2, 1]);
+
+    // What is kept counts too, as it may be much larger than the text.
+    let lines = format!("{{\"text\":\"\",\"a\":\"{}\"}}\n", "x".repeat(100)).repeat(5);
+    let files = Files::new().with("a.jsonl", lines);
+    let by_bytes = InputOptions {
+        window_bytes: 200,
+        ..keeping(&["a:string"])
+    };
+    assert_eq!(files.read(by_bytes).len(), 3);
+}
+
+#[test]
+fn bad_records_are_rejected_in_place() {
+    let mut input =
+        b"{\"text\":\"a\"}\n{\"text\":\n\xff{}\n{\"text\":\"b\"}\n{\"text\":\"".to_vec();
+    input.extend(vec![b'x'; 1000]);
+    input.extend(b"\"}\n{\"text\":\"c\"}");
+    let window = Files::new().with("a.jsonl", input).window(options());
+    assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let [json, utf8, long] = window.rejects.as_slice() else {
+        panic!("{:?}", window.rejects);
+    };
+    assert_eq!((json.origin.line, json.origin.offset), (2, 13));
+    assert_eq!(json.raw, b"{\"text\":");
+    assert!(json.reason.contains("column 8"), "{}", json.reason);
+    assert_eq!((utf8.origin.line, utf8.raw.as_slice()), (3, &b"\xff{}"[..]));
+    assert!(
+        utf8.reason.contains("not valid UTF-8 at its byte 1"),
+        "{}",
+        utf8.reason
+    );
+    assert_eq!((long.origin.line, long.raw.len()), (5, Reject::RAW_BYTES));
+    assert!(long.reason.contains("has 1011 bytes"), "{}", long.reason);
+    assert!(
+        long.reason.contains("--max-record-bytes"),
+        "{}",
+        long.reason
+    );
+}
+
+#[test]
+fn a_source_of_bad_records_still_streams() {
+    let files = Files::new().with("a.jsonl", "x\n".repeat(25));
+    let windows = files.read(InputOptions {
+        window_rows: 10,
+        ..keeping(&["a"])
+    });
+    let rejects: Vec<_> = windows.iter().map(|window| window.rejects.len()).collect();
+    assert_eq!(rejects, [10, 10, 5]);
+    assert!(windows.iter().all(|window| window.texts.is_empty()));
+}
+
+#[test]
+fn the_limit_of_a_record_is_exact() {
+    let text = "x".repeat(1000);
+    let files = Files::new().with(
+        "a.txt",
+        format!("{text}\r\n{text}x\r\n{text}\n{text}x\n{text}"),
+    );
+    let window = files.window(options());
+    assert_eq!((window.texts.len(), window.rejects.len()), (3, 2));
+}

@@ -1,0 +1,264 @@
+//! Where records come from: files, pipes, compression, and what is refused.
+
+use arrow::array::AsArray;
+
+use super::*;
+use crate::error::Error;
+use crate::input::compression::tests::{gzip, zstd};
+
+#[test]
+fn sources_follow_one_another() {
+    let files = Files::new()
+        .with("a.txt", "one\r\ntwo")
+        .with("empty.txt", "")
+        .with(
+            "b.jsonl",
+            "\n{\"text\":\"three\",\"id\":7}\n \t\n{\"text\":\"\"}\n",
+        )
+        .with("c.txt.gz", [gzip(b"four\n"), gzip(b"five\n")].concat())
+        .with(
+            "d.NDJSON.zst",
+            [zstd(b"{\"text\":\"six\"}\n"), zstd(b"{\"text\":\"seven\"}")].concat(),
+        );
+    let window = files.window(options());
+    assert_eq!(
+        window.texts.iter().collect::<Vec<_>>(),
+        ["one", "two", "three", "", "four", "five", "six", "seven"]
+    );
+    assert_eq!(
+        window.columns["id"]
+            .as_string::<i32>()
+            .iter()
+            .collect::<Vec<_>>(),
+        [
+            Some("1"),
+            Some("2"),
+            Some("7"),
+            None,
+            Some("1"),
+            Some("2"),
+            None,
+            None
+        ]
+    );
+    let places: Vec<_> = window
+        .origins
+        .iter()
+        .map(|origin| (origin.source, origin.line, origin.offset))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            (0, 1, 0),
+            (0, 2, 5),
+            (2, 2, 1),
+            (2, 4, 28),
+            (3, 1, 0),
+            (3, 2, 5),
+            (4, 1, 0),
+            (4, 2, 15)
+        ]
+    );
+    assert!(window.rejects.is_empty());
+    let reader = files.open(options()).unwrap();
+    assert!(reader.names()[2].ends_with("b.jsonl"));
+    assert_eq!(reader.total_bytes(), Some(window.consumed));
+}
+
+#[test]
+fn a_format_that_nothing_tells_must_be_named() {
+    let files = Files::new().with("a.csv", "a\n");
+    let error = files.open(options()).err().unwrap();
+    assert!(matches!(error, Error::Usage(_)));
+    assert!(error.to_string().contains("a.csv") && error.to_string().contains("`-i text`"));
+
+    let named = |format| InputOptions {
+        format: Some(format),
+        ..options()
+    };
+    assert_eq!(texts(&files.read(named(InputFormat::Text))), ["a"]);
+    // Compression is still told by the ending, or by the first bytes.
+    let files = Files::new()
+        .with("a.csv.gz", gzip(b"a\n"))
+        .with("b", zstd(b"b\n"))
+        .with("c.jsonl", "{}");
+    assert_eq!(
+        texts(&files.read(named(InputFormat::Text))),
+        ["a", "b", "{}"]
+    );
+}
+
+#[test]
+fn sources_that_cannot_be_read_fail_before_any_work() {
+    let files = Files::new().with("a.txt", "a\n");
+    let folder = files.folder.path();
+    for (path, expected) in [
+        (folder.join("missing.txt"), "cannot read"),
+        (folder.to_path_buf(), "is a directory"),
+    ] {
+        let sources = [files.sources[0].clone(), Source::Path(path)];
+        let error = failure(RecordReader::open(&sources, options()));
+        assert!(error.contains(expected), "{error}");
+    }
+    let twice = [Source::Stdin, Source::from(std::path::PathBuf::from("-"))];
+    let error = failure(RecordReader::open_with(&twice, options(), None));
+    assert!(error.contains("only once"), "{error}");
+}
+
+#[test]
+fn a_file_that_goes_away_is_an_error() {
+    let files = Files::new().with("a.txt", "a\n").with("b.txt", "b\n");
+    let reader = files.open(options()).unwrap();
+    fs::remove_file(files.path(1)).unwrap();
+    let error = failure(windows(reader));
+    assert!(
+        error.contains("cannot read") && error.contains("b.txt"),
+        "{error}"
+    );
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let text = Files::new().with("a.txt", "");
+    let jsonl = Files::new().with("a.jsonl", "");
+    for (files, options, expected) in [
+        (&jsonl, keeping(&["id"]), "--id-field"),
+        (&jsonl, keeping(&["a", "embedding:json"]), "`embedding`"),
+        (&jsonl, keeping(&["a", "a:int"]), "twice"),
+        (&text, keeping(&["text", "lang"]), "a.txt is read as text"),
+        (
+            &text,
+            keeping(&["text:int"]),
+            "`--keep text:int` needs JSONL",
+        ),
+        (
+            &text,
+            InputOptions {
+                max_record_bytes: 0,
+                ..options()
+            },
+            "--max-record-bytes",
+        ),
+        (
+            &text,
+            InputOptions {
+                max_record_bytes: usize::MAX,
+                ..options()
+            },
+            "1 GiB",
+        ),
+        (
+            &text,
+            InputOptions {
+                window_rows: 0,
+                ..options()
+            },
+            "--window",
+        ),
+    ] {
+        let error = files.open(options).err().unwrap();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn damaged_streams_name_the_file_and_the_line() {
+    let lines: Vec<_> = (0..5000).map(|line| format!("line {line}\n")).collect();
+    let mut cut = gzip(lines.concat().as_bytes());
+    cut.truncate(cut.len() - 9);
+    let files = Files::new().with("a.txt.gz", cut);
+    let mut reader = files
+        .open(InputOptions {
+            window_rows: 10,
+            ..options()
+        })
+        .unwrap();
+    let mut read = 0;
+    let error = loop {
+        match reader.next_window() {
+            Ok(window) => read += window.unwrap().texts.len(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Input { .. }));
+    let error = error.to_string();
+    assert!(
+        error.contains("a.txt.gz, after line ") && error.contains("truncated"),
+        "{error}"
+    );
+    assert!(read > 4000, "{read}");
+    assert!(reader.next_window().unwrap().is_none());
+}
+
+#[test]
+fn standard_input_is_text_unless_it_looks_like_jsonl() {
+    let windows = from_stdin(b"{\"body\":1}\n{\"text\":\"a\"}\n", options()).unwrap();
+    assert_eq!(texts(&windows), ["{\"body\":1}", "{\"text\":\"a\"}"]);
+
+    let input = b"{\"text\":\"a\"}\n";
+    let error = from_stdin(input, options()).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)));
+    let error = error.to_string();
+    assert!(
+        error.contains("`-i jsonl`") && error.contains("`-i text`"),
+        "{error}"
+    );
+    assert!(from_stdin(&gzip(input), options()).is_err());
+
+    for (format, expected) in [
+        (InputFormat::Jsonl, "a"),
+        (InputFormat::Text, "{\"text\":\"a\"}"),
+    ] {
+        let options = InputOptions {
+            format: Some(format),
+            ..options()
+        };
+        assert_eq!(
+            texts(&from_stdin(input, options.clone()).unwrap()),
+            [expected]
+        );
+        assert_eq!(
+            texts(&from_stdin(&zstd(input), options).unwrap()),
+            [expected]
+        );
+    }
+}
+
+#[test]
+fn thousands_of_sources_need_few_descriptors() {
+    let files = Files::new().with("a.txt", "a\n");
+    let sources = vec![files.sources[0].clone(); 5000];
+    let reader = RecordReader::open(&sources, options()).unwrap();
+    assert_eq!(reader.total_bytes(), Some(10_000));
+    let windows = windows(reader).unwrap();
+    assert_eq!(
+        windows
+            .iter()
+            .map(|window| window.texts.len())
+            .sum::<usize>(),
+        5000
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fifo_is_opened_once_and_in_its_turn() {
+    let files = Files::new().with("a.txt", "a\n");
+    let fifo = files.folder.path().join("b.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let sources = [files.sources[0].clone(), Source::Path(fifo.clone())];
+    // Were it opened here, this would wait for ever: nobody writes yet.
+    let reader = RecordReader::open(&sources, options()).unwrap();
+    assert_eq!(reader.total_bytes(), None);
+    let writer = std::thread::spawn(move || fs::write(fifo, "{\"text\":\"b\"}\n"));
+    assert_eq!(texts(&windows(reader).unwrap()), ["a", "b"]);
+    writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_reader_can_move_to_another_thread() {
+    fn assert_send<T: Send>() {}
+    assert_send::<RecordReader>();
+}
