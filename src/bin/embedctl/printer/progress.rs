@@ -41,16 +41,6 @@ impl Display {
         bar.enable_steady_tick(SPIN_EVERY);
         Self::Bar(bar)
     }
-
-    /// A line now and then.
-    pub fn lines() -> Self {
-        Self::Lines
-    }
-
-    /// Nothing.
-    pub fn nothing() -> Self {
-        Self::Nothing
-    }
 }
 
 /// Shows a run while it lasts.
