@@ -25,13 +25,20 @@ fn texts() -> Vec<String> {
 
 fn embed(texts: &[String], provider: &str, args: &[&str]) -> Matrix {
     let folder = tempfile::tempdir().unwrap();
-    let (input, out) = (folder.path().join("texts.txt"), folder.path().join("out.npy"));
+    let (input, out) = (
+        folder.path().join("texts.txt"),
+        folder.path().join("out.npy"),
+    );
     std::fs::write(&input, texts.join("\n") + "\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
     command.arg("embed").arg(&input).arg("-o").arg(&out);
     command.args(["-m", MODEL, "-q", "-p", provider]).args(args);
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Matrix::read(Path::new(&out))
 }
 
@@ -40,7 +47,10 @@ fn assert_close(a: &Matrix, b: &Matrix, pairs: impl Iterator<Item = (usize, usiz
     for (i, j) in pairs {
         let apart = a.row(i).iter().zip(b.row(j)).map(|(x, y)| (x - y).abs());
         let worst = apart.fold(0.0_f32, f32::max);
-        assert!(worst <= 1e-5, "{what}: row {i} is {worst} away from row {j}");
+        assert!(
+            worst <= 1e-5,
+            "{what}: row {i} is {worst} away from row {j}"
+        );
     }
 }
 

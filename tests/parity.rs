@@ -49,8 +49,16 @@ fn embed(model: &Path, texts: &Path, provider: &str, args: &[String]) -> Result<
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.npy");
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
-    command.arg("embed").arg(texts).arg("-m").arg(model).arg("-o").arg(&out);
-    command.args(["-i", "jsonl", "-q", "-p", provider]).args(args);
+    command
+        .arg("embed")
+        .arg(texts)
+        .arg("-m")
+        .arg(model)
+        .arg("-o")
+        .arg(&out);
+    command
+        .args(["-i", "jsonl", "-q", "-p", provider])
+        .args(args);
     let output = command.output().unwrap();
     if output.status.success() {
         Ok(Matrix::read(&out))
@@ -71,9 +79,15 @@ fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String
         .map(|row| {
             let pairs = ours.row(row).iter().zip(expected.row(row));
             // A NaN is the worst of all, and `max` would drop it.
-            let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0_f32, |worst, one| {
-                if one.is_nan() { f32::INFINITY } else { worst.max(one) }
-            });
+            let apart = pairs
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0_f32, |worst, one| {
+                    if one.is_nan() {
+                        f32::INFINITY
+                    } else {
+                        worst.max(one)
+                    }
+                });
             (row, apart)
         })
         .filter(|(_, apart)| *apart > tolerance)
@@ -147,6 +161,7 @@ fn the_engines_agree_on_the_real_model() {
         return;
     }
     let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let [tract, cpu] = ["tract", "cpu"].map(|provider| embed(Path::new(REAL), &texts, provider, &[]).unwrap());
+    let [tract, cpu] =
+        ["tract", "cpu"].map(|provider| embed(Path::new(REAL), &texts, provider, &[]).unwrap());
     assert_eq!(difference(&tract, &cpu, 1e-4), None);
 }

@@ -12,19 +12,36 @@ pub struct Matrix {
 impl Matrix {
     /// Reads a two-dimensional little-endian float32 array in C order.
     pub fn read(path: &Path) -> Self {
-        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let bytes =
+            std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00", "{}", path.display());
         let length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         let header = std::str::from_utf8(&bytes[10..10 + length]).unwrap();
-        assert!(header.contains("'<f4'") && header.contains("'fortran_order': False"), "{header}");
-        let shape = header.split_once("'shape': (").unwrap().1.split_once(')').unwrap().0;
-        let shape: Vec<usize> = shape.split(',').map(|dim| dim.trim().parse().unwrap()).collect();
+        assert!(
+            header.contains("'<f4'") && header.contains("'fortran_order': False"),
+            "{header}"
+        );
+        let shape = header
+            .split_once("'shape': (")
+            .unwrap()
+            .1
+            .split_once(')')
+            .unwrap()
+            .0;
+        let shape: Vec<usize> = shape
+            .split(',')
+            .map(|dim| dim.trim().parse().unwrap())
+            .collect();
         let values: Vec<f32> = bytes[10 + length..]
             .chunks_exact(4)
             .map(|word| f32::from_le_bytes(word.try_into().unwrap()))
             .collect();
         assert_eq!(values.len(), shape[0] * shape[1], "{}", path.display());
-        Self { rows: shape[0], width: shape[1], values }
+        Self {
+            rows: shape[0],
+            width: shape[1],
+            values,
+        }
     }
 
     pub fn row(&self, index: usize) -> &[f32] {
