@@ -198,9 +198,13 @@ impl Printer {
     }
 
     fn message(&self, level: Level, message: impl fmt::Display) {
-        if self.verbosity < level.shown_from() {
-            return;
+        if self.verbosity >= level.shown_from() {
+            self.print(level, message);
         }
+    }
+
+    /// Prints a message however little is to be said.
+    fn print(&self, level: Level, message: impl fmt::Display) {
         if self.json {
             self.object(&json!({"level": level.name(), "message": message.to_string()}));
         } else if let Some((label, colour)) = level.label() {
