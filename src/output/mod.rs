@@ -3,17 +3,36 @@
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
 //! name and renames at the end, so that the name never holds half a result.
 
+mod columns;
+mod fault;
 mod jsonl;
 mod npy;
 mod parquet;
-mod target;
+pub(crate) mod place;
+mod publish;
+pub(crate) mod target;
+mod temporary;
+#[cfg(test)]
+mod testing;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::error::Result;
+pub use columns::{JSON_TYPE, TYPE_KEY};
+pub use place::same_place;
+pub use temporary::remove_temporaries;
+
+use self::place::Place;
+use self::target::Target;
+use crate::error::{Error, Result};
 use crate::record::{Rows, SourceNames};
+
+/// Name of the vectors' column, in every format that has names.
+pub const EMBEDDING: &str = "embedding";
 
 /// Where vectors go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +45,61 @@ pub enum Destination {
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum OutputFormat {
+    /// Apache Parquet: `id`, kept fields, `embedding`.
     Parquet,
+    /// NumPy's array file, with its rows described in a file beside it.
     Npy,
+    /// One JSON object per line.
     Jsonl,
+}
+
+impl OutputFormat {
+    /// The format that a path's ending names.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let ending = path.extension().and_then(OsStr::to_str)?;
+        match ending.to_ascii_lowercase().as_str() {
+            "parquet" => Some(Self::Parquet),
+            "npy" => Some(Self::Npy),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            _ => None,
+        }
+    }
+
+    /// Endings of the files that stand beside a file of this format.
+    const fn sidecars(self) -> &'static [&'static str] {
+        match self {
+            Self::Parquet => &[],
+            Self::Npy => &[publish::ROWS, publish::PROVENANCE],
+            Self::Jsonl => &[publish::PROVENANCE],
+        }
+    }
+}
+
+impl fmt::Display for OutputFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Parquet => "parquet",
+            Self::Npy => "npy",
+            Self::Jsonl => "jsonl",
+        })
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "parquet" => Ok(Self::Parquet),
+            "npy" => Ok(Self::Npy),
+            "jsonl" => Ok(Self::Jsonl),
+            _ => Err(Error::Usage(format!(
+                "unknown output format {name:?}; -f takes parquet, npy or jsonl"
+            ))),
+        }
+    }
 }
 
 /// How to write.
@@ -42,6 +111,26 @@ pub struct OutputOptions {
     pub format: Option<OutputFormat>,
     /// Replace an output that exists.
     pub force: bool,
+}
+
+impl OutputOptions {
+    /// The format that will be written.
+    ///
+    /// # Errors
+    /// If none is given and the path's ending names none.
+    pub fn resolved_format(&self) -> Result<OutputFormat> {
+        match (self.format, &self.destination) {
+            (Some(format), _) => Ok(format),
+            (None, Destination::Stdout) => Ok(OutputFormat::Jsonl),
+            (None, Destination::Path(path)) => OutputFormat::from_path(path).ok_or_else(|| {
+                Error::Usage(format!(
+                    "the ending of {} names no output format; end it in .parquet, .npy or .jsonl, \
+                     or say which with -f",
+                    path.display()
+                ))
+            }),
+        }
+    }
 }
 
 /// What a writer needs to know at the end.
@@ -57,7 +146,8 @@ pub struct Finish<'a> {
 ///
 /// Dropped without [`VectorWriter::finish`], a writer removes whatever it has written.
 pub trait VectorWriter: Send {
-    /// Appends rows; may be called with none.
+    /// Appends rows; may be called with none. The columns' types are those of the first call with
+    /// any row.
     ///
     /// # Errors
     /// If the system refuses (a full disk, a closed pipe).
@@ -72,19 +162,90 @@ pub trait VectorWriter: Send {
 
 /// Creates the output (beside its final name), before any work.
 ///
-/// `dimensions` is the width of a vector; `names` are the sources' names.
+/// `dimensions` is the width of a vector; `names` are the sources' names; `columns` are `id` and the
+/// kept fields, whose types may still change until the first row.
 ///
 /// # Errors
-/// If the output exists and `force` is not given, its folder is missing or cannot be written to, or the
-/// format cannot be written there.
+/// If the output exists and `force` is not given, its folder is missing or cannot be written to, the
+/// format cannot be written there, or a kept field bears a name that the format uses itself.
 pub fn create(
     options: &OutputOptions,
     dimensions: usize,
     names: SourceNames,
+    columns: &Schema,
 ) -> Result<Box<dyn VectorWriter>> {
-    let _ = (options, dimensions, names);
-    unimplemented!()
+    let format = options.resolved_format()?;
+    check_names(format, columns, names.len())?;
+    let place = Place::find(&options.destination, "-o")?;
+    match format {
+        OutputFormat::Npy if !place.is_file() => {
+            return Err(Error::Usage(format!(
+                "NPY needs a regular file, since its header is completed at the end, and {} is none; \
+                 name a file with -o, or choose -f jsonl or -f parquet",
+                place.shown().display()
+            )));
+        }
+        OutputFormat::Parquet if place.is_terminal() => {
+            return Err(Error::Usage(
+                "Parquet is not written to a terminal; name a file with -o, redirect standard \
+                 output, or choose -f jsonl"
+                    .into(),
+            ));
+        }
+        _ => {}
+    }
+    let target = Target::create(place, options.force, format.sidecars())?;
+    Ok(match format {
+        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
+        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),
+        OutputFormat::Jsonl => Box::new(jsonl::JsonlWriter::new(target, dimensions)),
+    })
 }
 
-/// Removes every temporary file that this process has made so far; for an exit that runs no destructors.
-pub fn remove_temporaries() {}
+/// Refuses kept fields whose name is taken or stands twice.
+fn check_names(format: OutputFormat, columns: &Schema, sources: usize) -> Result<()> {
+    let own: &[&str] = match format {
+        OutputFormat::Parquet | OutputFormat::Jsonl => &[EMBEDDING],
+        OutputFormat::Npy if sources > 1 => &["row", "line", "file"],
+        OutputFormat::Npy => &["row", "line"],
+    };
+    for (index, field) in columns.fields().iter().enumerate() {
+        let name = field.name().as_str();
+        if own.contains(&name) {
+            return Err(Error::Usage(format!(
+                "--keep {name}: {format} output has a column of its own by that name; rename the \
+                 field, or leave it out"
+            )));
+        }
+        if columns.fields()[..index].iter().any(|f| f.name() == name) {
+            return Err(Error::Usage(format!(
+                "--keep {name}: the output has that column already; name each field once"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A promise of the pipeline's: rows are as wide as was said, and complete.
+fn check_shape(rows: &Rows, dimensions: usize) -> Result<()> {
+    if rows.dimensions == dimensions
+        && rows.vectors.len() == rows.len() * dimensions
+        && rows.columns.num_rows() == rows.len()
+        && rows.origins.len() == rows.len()
+    {
+        return Ok(());
+    }
+    Err(Error::Internal(format!(
+        "{} rows of {} dimensions came with {} values, {} ids and {} origins, to an output of {} \
+         dimensions",
+        rows.len(),
+        rows.dimensions,
+        rows.vectors.len(),
+        rows.columns.num_rows(),
+        rows.origins.len(),
+        dimensions
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,154 @@
-//! To be written.
+//! NPY: one float32 matrix, and beside it a file that says which record each of its rows came from.
+
+use std::io::Write;
+
+use arrow::buffer::Buffer;
+
+use super::columns::{Columns, push};
+use super::target::{Sidecar, Target};
+use super::{Finish, VectorWriter, check_shape, publish};
+use crate::error::{Error, Result};
+use crate::record::{Origin, Rows, SourceNames};
+
+/// Length of the whole header: a multiple of 64, so that the values are aligned when the file is mapped,
+/// and enough for any number of rows, which is known at the end only.
+const HEADER: usize = 128;
+
+/// Bytes of rows' descriptions that gather before they are handed to the system.
+const BUFFER: usize = 1 << 20;
+
+pub(super) struct NpyWriter {
+    target: Target,
+    dimensions: usize,
+    names: SourceNames,
+    rows: u64,
+    sidecar: Sidecar,
+    buffer: Vec<u8>,
+}
+
+impl NpyWriter {
+    /// Begins an array on a target that can be rewritten.
+    pub fn new(mut target: Target, dimensions: usize, names: SourceNames) -> Result<Self> {
+        let sidecar = target
+            .sidecar(publish::ROWS)?
+            .ok_or_else(|| Error::Internal("an NPY file was opened on a stream".into()))?;
+        let mut writer = Self {
+            target,
+            dimensions,
+            names,
+            rows: 0,
+            sidecar,
+            buffer: Vec::new(),
+        };
+        writer.append(&header(0, dimensions))?;
+        Ok(writer)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.target
+            .write_all(bytes)
+            .map_err(|error| self.target.error(error))
+    }
+
+    /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
+    fn describe(&mut self, columns: &Columns<'_>, row: usize, origin: Origin) -> Result<()> {
+        self.buffer.extend_from_slice(b"{\"row\":");
+        push(&mut self.buffer, &(self.rows + row as u64));
+        for column in 0..columns.len() {
+            self.buffer.push(b',');
+            columns.write(column, row, &mut self.buffer);
+            if column == 0 {
+                self.buffer.extend_from_slice(b",\"line\":");
+                push(&mut self.buffer, &origin.line);
+                if self.names.len() > 1 {
+                    let name = self.names.get(origin.source as usize).ok_or_else(|| {
+                        Error::Internal(format!("a row came from source {}", origin.source))
+                    })?;
+                    self.buffer.extend_from_slice(b",\"file\":");
+                    push(&mut self.buffer, name);
+                }
+            }
+        }
+        self.buffer.extend_from_slice(b"}\n");
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let written = self.sidecar.write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+}
+
+impl VectorWriter for NpyWriter {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        check_shape(&rows, self.dimensions)?;
+        let columns = Columns::new(&rows.columns)?;
+        for (row, origin) in rows.origins.iter().enumerate() {
+            self.describe(&columns, row, *origin)?;
+            if self.buffer.len() >= BUFFER {
+                self.flush()?;
+            }
+        }
+        self.flush()?;
+        self.rows += rows.len() as u64;
+        self.append(&little_endian(rows.vectors))
+    }
+
+    fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
+        let header = header(self.rows, self.dimensions);
+        self.target.overwrite_start(&header)?;
+        self.target.provenance(finish.provenance)?;
+        self.target.publish()
+    }
+}
+
+/// The values' bytes; a copy only where the machine has them the other way round.
+fn little_endian(values: Vec<f32>) -> Buffer {
+    if cfg!(target_endian = "little") {
+        return Buffer::from_vec(values);
+    }
+    let bits = values.iter().map(|value| value.to_bits().to_le());
+    Buffer::from_vec(bits.collect::<Vec<u32>>())
+}
+
+/// The header of version 1.0 for `rows × dimensions` float32 values in C order.
+fn header(rows: u64, dimensions: usize) -> [u8; HEADER] {
+    let text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimensions}), }}");
+    let mut header = [b' '; HEADER];
+    header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
+    let length = u16::try_from(HEADER - 10).expect("128 fits");
+    header[8..10].copy_from_slice(&length.to_le_bytes());
+    header[10..10 + text.len()].copy_from_slice(text.as_bytes());
+    header[HEADER - 1] = b'\n';
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_numpys() {
+        let header = header(3, 384);
+        assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
+        assert_eq!(
+            std::str::from_utf8(&header[10..]).unwrap().trim_end(),
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 384), }"
+        );
+        assert_eq!(header[HEADER - 1], b'\n');
+        assert_eq!(header.len() % 64, 0);
+    }
+
+    #[test]
+    fn the_header_has_room_for_any_shape() {
+        let header = header(u64::MAX, usize::MAX / 4);
+        assert_eq!(&header[HEADER - 2..], b" \n");
+    }
+
+    #[test]
+    fn values_are_little_endian() {
+        assert_eq!(&*little_endian(vec![1.0]), &[0, 0, 0x80, 0x3f]);
+    }
+}

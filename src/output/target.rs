@@ -1,1 +1,295 @@
-//! To be written.
+//! Where a writer's bytes go: a file beside its final name, or straight into a stream.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::fault::{with_remedy, write_error};
+use super::place::{Kind, Place, parent};
+use super::publish::{self, sidecar_path};
+use super::temporary::Temporary;
+use crate::error::{Error, Result};
+
+/// An output that is being written. Dropped unpublished, it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Target {
+    shown: PathBuf,
+    force: bool,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    /// Written beside its name.
+    Beside(Beside),
+    /// Written directly.
+    Open(File),
+    /// A FIFO that nobody reads yet: opened when there is something to write.
+    Fifo(PathBuf),
+    /// Given up: takes everything, keeps nothing.
+    Abandoned,
+}
+
+#[derive(Debug)]
+struct Beside {
+    path: PathBuf,
+    main: Temporary,
+    sidecars: Vec<(Temporary, PathBuf)>,
+}
+
+impl Target {
+    /// Opens `place`; `sidecars` are the endings of the files that will stand beside it.
+    ///
+    /// # Errors
+    /// If it, or a sidecar, exists without `force`, or cannot be written.
+    pub fn create(place: Place, force: bool, sidecars: &[&str]) -> Result<Self> {
+        let shown = place.shown().to_path_buf();
+        let open = |file: io::Result<File>| {
+            file.map(Sink::Open)
+                .map_err(|error| Error::io("write to", &shown, error))
+        };
+        let sink = match &place.kind {
+            Kind::Stdout => open(duplicate_stdout())?,
+            #[cfg(unix)]
+            Kind::Descriptor(number) => open(unix::duplicate(*number))?,
+            Kind::Device => open(OpenOptions::new().write(true).open(&shown))?,
+            #[cfg(unix)]
+            Kind::Fifo => match unix::open_fifo(&shown) {
+                Ok(Some(file)) => Sink::Open(file),
+                Ok(None) => Sink::Fifo(shown.clone()),
+                Err(error) => return Err(Error::io("write to", &shown, error)),
+            },
+            #[cfg(not(unix))]
+            Kind::Fifo => Sink::Fifo(shown.clone()),
+            Kind::File { path, exists } => {
+                check_free(path, *exists, sidecars, force, &place)?;
+                let main = Temporary::create(path).map_err(|error| {
+                    Error::io("create a file in", parent(path), with_remedy(error))
+                })?;
+                Sink::Beside(Beside {
+                    path: path.clone(),
+                    main,
+                    sidecars: Vec::new(),
+                })
+            }
+        };
+        Ok(Self { shown, force, sink })
+    }
+
+    /// The path as the user wrote it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// The error for a failed write to this output.
+    pub fn error(&self, error: io::Error) -> Error {
+        write_error(&self.shown, error)
+    }
+
+    /// Creates a file that will be published beside the output, and returns another handle to it;
+    /// `None` where an output has no sidecars (a stream, a device).
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn sidecar(&mut self, ending: &str) -> Result<Option<Sidecar>> {
+        let Sink::Beside(beside) = &mut self.sink else {
+            return Ok(None);
+        };
+        let path = sidecar_path(&beside.path, ending);
+        let mut temporary = Temporary::create(&path)
+            .map_err(|error| Error::io("create", &path, with_remedy(error)))?;
+        let file = temporary
+            .file()
+            .try_clone()
+            .map_err(|error| Error::io("create", &path, error))?;
+        beside.sidecars.push((temporary, path.clone()));
+        Ok(Some(Sidecar { path, file }))
+    }
+
+    /// Writes the run's provenance beside the output, where it has sidecars.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn provenance(&mut self, provenance: &serde_json::Value) -> Result<()> {
+        if let Some(mut sidecar) = self.sidecar(publish::PROVENANCE)? {
+            let mut text = format!("{provenance:#}").into_bytes();
+            text.push(b'\n');
+            sidecar.write_all(&text)?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites the first bytes.
+    ///
+    /// # Errors
+    /// If the system refuses, or this is a stream.
+    pub fn overwrite_start(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match &mut self.sink {
+            Sink::Beside(beside) => {
+                let file = beside.main.file();
+                file.seek(SeekFrom::Start(0))
+                    .and_then(|_| file.write_all(bytes))
+            }
+            _ => Err(io::ErrorKind::NotSeekable.into()),
+        };
+        written.map_err(|error| self.error(error))
+    }
+
+    /// Completes the output: on the disk, under its name, sidecars first.
+    ///
+    /// # Errors
+    /// If the system refuses; nothing new stands under any name then.
+    pub fn publish(&mut self) -> Result<()> {
+        self.flush().map_err(|error| self.error(error))?;
+        let Sink::Beside(beside) = &self.sink else {
+            // Even an output without a byte ends: a FIFO's reader waits for that.
+            return self.write(&[]).map(drop).map_err(|error| self.error(error));
+        };
+        let mut files: Vec<(&Temporary, &Path)> = beside
+            .sidecars
+            .iter()
+            .map(|(file, path)| (file, path.as_path()))
+            .collect();
+        files.push((&beside.main, &beside.path));
+        publish::publish(&files, self.force)
+    }
+
+    /// Gives the output up: removes what was written beside its name, and lets later writes pass
+    /// unwritten. A buffer on top of this would otherwise write its rest when it is dropped, perhaps
+    /// into a pipe that nobody empties.
+    pub fn abandon(&mut self) {
+        self.sink = Sink::Abandoned;
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Sink::Fifo(path) = &self.sink {
+            self.sink = Sink::Open(OpenOptions::new().write(true).open(path)?);
+        }
+        match &mut self.sink {
+            Sink::Beside(beside) => beside.main.file().write(bytes),
+            Sink::Open(file) => file.write(bytes),
+            Sink::Fifo(_) | Sink::Abandoned => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // Files are not buffered here.
+    }
+}
+
+/// A file that will stand beside the output.
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    path: PathBuf,
+    file: File,
+}
+
+impl Sidecar {
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all(bytes)
+            .map_err(|error| write_error(&self.path, error))
+    }
+}
+
+/// Refuses to replace what exists, unless forced.
+fn check_free(
+    path: &Path,
+    exists: bool,
+    sidecars: &[&str],
+    force: bool,
+    place: &Place,
+) -> Result<()> {
+    let option = place.option();
+    let shown = place.shown().display();
+    if exists && !force {
+        return Err(Error::Usage(format!(
+            "{option} {shown}: the file exists; pass --force to replace it, or write elsewhere"
+        )));
+    }
+    for ending in sidecars {
+        let sidecar = sidecar_path(path, ending);
+        match fs::symlink_metadata(&sidecar) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(Error::Usage(format!(
+                    "{option} {shown}: {} is written with it, and there is a folder of that name; \
+                     write elsewhere",
+                    sidecar.display()
+                )));
+            }
+            Ok(_) if !force => {
+                return Err(Error::Usage(format!(
+                    "{option} {shown}: {} is written with it, and exists; pass --force to replace \
+                     it, or write elsewhere",
+                    sidecar.display()
+                )));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("create", sidecar, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Another handle to standard output: the standard library's own is line buffered.
+fn duplicate_stdout() -> io::Result<File> {
+    #[cfg(unix)]
+    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
+    Ok(File::from(handle))
+}
+
+#[cfg(unix)]
+mod unix {
+    //! The two calls that the standard library lacks.
+
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    /// Another handle to an open descriptor, with its position and its mode.
+    ///
+    /// Opening `/dev/fd/N` instead would start a regular file from its first byte, and fail on a socket.
+    pub fn duplicate(number: RawFd) -> io::Result<File> {
+        // SAFETY: the call takes two integers and touches no memory; a wrong number is refused.
+        let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+        if copy < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was made above and nobody else knows of it.
+        Ok(unsafe { File::from_raw_fd(copy) })
+    }
+
+    /// Opens a FIFO if somebody reads it already; `None` if not yet.
+    pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        let file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // From here on a write waits for the reader.
+        // SAFETY: the call takes integers, and the descriptor is open as long as `file` lives.
+        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+        // SAFETY: as above.
+        if flags < 0
+            || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }
+                < 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Some(file))
+    }
+}

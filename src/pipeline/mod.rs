@@ -117,7 +117,12 @@ pub fn embed(
     // Everything that can be refused without work is refused first: model, sources, output.
     let model = Arc::new(Model::open(&options.model)?);
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
-    let writer = output::create(&options.output, model.config.width, reader.names())?;
+    let writer = output::create(
+        &options.output,
+        model.config.width,
+        reader.names(),
+        &reader.schema(),
+    )?;
     let rejects = match &options.rejects {
         Some(path) => Some(RejectsWriter::create(path, options.output.force)?),
         None => None,

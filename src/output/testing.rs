@@ -1,0 +1,170 @@
+//! Rows for the tests of this module.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use serde_json::{Value, json};
+
+use super::{
+    Destination, Finish, JSON_TYPE, OutputFormat, OutputOptions, TYPE_KEY, VectorWriter, create,
+};
+use crate::error::Result;
+use crate::record::{Origin, RowRef, Rows, SourceNames};
+
+/// `id` and a column of every type that a field can be kept as; the second row is all null.
+pub(crate) fn kept_batch() -> RecordBatch {
+    let json = Field::new("json", DataType::Utf8, true)
+        .with_metadata([(TYPE_KEY.to_string(), JSON_TYPE.to_string())]);
+    let fields = vec![
+        Field::new("id", DataType::Utf8, true),
+        Field::new("a.b", DataType::Utf8, true),
+        Field::new("int", DataType::Int64, true),
+        Field::new("float", DataType::Float64, true),
+        Field::new("bool", DataType::Boolean, true),
+        json,
+    ];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec![Some("ä\"1\""), None, Some("")])),
+        Arc::new(StringArray::from(vec![Some("zwei\nlines"), None, Some("")])),
+        Arc::new(Int64Array::from(vec![
+            Some(-9_007_199_254_740_993),
+            None,
+            Some(0),
+        ])),
+        Arc::new(Float64Array::from(vec![Some(0.1), None, Some(f64::NAN)])),
+        Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
+        Arc::new(StringArray::from(vec![
+            Some(r#"{"x": [1, null]}"#),
+            None,
+            Some(r#""日本\n""#),
+        ])),
+    ];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// Schema of nothing but string ids.
+pub(crate) fn id_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, true)]))
+}
+
+/// Ids `first…` with vectors whose components all differ.
+pub(crate) fn id_rows(first: usize, count: usize, dimensions: usize) -> Rows {
+    let ids = (first..first + count).map(|id| Some(id.to_string()));
+    let ids: ArrayRef = Arc::new(StringArray::from_iter(ids));
+    rows(
+        RecordBatch::try_new(id_schema(), vec![ids]).unwrap(),
+        first,
+        dimensions,
+    )
+}
+
+/// Rows of `columns`, as if `first` rows had come before.
+pub(crate) fn rows(columns: RecordBatch, first: usize, dimensions: usize) -> Rows {
+    let numbers = first..first + columns.num_rows();
+    Rows {
+        origins: numbers
+            .clone()
+            .map(|row| Origin {
+                source: u32::try_from(row % 2).unwrap(),
+                line: row as u64 + 1,
+                offset: 0,
+            })
+            .collect(),
+        refs: numbers
+            .clone()
+            .map(|row| RowRef {
+                record: row as u64,
+                part: 0,
+            })
+            .collect(),
+        vectors: numbers.flat_map(|row| vector(row, dimensions)).collect(),
+        dimensions,
+        columns,
+    }
+}
+
+/// The vector of row `row`.
+pub(crate) fn vector(row: usize, dimensions: usize) -> Vec<f32> {
+    (0..dimensions)
+        .map(|column| ((row * dimensions + column) as f32).sin())
+        .collect()
+}
+
+pub(crate) fn options(path: &Path) -> OutputOptions {
+    OutputOptions {
+        destination: Destination::Path(path.to_path_buf()),
+        format: None,
+        force: false,
+    }
+}
+
+pub(crate) fn forced(path: &Path) -> OutputOptions {
+    OutputOptions {
+        force: true,
+        ..options(path)
+    }
+}
+
+pub(crate) fn names() -> SourceNames {
+    ["one.jsonl".to_string(), "two.jsonl".to_string()].into()
+}
+
+/// A writer of ids and vectors of two dimensions.
+pub(crate) fn writer(options: &OutputOptions) -> Result<Box<dyn VectorWriter>> {
+    create(options, 2, names(), &id_schema())
+}
+
+pub(crate) fn provenance() -> Value {
+    json!({"schema": 1, "model": {"id": "org/modèle"}})
+}
+
+/// Completes a writer.
+pub(crate) fn finish(writer: Box<dyn VectorWriter>, schema: SchemaRef) -> Result<()> {
+    writer.finish(&Finish {
+        schema,
+        provenance: &provenance(),
+    })
+}
+
+/// Writes `count` rows of two dimensions.
+pub(crate) fn write(options: &OutputOptions, count: usize) -> Result<()> {
+    let mut writer = writer(options)?;
+    writer.write(id_rows(0, count, 2))?;
+    finish(writer, id_schema())
+}
+
+/// Everything in a folder, hidden files too.
+pub(crate) fn listing(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// `options` with a format, for paths whose ending names none.
+pub(crate) fn with_format(options: OutputOptions, format: OutputFormat) -> OutputOptions {
+    OutputOptions {
+        format: Some(format),
+        ..options
+    }
+}
+
+/// A message with all its causes, as the command line prints them.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+/// A path in a folder.
+pub(crate) fn at(folder: &tempfile::TempDir, name: &str) -> PathBuf {
+    folder.path().join(name)
+}

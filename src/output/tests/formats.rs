@@ -1,0 +1,364 @@
+//! What is written reads back equal, with the readers that this crate itself depends on.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ::parquet::file::metadata::ParquetMetaData;
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Float32Type, Schema};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::output::testing::*;
+use crate::output::{Destination, OutputFormat, OutputOptions, create};
+use crate::record::Rows;
+
+fn read_parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let metadata = builder.metadata().clone();
+    let schema = builder.schema().clone();
+    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    (concat_batches(&schema, &batches).unwrap(), metadata)
+}
+
+fn vectors(batch: &RecordBatch) -> Vec<f32> {
+    let list = batch
+        .column_by_name("embedding")
+        .unwrap()
+        .as_fixed_size_list();
+    list.values()
+        .as_primitive::<Float32Type>()
+        .values()
+        .to_vec()
+}
+
+fn json_lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn write_kept(path: &Path, first: usize) {
+    let schema = kept_batch().schema();
+    let mut writer = create(&options(path), 2, names(), &schema).unwrap();
+    writer.write(rows(kept_batch(), first, 2)).unwrap();
+    writer
+        .write(rows(kept_batch().slice(0, 0), first + 3, 2))
+        .unwrap();
+    writer
+        .write(rows(kept_batch().slice(1, 2), first + 3, 2))
+        .unwrap();
+    finish(writer, schema).unwrap();
+}
+
+#[test]
+fn parquet_keeps_every_type_and_null() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    write_kept(&path, 0);
+    let (batch, metadata) = read_parquet(&path);
+    let kept = concat_batches(
+        &kept_batch().schema(),
+        &[kept_batch(), kept_batch().slice(1, 2)],
+    )
+    .unwrap();
+    assert_eq!(batch.schema().field(6).name(), "embedding");
+    let columns = batch.project(&[0, 1, 2, 4, 5]).unwrap();
+    assert_eq!(
+        columns.columns(),
+        kept.project(&[0, 1, 2, 4, 5]).unwrap().columns()
+    );
+    let floats = batch
+        .column(3)
+        .as_primitive::<arrow::datatypes::Float64Type>();
+    assert_eq!(floats.value(0), 0.1);
+    assert!(floats.is_null(1) && floats.value(2).is_nan());
+    let expected: Vec<f32> = (0..5).flat_map(|row| vector(row, 2)).collect();
+    assert_eq!(vectors(&batch), expected);
+    assert!(matches!(
+        batch.schema().field(6).data_type(),
+        DataType::FixedSizeList(item, 2)
+            if item.data_type() == &DataType::Float32 && !item.is_nullable()
+    ));
+    let file = metadata.file_metadata();
+    assert!(file.created_by().unwrap().starts_with("embedctl "));
+    let entries = file.key_value_metadata().unwrap();
+    let entry = entries
+        .iter()
+        .find(|entry| entry.key == "embedctl")
+        .unwrap();
+    let value: Value = serde_json::from_str(entry.value.as_ref().unwrap()).unwrap();
+    assert_eq!(value, provenance());
+    assert_eq!(listing(folder.path()), ["out.parquet"]);
+}
+
+#[test]
+fn parquet_is_cut_into_row_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    // 4096 dimensions make 4096 rows of 64 MiB.
+    let mut writer = create(&options(&path), 4096, names(), &id_schema()).unwrap();
+    for first in [0, 3000] {
+        writer.write(id_rows(first, 3000, 4096)).unwrap();
+    }
+    finish(writer, id_schema()).unwrap();
+    let (batch, metadata) = read_parquet(&path);
+    let groups: Vec<i64> = metadata.row_groups().iter().map(|g| g.num_rows()).collect();
+    assert_eq!(groups, [4096, 1904]);
+    assert_eq!(vectors(&batch)[5999 * 4096..], vector(5999, 4096));
+    let ids = batch.column(0).as_string::<i32>();
+    assert_eq!(ids.value(5999), "5999");
+    let embedding = metadata.row_group(0).column(1);
+    assert!(embedding.statistics().is_none() && embedding.dictionary_page_offset().is_none());
+    assert!(metadata.row_group(0).column(0).statistics().is_some());
+}
+
+#[test]
+fn long_kept_texts_close_a_row_group_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Utf8, true),
+        Field::new("text", DataType::Utf8, true),
+    ]));
+    let mut writer = create(&options(&path), 2, names(), &schema).unwrap();
+    for window in 0..10 {
+        let ids: StringArray = (0..10).map(|row| Some(format!("{window}{row}"))).collect();
+        // A megabyte that does not compress to nothing.
+        let texts: StringArray = (0..10)
+            .map(|row| {
+                let mut state = window * 10 + row + 1_u64;
+                let text = std::iter::repeat_with(|| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    char::from(b' ' + (state >> 58) as u8)
+                });
+                Some(text.take(1 << 20).collect::<String>())
+            })
+            .collect();
+        let batch =
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), Arc::new(texts)]).unwrap();
+        writer.write(rows(batch, window as usize * 10, 2)).unwrap();
+    }
+    finish(writer, schema).unwrap();
+    let (batch, metadata) = read_parquet(&path);
+    assert_eq!(batch.num_rows(), 100);
+    assert!(metadata.num_row_groups() > 1);
+}
+
+#[test]
+fn jsonl_keeps_every_type_and_null() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.jsonl");
+    write_kept(&path, 0);
+    let lines = json_lines(&path);
+    assert_eq!(lines.len(), 5);
+    let first = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        first.lines().next().unwrap(),
+        r#"{"id":"ä\"1\"","a.b":"zwei\nlines","int":-9007199254740993,"float":0.1,"bool":true,"json":{"x": [1, null]},"embedding":[0.0,0.84147096]}"#
+    );
+    assert_eq!(lines[1]["id"], Value::Null);
+    assert_eq!(lines[2]["json"], json!("日本\n"));
+    assert_eq!(listing(folder.path()), ["out.jsonl", "out.jsonl.json"]);
+    let sidecar = fs::read_to_string(at(&folder, "out.jsonl.json")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&sidecar).unwrap(),
+        provenance()
+    );
+}
+
+#[test]
+fn jsonl_numbers_read_back_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.ndjson");
+    let values = [
+        f32::MIN_POSITIVE,
+        f32::MAX,
+        -0.0,
+        1e-45,
+        0.1,
+        16_777_217.0,
+        1.0 / 3.0,
+        -1e-7,
+    ];
+    let mut writer = create(&options(&path), 8, names(), &id_schema()).unwrap();
+    writer
+        .write(Rows {
+            vectors: values.to_vec(),
+            ..id_rows(0, 1, 8)
+        })
+        .unwrap();
+    finish(writer, id_schema()).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let list = text.split_once('[').unwrap().1.split_once(']').unwrap().0;
+    let read: Vec<u32> = list
+        .split(',')
+        .map(|number| number.parse::<f32>().unwrap().to_bits())
+        .collect();
+    assert_eq!(read, values.map(f32::to_bits));
+}
+
+#[test]
+fn npy_holds_the_matrix_and_its_rows_stand_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.npy");
+    write_kept(&path, 7);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len(), 128 + 5 * 2 * 4);
+    assert!(bytes.starts_with(b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', "));
+    let header = std::str::from_utf8(&bytes[10..128]).unwrap();
+    assert!(header.contains("'shape': (5, 2)") && header.ends_with(" \n"));
+    let values: Vec<f32> = bytes[128..]
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    let expected: Vec<f32> = (7..12).flat_map(|row| vector(row, 2)).collect();
+    assert_eq!(values, expected);
+
+    assert_eq!(
+        listing(folder.path()),
+        ["out.npy", "out.npy.json", "out.npy.rows.jsonl"]
+    );
+    let lines = json_lines(&at(&folder, "out.npy.rows.jsonl"));
+    assert_eq!(lines.len(), 5);
+    let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        [
+            "row", "id", "line", "file", "a.b", "int", "float", "bool", "json"
+        ]
+    );
+    for (row, line) in lines.iter().enumerate() {
+        assert_eq!(line["row"], row);
+        assert_eq!(line["line"], row + 8);
+        assert_eq!(line["file"], names()[(row + 7) % 2]);
+    }
+    assert_eq!(lines[0]["json"], json!({"x": [1, null]}));
+}
+
+#[test]
+fn one_source_needs_no_file_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.npy");
+    let mut writer = create(&options(&path), 2, ["-".to_string()].into(), &id_schema()).unwrap();
+    writer.write(id_rows(0, 1, 2)).unwrap();
+    finish(writer, id_schema()).unwrap();
+    assert_eq!(
+        fs::read_to_string(at(&folder, "out.npy.rows.jsonl")).unwrap(),
+        "{\"row\":0,\"id\":\"0\",\"line\":1}\n"
+    );
+}
+
+#[test]
+fn no_rows_make_a_valid_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["out.parquet", "out.npy", "out.jsonl"] {
+        let schema = kept_batch().schema();
+        let writer = create(&options(&at(&folder, name)), 384, names(), &schema).unwrap();
+        finish(writer, schema).unwrap();
+    }
+    let (batch, _) = read_parquet(&at(&folder, "out.parquet"));
+    assert_eq!((batch.num_rows(), batch.num_columns()), (0, 7));
+    assert_eq!(batch.column(2).data_type(), &DataType::Int64);
+    let npy = fs::read(at(&folder, "out.npy")).unwrap();
+    assert_eq!(npy.len(), 128);
+    assert!(
+        std::str::from_utf8(&npy[10..])
+            .unwrap()
+            .contains("'shape': (0, 384)")
+    );
+    assert_eq!(fs::read(at(&folder, "out.npy.rows.jsonl")).unwrap(), b"");
+    assert_eq!(fs::read(at(&folder, "out.jsonl")).unwrap(), b"");
+}
+
+#[test]
+fn the_first_rows_decide_the_columns_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    // Before any row, nothing is known of `a.b` but its name.
+    let early: Vec<Field> = ["id", "a.b", "int", "float", "bool", "json"]
+        .map(|name| Field::new(name, DataType::Utf8, true))
+        .into();
+    let early = Arc::new(Schema::new(early));
+    let mut writer = create(&options(&path), 2, names(), &early).unwrap();
+    let empty = RecordBatch::new_empty(early.clone());
+    writer.write(rows(empty, 0, 2)).unwrap();
+    writer.write(rows(kept_batch(), 0, 2)).unwrap();
+    finish(writer, early).unwrap();
+    let (batch, _) = read_parquet(&path);
+    assert_eq!(batch.column(2).data_type(), &DataType::Int64);
+}
+
+#[test]
+fn names_that_are_taken_are_refused_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = |names: &[&str]| {
+        let field = |name: &&str| Field::new(*name, DataType::Utf8, true);
+        Schema::new(names.iter().map(field).collect::<Vec<_>>())
+    };
+    let refused = |file: &str, fields: &[&str], sources: usize| {
+        let sources = vec![String::new(); sources].into();
+        let result = create(&options(&at(&folder, file)), 2, sources, &schema(fields));
+        matches!(result, Err(Error::Usage(message)) if message.contains("--keep"))
+    };
+    assert!(refused("o.parquet", &["id", "embedding"], 1));
+    assert!(refused("o.jsonl", &["id", "id"], 1));
+    assert!(refused("o.npy", &["id", "line"], 1));
+    assert!(refused("o.npy", &["id", "file"], 2));
+    assert!(!refused("o.npy", &["id", "file", "embedding"], 1));
+    assert!(!refused("o.parquet", &["id", "line", "row", "file"], 2));
+    assert_eq!(listing(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn rows_that_do_not_add_up_are_a_bug() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["o.parquet", "o.npy", "o.jsonl"] {
+        let mut writer = writer(&options(&at(&folder, name))).unwrap();
+        let mut short = id_rows(0, 3, 2);
+        short.vectors.pop();
+        assert!(matches!(writer.write(short), Err(Error::Internal(_))));
+    }
+}
+
+#[test]
+fn the_format_comes_from_f_or_the_ending() {
+    let format = |destination, format| {
+        let options = OutputOptions {
+            destination,
+            format,
+            force: false,
+        };
+        options.resolved_format()
+    };
+    let path = |path: &str| Destination::Path(path.into());
+    for (name, expected) in [
+        ("a.parquet", OutputFormat::Parquet),
+        ("a.b/c.NPY", OutputFormat::Npy),
+        ("a.jsonl", OutputFormat::Jsonl),
+        ("a.ndjson", OutputFormat::Jsonl),
+    ] {
+        assert_eq!(format(path(name), None).unwrap(), expected);
+        let given = expected.to_string().parse::<OutputFormat>().unwrap();
+        assert_eq!(format(path("a.csv"), Some(given)).unwrap(), expected);
+    }
+    assert_eq!(
+        format(Destination::Stdout, None).unwrap(),
+        OutputFormat::Jsonl
+    );
+    for name in ["out", "out.csv", "out.parquet/x", ".npy", "out.jsonl.gz"] {
+        let message = format(path(name), None).unwrap_err().to_string();
+        assert!(
+            message.contains(name) && message.contains("-f"),
+            "{message}"
+        );
+    }
+    let message = "csv".parse::<OutputFormat>().unwrap_err().to_string();
+    assert!(message.contains("-f"), "{message}");
+}
