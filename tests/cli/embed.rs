@@ -1,11 +1,12 @@
 //! `embedctl embed`: options that cannot be meant, inputs and outputs that cannot be had, and runs.
 
 use std::fs;
+use std::path::Path;
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, in_repository};
 
 fn sandbox_with_texts() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -161,7 +162,10 @@ fn an_output_folder_that_is_not_here() {
 fn a_library_that_is_not_one() {
     let sandbox = sandbox_with_texts();
     sandbox.write("libonnxruntime.so", "not a library");
-    let run = sandbox.embed("texts.txt -o out.npy --provider cpu --ort-lib libonnxruntime.so");
+    let mut command = sandbox.command(["embed", "-p", "cpu", "texts.txt", "-o", "out.npy"]);
+    command.arg("--model").arg(in_repository(SMALL_MODEL));
+    command.args(["--ort-lib", "libonnxruntime.so"]);
+    let run = sandbox.finish(&mut command);
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("libonnxruntime.so"), "{run}");
     assert_eq!(sandbox.files(), ["libonnxruntime.so", "texts.txt"]);
@@ -230,6 +234,81 @@ fn long_texts_are_cut_and_counted() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", format!("short\n{}\n", "long ".repeat(1000)));
     assert_snapshot!(sandbox.embed("texts.txt -o out.npy --max-length 16"));
+}
+
+#[test]
+fn an_npy_file_has_company() {
+    let sandbox = sandbox_with_texts();
+    let run = sandbox.embed("texts.txt -o out.npy -q");
+    assert_eq!(run.code, Some(0), "{run}");
+    let files = ["out.npy", "out.npy.json", "out.npy.rows.jsonl", "texts.txt"];
+    assert_eq!(sandbox.files(), files);
+}
+
+#[test]
+fn several_inputs_in_a_row() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("more.jsonl", "{\"id\": \"x\", \"text\": \"more\"}\n");
+    let mut command = sandbox.embed_command("texts.txt - more.jsonl -o - -q");
+    let run = sandbox.run_with_input(&mut command, b"from a pipe\n");
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run}");
+    let rows = jsonl(&run.stdout);
+    let ids: Vec<&Value> = rows.iter().map(|row| &row["id"]).collect();
+    assert_eq!(ids, ["1", "2", "3", "4", "1", "x"]);
+}
+
+/// The Hub's cache: `refs/main` names the commit, `snapshots/<commit>` holds the files.
+#[test]
+fn a_model_in_the_cache() {
+    let sandbox = sandbox_with_texts();
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let repository = sandbox.path("hub/models--org--tiny");
+    fs::create_dir_all(repository.join("refs")).unwrap();
+    fs::write(repository.join("refs/main"), commit).unwrap();
+    copy_folder(
+        &in_repository(SMALL_MODEL),
+        &repository.join("snapshots").join(commit),
+    );
+    let run = sandbox.embed("texts.txt -o out.npy --model org/tiny --cache-dir hub --offline");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("model org/tiny · "), "{run}");
+    let provenance = fs::read_to_string(sandbox.path("out.npy.json")).unwrap();
+    let provenance: Value = serde_json::from_str(&provenance).unwrap();
+    assert_eq!(provenance["model"]["revision"], commit);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_folder(&path, &copy);
+        } else {
+            fs::copy(&path, &copy).unwrap();
+        }
+    }
+}
+
+/// Falling back to the embedded engine is said aloud.
+#[test]
+fn auto_says_what_it_took() {
+    let sandbox = sandbox_with_texts();
+    let mut command = sandbox.command(["embed", "texts.txt", "-o", "out.npy", "--threads", "1"]);
+    let run = sandbox.finish(command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL)));
+    assert_eq!(run.code, Some(0), "{run}");
+    // A system folder may hold ONNX Runtime, whatever the environment.
+    let fell_back = run.stderr.contains("engine tract ");
+    assert_eq!(
+        fell_back,
+        run.stderr
+            .contains("note: no usable ONNX Runtime was found"),
+        "{run}"
+    );
+    assert!(
+        fell_back || run.stderr.contains("engine onnxruntime "),
+        "{run}"
+    );
 }
 
 #[test]

@@ -121,9 +121,29 @@ fn a_second_signal_stops_at_once() {
     running.wait_until_started();
     running.signal(libc::SIGINT);
     running.signal(libc::SIGTERM);
+    let signalled = Instant::now();
     let (status, stderr) = running.wait();
+    assert!(
+        signalled.elapsed() < Duration::from_secs(4),
+        "no faster than the first"
+    );
     assert_eq!(status.code(), Some(130), "{stderr}");
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
+}
+
+/// Nothing wakes a write into a full pipe; the run ends all the same, after a few seconds.
+#[test]
+fn a_signal_ends_a_run_whose_reader_has_stalled() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.embed_command("-o - -v --window 100");
+    let mut running = Running::start(&mut command, "a text\n".repeat(5000).as_bytes());
+    running.wait_until_started();
+    // One byte is read, to know that rows are coming; the rest is more than a pipe holds.
+    let stdout = running.child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    running.signal(libc::SIGTERM);
+    let (status, stderr) = running.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
 }
 
 #[test]

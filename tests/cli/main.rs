@@ -14,3 +14,5 @@ mod help;
 mod man;
 mod messages;
 mod sandbox;
+#[cfg(unix)]
+mod terminal;

@@ -38,9 +38,19 @@ impl ExitCode {
     /// Ends the process, whatever its other threads are doing: one may be blocked for ever in a read of
     /// a silent standard input, so none of them is waited for.
     pub fn leave(self) -> ! {
+        if self == Self::Interrupted {
+            self.leave_at_once();
+        }
         // Whoever wrote data has flushed it and looked at the result; this catches the rest.
         let _ = std::io::stdout().flush();
         std::process::exit(self.number())
+    }
+
+    /// Ends the process without exit handlers: a library that is still loading or computing on a thread
+    /// of its own must not be torn down under it. What was half written goes first.
+    pub fn leave_at_once(self) -> ! {
+        embedctl::output::remove_temporaries();
+        signal_hook::low_level::exit(self.number())
     }
 }
 

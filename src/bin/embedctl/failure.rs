@@ -79,13 +79,10 @@ impl From<Error> for Failure {
 
 /// Advice about options of this command line, which the library does not know.
 fn hint(error: &Error) -> Option<String> {
-    let advice = match error {
-        Error::Usage(_) => "for all options, try 'embedctl embed --help'",
-        Error::BadRecord { .. } => {
-            "--on-error skip --rejects PATH leaves such records out and lists them in PATH"
-        }
-        _ => return None,
+    let Error::BadRecord { .. } = error else {
+        return None;
     };
+    let advice = "--on-error skip --rejects PATH leaves such records out and lists them in PATH";
     Some(advice.to_owned())
 }
 

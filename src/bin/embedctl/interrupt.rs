@@ -2,10 +2,15 @@
 
 use std::io;
 use std::thread;
+use std::time::Duration;
 
 use embedctl::cancel::CancelToken;
 
 use crate::exit::ExitCode;
+
+/// How long a clean stop may take. A write into a pipe that nobody reads cannot be called back, and the
+/// batches at work are lost anyway.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Watches for signals from now on.
 ///
@@ -13,18 +18,22 @@ use crate::exit::ExitCode;
 /// If the system does not let us.
 pub fn watch(cancel: CancelToken) -> io::Result<()> {
     let mut signals = platform::Signals::new()?;
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            signals.wait();
-            cancel.cancel();
-            signals.wait();
-            embedctl::output::remove_temporaries();
-            // Without exit handlers: libraries with threads of their own may still be at work, and must
-            // not be torn down under them.
-            signal_hook::low_level::exit(ExitCode::Interrupted.number());
-        })?;
-    Ok(())
+    spawn(move || {
+        signals.wait();
+        cancel.cancel();
+        // Without a thread for it, there is still the second signal.
+        let _ = spawn(|| {
+            thread::sleep(PATIENCE);
+            ExitCode::Interrupted.leave_at_once();
+        });
+        signals.wait();
+        ExitCode::Interrupted.leave_at_once();
+    })
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(work).map(drop)
 }
 
 #[cfg(unix)]

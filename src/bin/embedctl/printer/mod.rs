@@ -166,13 +166,13 @@ impl Printer {
     pub fn progress(&self, data_on_terminal: bool) -> Arc<Live> {
         let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
         let display = match self.progress {
-            When::Never => Display::nothing(),
+            When::Never => Display::Nothing,
             When::Always if terminal => Display::bar(),
-            When::Always => Display::lines(),
+            When::Always => Display::Lines,
             When::Auto if terminal && !data_on_terminal && self.verbosity > Verbosity::Quiet => {
                 Display::bar()
             }
-            When::Auto => Display::nothing(),
+            When::Auto => Display::Nothing,
         };
         Arc::new(Live::new(self.clone(), display))
     }
@@ -198,9 +198,13 @@ impl Printer {
     }
 
     fn message(&self, level: Level, message: impl fmt::Display) {
-        if self.verbosity < level.shown_from() {
-            return;
+        if self.verbosity >= level.shown_from() {
+            self.print(level, message);
         }
+    }
+
+    /// Prints a message however little is to be said.
+    fn print(&self, level: Level, message: impl fmt::Display) {
         if self.json {
             self.object(&json!({"level": level.name(), "message": message.to_string()}));
         } else if let Some((label, colour)) = level.label() {
@@ -245,22 +249,30 @@ impl Printer {
 /// Prints the parser's answer to a command line that it did not accept, or that asks for help or the
 /// version. There is no [`Printer`] yet: its options could not be read, so they are looked for here.
 pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let plain = has_option(&arguments, "--color", "never");
     if !answer.use_stderr() {
-        let printed = answer.print().and_then(|()| io::stdout().flush());
-        return match printed {
+        let printed = if plain {
+            write!(io::stdout().lock(), "{}", answer.render())
+        } else {
+            answer.print()
+        };
+        return match printed.and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failed,
             _ => ExitCode::Done,
         };
     }
-    let arguments: Vec<_> = std::env::args_os().collect();
-    if has_option(&arguments, "--log-format", "json") {
+    // As in `Printer::line`: where this fails, there is nobody left to tell.
+    let _ = if has_option(&arguments, "--log-format", "json") {
         let text = answer.render().to_string();
         let text = text.trim().trim_start_matches("error: ");
         let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
-        let _ = writeln!(io::stderr().lock(), "{object}");
+        writeln!(io::stderr().lock(), "{object}")
+    } else if plain {
+        write!(io::stderr().lock(), "{}", answer.render())
     } else {
-        let _ = answer.print();
-    }
+        answer.print()
+    };
     ExitCode::Usage
 }
 

@@ -16,6 +16,8 @@ use super::{Level, Printer};
 const STEPS: u64 = 1000;
 /// Time between two pictures of a bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
+/// Time between two steps of a spinner, which shows that we are alive while nothing is told.
+const SPIN_EVERY: Duration = Duration::from_millis(200);
 /// Time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
@@ -36,18 +38,8 @@ impl Display {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         bar.set_style(style("{spinner} {msg}"));
         bar.set_message("opening the model");
-        bar.enable_steady_tick(BAR_EVERY);
+        bar.enable_steady_tick(SPIN_EVERY);
         Self::Bar(bar)
-    }
-
-    /// A line now and then.
-    pub fn lines() -> Self {
-        Self::Lines
-    }
-
-    /// Nothing.
-    pub fn nothing() -> Self {
-        Self::Nothing
     }
 }
 
@@ -124,11 +116,11 @@ impl Live {
             Display::Bar(bar) if state.is_due(BAR_EVERY) => {
                 let reading = state.read();
                 if let Some(share) = reading.share {
+                    bar.set_position((share * STEPS as f64) as u64);
                     if bar.length().is_none() {
                         bar.set_style(style("{bar:24} {percent:>3} % {msg}").progress_chars("=> "));
                         bar.set_length(STEPS);
                     }
-                    bar.set_position((share * STEPS as f64) as u64);
                 }
                 bar.set_message(text(&reading));
             }
@@ -231,6 +223,8 @@ fn text(reading: &Reading) -> String {
         text.push_str(&format!(", {} rejected", count(reading.rejected)));
     }
     if let Some(left) = reading.left {
+        // Fractions of a second would be false precision.
+        let left = Duration::from_secs(left.as_secs_f64().round() as u64);
         text.push_str(&format!(", {} left", duration(left)));
     }
     text

@@ -1,9 +1,9 @@
 //! What a finished run did, in words and as fields.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use embedctl::engine::EngineInfo;
+use embedctl::engine::{EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use serde_json::{Value, json};
@@ -35,14 +35,15 @@ impl Report<'_> {
     fn headline(&self) -> String {
         let summary = self.summary;
         let counts = &summary.counts;
-        let limit = summary
-            .max_length
-            .map_or_else(String::new, |limit| format!(" to {}", count(limit as u64)));
+        let truncated = match (counts.truncated, summary.max_length) {
+            (0, _) => "none truncated".to_owned(),
+            (rows, None) => format!("{} truncated", count(rows)),
+            (rows, Some(limit)) => format!("{} truncated to {}", count(rows), count(limit as u64)),
+        };
         format!(
-            "embedded {} ({}, {} truncated{limit}) in {}: {} rows/s, {} tokens/s",
+            "embedded {} ({}, {truncated}) in {}: {} rows/s, {} tokens/s",
             number(counts.embedded, "row"),
             number(counts.tokens, "token"),
-            count(counts.truncated),
             duration(summary.run),
             count(self.rate(counts.embedded).round() as u64),
             count(self.rate(counts.tokens).round() as u64),
@@ -147,19 +148,19 @@ impl Printer {
         for reason in shown {
             message.push_str(&format!("\n  {reason}"));
         }
-        self.message(Level::Error, message);
+        self.print(Level::Warning, message);
         self.hint("--rejects PATH writes all of them with file, line and reason");
     }
 }
 
-/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`
+/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`, `tract 0.23.0 (embedded)`
 pub fn engine(info: &EngineInfo) -> String {
-    let library = info.library.as_ref().map(|path: &PathBuf| path.display());
-    let place = library.map_or_else(String::new, |path| format!(", {path}"));
-    format!(
-        "{} {} ({}{place})",
-        info.engine, info.version, info.provider
-    )
+    let place = match (&info.library, info.provider) {
+        (Some(library), provider) => format!("{provider}, {}", library.display()),
+        (None, Provider::Tract) => "embedded".to_owned(),
+        (None, provider) => provider.to_string(),
+    };
+    format!("{} {} ({place})", info.engine, info.version)
 }
 
 /// A count and its noun.
@@ -181,11 +182,13 @@ pub fn count(amount: u64) -> String {
     text
 }
 
-/// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`.
+/// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let whole = seconds.round() as u64;
-    if seconds < 0.995 {
+    if time.subsec_nanos() == 0 && whole < 60 {
+        format!("{whole} s")
+    } else if seconds < 0.995 {
         format!("{seconds:.2} s")
     } else if seconds < 59.95 {
         format!("{seconds:.1} s")
@@ -218,6 +221,7 @@ mod tests {
     fn durations_are_as_exact_as_is_useful() {
         let all = [
             (0.004, "0.00 s"),
+            (7.0, "7 s"),
             (0.42, "0.42 s"),
             (0.999, "1.0 s"),
             (12.34, "12.3 s"),
