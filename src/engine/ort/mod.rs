@@ -6,6 +6,7 @@
 
 mod discovery;
 mod library;
+mod python;
 mod session;
 mod temporary;
 mod weights;
