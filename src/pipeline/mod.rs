@@ -150,7 +150,7 @@ struct Parts {
     model: Arc<Model>,
     reader: RecordReader,
     tokenizer: TextTokenizer,
-    engine: Receiver<Result<Box<dyn Engine>>>,
+    engine: Opening,
     writer: Box<dyn VectorWriter>,
     rejects: Option<RejectsWriter>,
     threads: usize,
@@ -160,17 +160,35 @@ struct Parts {
 }
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
-fn open_engine(
-    model: &Arc<Model>,
-    options: &EmbedOptions,
-    threads: usize,
-) -> Result<Receiver<Result<Box<dyn Engine>>>> {
+///
+/// Dropped before it is open, it asks the opening to stop and waits a moment: the process may be about to
+/// exit, which tears a native library down under a thread that is still inside.
+struct Opening {
+    engine: Receiver<Result<Box<dyn Engine>>>,
+    stop: CancelToken,
+}
+
+impl Opening {
+    const GRACE: Duration = Duration::from_secs(2);
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _ = self.engine.recv_timeout(Self::GRACE);
+    }
+}
+
+fn open_engine(model: &Arc<Model>, options: &EmbedOptions, threads: usize) -> Result<Opening> {
     let model = Arc::clone(model);
+    let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
+        cancel: stop.clone(),
         ..options.engine.clone()
     };
-    in_background("engine", move || engine::open(&model, &options))
+    let engine = in_background("engine", move || engine::open(&model, &options))?;
+    Ok(Opening { engine, stop })
 }
 
 /// Puts the parts together and runs them to the end.
@@ -203,7 +221,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         let model = Arc::clone(&model);
         move || model.provenance()
     })?;
-    let engine = wait(cancel, &parts.engine)?;
+    let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
     let suits = engine.limits();
     // The tokenizer thread may be gone after an error of its own, which is found below.
