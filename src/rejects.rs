@@ -43,7 +43,7 @@ impl RejectsWriter {
     pub fn create(path: &Path, force: bool) -> Result<Self> {
         let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
         Ok(Self {
-            target: Target::create(place, force, &[])?,
+            target: Target::create(&place, force, &[])?,
             buffer: Vec::new(),
         })
     }
@@ -51,7 +51,10 @@ impl RejectsWriter {
     /// Appends a record; `names` are the sources' names.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system refuses. A closed pipe is no error here: later records are dropped.
+    ///
+    /// # Panics
+    /// Never: an entry always encodes.
     pub fn write(&mut self, reject: &Reject, names: &[String]) -> Result<()> {
         let source = reject.origin.source;
         let file = names
@@ -106,4 +109,107 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
         _ => 0,
     };
     &raw[..raw.len() - cut]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Origin;
+    use serde_json::{Value, json};
+    use std::fs;
+
+    fn reject(line: u64, raw: &[u8]) -> Reject {
+        Reject {
+            origin: Origin {
+                source: 1,
+                line,
+                offset: line * 100,
+            },
+            reason: format!("line {line} is \"bad\""),
+            raw: raw.to_vec(),
+        }
+    }
+
+    fn names() -> [String; 2] {
+        ["a.jsonl".into(), "b.jsonl".into()]
+    }
+
+    fn written(rejects: &[Reject]) -> Vec<Value> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejects");
+        let mut writer = RejectsWriter::create(&path, false).unwrap();
+        for reject in rejects {
+            writer.write(reject, &names()).unwrap();
+        }
+        assert!(!path.exists());
+        writer.finish().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn an_entry_says_where_why_and_what() {
+        let entries = written(&[reject(3, b"{\"text\": \xff\n}"), reject(4, b"")]);
+        assert_eq!(
+            entries[0],
+            json!({
+                "file": "b.jsonl", "line": 3, "offset": 300,
+                "reason": "line 3 is \"bad\"", "raw": "{\"text\": \u{fffd}\n}",
+            })
+        );
+        assert_eq!(entries[1]["raw"], "");
+    }
+
+    #[test]
+    fn what_was_cut_says_so_and_ends_in_a_whole_character() {
+        let mut raw = "x".repeat(Reject::RAW_BYTES - 2).into_bytes();
+        raw.extend_from_slice(&"日".as_bytes()[..2]);
+        let entries = written(&[reject(1, &raw), reject(2, &raw[..9])]);
+        assert_eq!(entries[0]["raw"], "x".repeat(Reject::RAW_BYTES - 2));
+        assert_eq!(entries[0]["raw_truncated"], true);
+        assert_eq!(entries[1].get("raw_truncated"), None);
+    }
+
+    #[test]
+    fn an_empty_file_is_published_too() {
+        assert_eq!(written(&[]), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn a_dropped_writer_leaves_nothing_and_a_file_needs_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejects");
+        let mut writer = RejectsWriter::create(&path, false).unwrap();
+        writer.write(&reject(1, b"x"), &names()).unwrap();
+        drop(writer);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        fs::write(&path, "old").unwrap();
+        let error = RejectsWriter::create(&path, false).unwrap_err().to_string();
+        assert!(
+            error.contains("--rejects") && error.contains("--force"),
+            "{error}"
+        );
+        RejectsWriter::create(&path, true)
+            .unwrap()
+            .finish()
+            .unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_reader_that_leaves_does_not_stop_the_run() {
+        let (reader, pipe) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        let mut writer = RejectsWriter::create(Path::new(&path), false).unwrap();
+        writer.write(&reject(1, b"x"), &names()).unwrap();
+        drop(reader);
+        for line in 2..4 {
+            writer.write(&reject(line, b"x"), &names()).unwrap();
+        }
+        writer.finish().unwrap();
+    }
 }

@@ -44,8 +44,28 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// An engine, and the library that it needs.
+struct Engine {
+    provider: &'static str,
+    library: Option<PathBuf>,
+}
+
+const TRACT: Engine = Engine {
+    provider: "tract",
+    library: None,
+};
+
+/// ONNX Runtime, for the test named `test`; `None` where the test is to be skipped.
+fn onnxruntime(test: &str) -> Option<Engine> {
+    let library = support::onnxruntime(test)?;
+    Some(Engine {
+        provider: "cpu",
+        library: Some(library),
+    })
+}
+
 /// Runs the binary on a file of texts and returns what it wrote.
-fn embed(model: &Path, texts: &Path, provider: &str, args: &[String]) -> Result<Matrix, String> {
+fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result<Matrix, String> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.npy");
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
@@ -57,8 +77,11 @@ fn embed(model: &Path, texts: &Path, provider: &str, args: &[String]) -> Result<
         .arg("-o")
         .arg(&out);
     command
-        .args(["-i", "jsonl", "-q", "-p", provider])
+        .args(["-i", "jsonl", "-q", "-p", engine.provider])
         .args(args);
+    if let Some(library) = &engine.library {
+        command.env("EMBEDCTL_ORT_LIB", library);
+    }
     let output = command.output().unwrap();
     if output.status.success() {
         Ok(Matrix::read(&out))
@@ -102,14 +125,14 @@ fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String
     ))
 }
 
-fn check_cases(provider: &str) {
+fn check_cases(engine: &Engine) {
     let mut failures = Vec::new();
     for case in cases() {
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(
             &case.folder.join("model"),
             &case.folder.join("texts.jsonl"),
-            provider,
+            engine,
             &case.args,
         ) {
             Ok(ours) => difference(&ours, &expected, case.tolerance),
@@ -117,51 +140,60 @@ fn check_cases(provider: &str) {
         };
         failures.extend(failure.map(|failure| format!("{}: {failure}", case.name)));
     }
-    assert!(failures.is_empty(), "{provider}:\n{}", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{}:\n{}",
+        engine.provider,
+        failures.join("\n")
+    );
 }
 
-fn check_real(provider: &str) {
+fn check_real(engine: &Engine) {
     let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let ours = embed(Path::new(REAL), &texts, provider, &[]).unwrap();
+    let ours = embed(Path::new(REAL), &texts, engine, &[]).unwrap();
     let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
     assert_eq!((ours.rows, ours.width), (expected.rows, expected.width));
     for row in 0..ours.rows {
         let cosine = support::npy::cosine(ours.row(row), expected.row(row));
-        assert!(cosine > 0.999, "{provider}: row {row} has cosine {cosine}");
+        assert!(
+            cosine > 0.999,
+            "{}: row {row} has cosine {cosine}",
+            engine.provider
+        );
     }
 }
 
 #[test]
 fn every_case_equals_the_reference_on_tract() {
-    check_cases("tract");
+    check_cases(&TRACT);
 }
 
 #[test]
 fn every_case_equals_the_reference_on_onnxruntime() {
-    if support::onnxruntime("every_case_equals_the_reference_on_onnxruntime").is_some() {
-        check_cases("cpu");
+    if let Some(engine) = onnxruntime("every_case_equals_the_reference_on_onnxruntime") {
+        check_cases(&engine);
     }
 }
 
 #[test]
 fn the_real_model_equals_the_reference_on_tract() {
-    check_real("tract");
+    check_real(&TRACT);
 }
 
 #[test]
 fn the_real_model_equals_the_reference_on_onnxruntime() {
-    if support::onnxruntime("the_real_model_equals_the_reference_on_onnxruntime").is_some() {
-        check_real("cpu");
+    if let Some(engine) = onnxruntime("the_real_model_equals_the_reference_on_onnxruntime") {
+        check_real(&engine);
     }
 }
 
 #[test]
 fn the_engines_agree_on_the_real_model() {
-    if support::onnxruntime("the_engines_agree_on_the_real_model").is_none() {
+    let Some(engine) = onnxruntime("the_engines_agree_on_the_real_model") else {
         return;
-    }
+    };
     let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let [tract, cpu] =
-        ["tract", "cpu"].map(|provider| embed(Path::new(REAL), &texts, provider, &[]).unwrap());
-    assert_eq!(difference(&tract, &cpu, 1e-4), None);
+    let [tract, ort] =
+        [&TRACT, &engine].map(|one| embed(Path::new(REAL), &texts, one, &[]).unwrap());
+    assert_eq!(difference(&tract, &ort, 1e-4), None);
 }

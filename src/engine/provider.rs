@@ -123,9 +123,9 @@ impl FromStr for ProviderChoice {
 /// Opens the first provider of the choice that works, remembering why others were passed over.
 ///
 /// `auto` means ONNX Runtime on the CPU where a library is found, else tract. It falls back only where
-/// there is no library: one that the user named and that fails, or a model that ONNX Runtime refuses, is
-/// an error, since falling back would hide it. A list falls back from each of its members to the next,
-/// whatever the failure, and to nothing else.
+/// there is no library: a model that ONNX Runtime refuses is an error, since falling back would hide it.
+/// A list falls back from each of its members to the next, and to nothing else. A library that the user
+/// named must work wherever it is needed.
 pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let (providers, auto) = match &options.providers {
         ProviderChoice::Auto => (&[Provider::Cpu, Provider::Tract][..], true),
@@ -137,6 +137,7 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         let opened = match provider {
             Provider::Tract => super::tract::open(model, options, &passed_over),
             other => match super::ort::open(model, options, other, &passed_over) {
+                Err(Failure::NamedLibrary(error)) => return Err(error),
                 Err(Failure::Other(error)) if auto => return Err(error),
                 opened => opened.map_err(Failure::into_error),
             },

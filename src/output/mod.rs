@@ -48,7 +48,7 @@ pub enum Destination {
 pub enum OutputFormat {
     /// Apache Parquet: `id`, kept fields, `embedding`.
     Parquet,
-    /// NumPy's array file, with its rows described in a file beside it.
+    /// `NumPy`'s array file, with its rows described in a file beside it.
     Npy,
     /// One JSON object per line.
     Jsonl,
@@ -194,7 +194,7 @@ pub fn create(
         }
         _ => {}
     }
-    let target = Target::create(place, options.force, format.sidecars())?;
+    let target = Target::create(&place, options.force, format.sidecars())?;
     Ok(match format {
         OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
         OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),

@@ -1,5 +1,6 @@
 //! Parquet: `id`, the kept fields, and the vectors as a list of fixed size.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
@@ -34,7 +35,7 @@ pub(super) struct ParquetWriter {
     target: Option<Target>,
     /// Made with the first row, when the columns' types are known.
     writer: Option<ArrowWriter<Target>>,
-    shown: std::path::PathBuf,
+    shown: PathBuf,
     dimensions: usize,
     /// Width of a vector, as Arrow counts.
     width: i32,
@@ -67,7 +68,7 @@ impl ParquetWriter {
             self.schema = Arc::new(Schema::new(fields));
             let properties = properties(&self.schema, self.dimensions, self.row_group_bytes);
             let writer = ArrowWriter::try_new(target, self.schema.clone(), Some(properties))
-                .map_err(|error| failure(&self.shown, error))?;
+                .map_err(|error| failure(&self.shown, &error))?;
             self.writer = Some(writer);
         }
         self.writer
@@ -93,7 +94,9 @@ impl VectorWriter for ParquetWriter {
         let batch = batch.map_err(|error| Error::Internal(format!("rows for Parquet: {error}")))?;
         let shown = self.shown.clone();
         let writer = self.open(&Schema::empty())?;
-        writer.write(&batch).map_err(|error| failure(&shown, error))
+        writer
+            .write(&batch)
+            .map_err(|error| failure(&shown, &error))
     }
 
     fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
@@ -101,7 +104,7 @@ impl VectorWriter for ParquetWriter {
         let writer = self.open(&finish.schema)?;
         let provenance = KeyValue::new(PROVENANCE.to_string(), finish.provenance.to_string());
         writer.append_key_value_metadata(provenance);
-        writer.finish().map_err(|error| failure(&shown, error))?;
+        writer.finish().map_err(|error| failure(&shown, &error))?;
         writer.inner_mut().publish()
     }
 }
@@ -141,8 +144,8 @@ fn properties(schema: &Schema, dimensions: usize, row_group_bytes: usize) -> Wri
 }
 
 /// What the encoder reports is the system's refusal, or a bug.
-fn failure(shown: &std::path::Path, error: ParquetError) -> Error {
-    match io_cause(&error) {
+fn failure(shown: &Path, error: &ParquetError) -> Error {
+    match io_cause(error) {
         Some(cause) => write_error(shown, cause),
         None => Error::Internal(format!("encoding Parquet: {error}")),
     }

@@ -42,7 +42,7 @@ impl Target {
     ///
     /// # Errors
     /// If it, or a sidecar, exists without `force`, or cannot be written.
-    pub fn create(place: Place, force: bool, sidecars: &[&str]) -> Result<Self> {
+    pub fn create(place: &Place, force: bool, sidecars: &[&str]) -> Result<Self> {
         let shown = place.shown().to_path_buf();
         let open = |file: io::Result<File>| {
             file.map(Sink::Open)
@@ -62,7 +62,7 @@ impl Target {
             #[cfg(not(unix))]
             Kind::Fifo => Sink::Fifo(shown.clone()),
             Kind::File { path, exists } => {
-                check_free(path, *exists, sidecars, force, &place)?;
+                check_free(path, *exists, sidecars, force, place)?;
                 let main = Temporary::create(path).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;

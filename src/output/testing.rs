@@ -52,7 +52,7 @@ pub(crate) fn id_schema() -> SchemaRef {
 /// Ids `first…` with vectors whose components all differ.
 pub(crate) fn id_rows(first: usize, count: usize, dimensions: usize) -> Rows {
     let ids = (first..first + count).map(|id| Some(id.to_string()));
-    let ids: ArrayRef = Arc::new(StringArray::from_iter(ids));
+    let ids: ArrayRef = Arc::new(ids.collect::<StringArray>());
     rows(
         RecordBatch::try_new(id_schema(), vec![ids]).unwrap(),
         first,

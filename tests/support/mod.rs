@@ -1,4 +1,106 @@
-//! What integration tests share.
-#![allow(dead_code)]
+//! Things outside this crate that some tests need, and what happens where they are absent: the test is
+//! skipped by name, unless `EMBEDCTL_TEST_REQUIRE` (a list such as `ort,python`) says that it must run.
+
+#![allow(dead_code)] // Each test file uses some of these.
+
 pub mod npy;
-pub fn onnxruntime(_: &str) -> Option<std::path::PathBuf> { std::env::var_os("VIRTUAL_ENV").map(Into::into) }
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A Python that has `modules`, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_PYTHON` names it; else the active virtual environment's and the one on the path are
+/// tried.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `python`.
+pub fn python(test: &str, modules: &[&str]) -> Option<PathBuf> {
+    let script =
+        "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))";
+    let has_modules = |python: &PathBuf| {
+        Command::new(python)
+            .args(["-c", script])
+            .args(modules)
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let found = pythons().into_iter().find(has_modules);
+    found.or_else(|| {
+        skip(
+            test,
+            "python",
+            &format!("a Python with {}", modules.join(", ")),
+        )
+    })
+}
+
+/// The ONNX Runtime library, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_ORT` or `ORT_DYLIB_PATH` name it; else the active virtual environment and the
+/// `python3` on the path are searched for the package `onnxruntime`.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `ort`.
+pub fn onnxruntime(test: &str) -> Option<PathBuf> {
+    let named = ["EMBEDCTL_TEST_ORT", "ORT_DYLIB_PATH"]
+        .iter()
+        .filter_map(variable)
+        .map(PathBuf::from)
+        .find(|path| path.is_file());
+    let found = named.or_else(|| package_folders().iter().find_map(|folder| library(folder)));
+    found.or_else(|| skip(test, "ort", "an ONNX Runtime library"))
+}
+
+/// A variable that is set to something.
+fn variable(name: impl AsRef<std::ffi::OsStr>) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn pythons() -> Vec<PathBuf> {
+    if let Some(python) = variable("EMBEDCTL_TEST_PYTHON") {
+        return vec![python.into()];
+    }
+    let environment = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python3"));
+    environment.into_iter().chain(["python3".into()]).collect()
+}
+
+/// Folders in which the package `onnxruntime` keeps its library.
+fn package_folders() -> Vec<PathBuf> {
+    let script = "import importlib.util as u; print(u.find_spec('onnxruntime').origin)";
+    pythons()
+        .iter()
+        .filter_map(|python| Command::new(python).args(["-c", script]).output().ok())
+        .filter(|output| output.status.success())
+        .filter_map(|output| String::from_utf8(output.stdout).ok())
+        .filter_map(|origin| Some(Path::new(origin.trim()).parent()?.join("capi")))
+        .collect()
+}
+
+/// The library in a folder: `libonnxruntime.so.1.31.1`, `libonnxruntime.1.31.1.dylib`, `onnxruntime.dll`.
+fn library(folder: &Path) -> Option<PathBuf> {
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| {
+            name == "onnxruntime.dll"
+                || name.starts_with("libonnxruntime.so")
+                || (name.starts_with("libonnxruntime.") && name.ends_with(".dylib"))
+        })
+    };
+    let entries = std::fs::read_dir(folder).ok()?;
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(is_library)
+}
+
+/// Says why a test is skipped, or fails it.
+fn skip<T>(test: &str, kind: &str, missing: &str) -> Option<T> {
+    let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+    assert!(
+        !required.split(',').any(|name| name.trim() == kind),
+        "{test}: {missing} not found, and EMBEDCTL_TEST_REQUIRE={required}"
+    );
+    eprintln!("skipped: {test}: {missing} not found");
+    None
+}

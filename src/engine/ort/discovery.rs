@@ -138,7 +138,7 @@ fn system_folders() -> Vec<PathBuf> {
 pub(super) struct Candidate {
     /// Its file.
     pub path: PathBuf,
-    /// Why it is considered, as it is shown to people: `VIRTUAL_ENV`, `beside the executable`, …
+    /// Why it is considered, as it is shown to people: `--ort-lib`, `in $VIRTUAL_ENV`, …
     pub origin: String,
 }
 
@@ -171,7 +171,12 @@ impl Named {
     pub(super) fn candidates(&self, system: System) -> Vec<Candidate> {
         let origin = self.by.to_owned();
         if !self.path.is_dir() {
-            let path = self.path.clone();
+            // A file here, else a name for the loader to look up: `libonnxruntime.so`. Without the first
+            // step the loader would look everywhere but here.
+            let path = match std::path::absolute(&self.path) {
+                Ok(absolute) if absolute.exists() => absolute,
+                _ => self.path.clone(),
+            };
             return vec![Candidate { path, origin }];
         }
         let mut folders = vec![
@@ -188,7 +193,7 @@ impl Named {
 /// A place that is searched when nothing was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// As it is shown to people.
+    /// Where it is, as a phrase: `in $VIRTUAL_ENV`.
     pub name: String,
     /// The libraries found there.
     pub candidates: Vec<Candidate>,
@@ -240,7 +245,7 @@ fn environment(here: &Surroundings, variable: &'static str) -> Option<(String, V
         System::Windows => prefix.join("Library").join("bin"),
         _ => prefix.join("lib"),
     });
-    Some((format!("${variable} ({})", prefix.display()), folders))
+    Some((format!("in ${variable}"), folders))
 }
 
 /// The site-packages of the `python3` on PATH, read off its place in the file system.
@@ -251,7 +256,7 @@ fn python_by_path(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
         .map(|paths| std::env::split_paths(paths).collect::<Vec<_>>())
         .unwrap_or_default()
         .into_iter()
-        .map(capi)
+        .map(|packages| capi(&packages))
         .collect();
     for prefix in prefixes(&python, here.system) {
         folders.extend(site_packages(&prefix, here.system));
@@ -262,7 +267,7 @@ fn python_by_path(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
             .map(|data| children(&PathBuf::from(data).join("Python")))
             .unwrap_or_default()
             .into_iter()
-            .map(|version| capi(version.join("site-packages")))
+            .map(|version| capi(&version.join("site-packages")))
             .collect(),
         _ => here
             .variable("HOME")
@@ -270,7 +275,10 @@ fn python_by_path(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
             .unwrap_or_default(),
     };
     folders.extend(user);
-    Some((format!("the packages of {}", python.display()), folders))
+    Some((
+        format!("among the packages of {}", python.display()),
+        folders,
+    ))
 }
 
 /// The same by running it: only where its place says nothing, as with the shims of version managers.
@@ -293,15 +301,15 @@ fn python_by_asking(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
     let folders = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter(|line| !line.is_empty())
-        .map(|line| capi(PathBuf::from(line)))
+        .map(|line| capi(Path::new(line)))
         .collect();
-    Some((format!("sys.path of {}", python.display()), folders))
+    Some((format!("in the sys.path of {}", python.display()), folders))
 }
 
 fn system_places(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
     // On Windows the loader's own order would take System32's old copy first; PATH is what people set.
     Some(match here.system {
-        System::Windows => ("the folders of PATH".into(), here.path.clone()),
+        System::Windows => ("in the folders of PATH".into(), here.path.clone()),
         _ => {
             let names: Vec<String> = here
                 .system_folders
@@ -310,7 +318,7 @@ fn system_places(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
                 .map(|folder| folder.display().to_string())
                 .collect();
             (
-                format!("the system's folders ({})", names.join(", ")),
+                format!("in {}", names.join(", ")),
                 here.system_folders.clone(),
             )
         }
@@ -376,11 +384,11 @@ fn site_packages(prefix: &Path, system: System) -> Vec<PathBuf> {
     interpreters(prefix, system)
         .iter()
         .flat_map(|folder| [folder.join("site-packages"), folder.join("dist-packages")])
-        .map(capi)
+        .map(|packages| capi(&packages))
         .collect()
 }
 
-fn capi(packages: PathBuf) -> PathBuf {
+fn capi(packages: &Path) -> PathBuf {
     packages.join("onnxruntime").join("capi")
 }
 

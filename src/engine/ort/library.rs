@@ -42,7 +42,7 @@ pub(super) struct Library {
 pub(super) enum Missing {
     /// Nothing was named, and nothing usable was found.
     NotFound(Error),
-    /// The library that the user named cannot be used.
+    /// A library was named, and it cannot be used.
     Unusable(Error),
 }
 
@@ -107,8 +107,8 @@ fn load_named(named: &Named, surroundings: &Surroundings) -> Result<Library, Err
     }
     let mut rejected = Vec::new();
     for candidate in &candidates {
-        match try_load(candidate, &rejected) {
-            Ok(library) => return Ok(library),
+        match probe(&candidate.path) {
+            Ok(version) => return commit(candidate, version, rejected),
             Err(reason) => rejected.push(passed(candidate, reason)),
         }
     }
@@ -124,8 +124,8 @@ fn load_found(places: impl Iterator<Item = Place>) -> Result<Library, Error> {
     let mut looked = Vec::new();
     for place in places {
         for candidate in &place.candidates {
-            match try_load(candidate, &rejected) {
-                Ok(library) => return Ok(library),
+            match probe(&candidate.path) {
+                Ok(version) => return commit(candidate, version, rejected),
                 Err(reason) => rejected.push(passed(candidate, reason)),
             }
         }
@@ -143,25 +143,39 @@ fn load_found(places: impl Iterator<Item = Place>) -> Result<Library, Error> {
     Err(engine_error(reason))
 }
 
-fn try_load(candidate: &Candidate, rejected: &[PassedOver]) -> Result<Library, String> {
-    let version = probe(&candidate.path)?;
+/// Makes a library that will do this process's one and only.
+fn commit(
+    candidate: &Candidate,
+    version: String,
+    passed_over: Vec<PassedOver>,
+) -> Result<Library, Error> {
+    let refused = |reason: String| {
+        engine_error(format!(
+            "cannot start {} ({}): {reason}",
+            candidate.path.display(),
+            candidate.origin
+        ))
+    };
     disable_telemetry();
-    let builder = ort::init_from(&candidate.path).map_err(|error| match error {
-        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
-        other => other.to_string(),
+    let builder = ort::init_from(&candidate.path).map_err(|error| {
+        refused(match error {
+            // Its own message leaves out the cause.
+            ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
+            other => other.to_string(),
+        })
     })?;
     let environment = builder
         .with_name("embedctl")
         .with_telemetry(false)
         .build()
-        .map_err(|error| with_causes(&error))?;
+        .map_err(|error| refused(with_causes(&error)))?;
     // Messages go to `tracing`. Below this level they would be formatted only to be dropped.
     environment.set_log_level(LogLevel::Warning);
     Ok(Library {
         path: candidate.path.clone(),
         version,
         environment,
-        passed_over: rejected.to_vec(),
+        passed_over,
     })
 }
 
@@ -215,7 +229,7 @@ fn list(rejected: &[PassedOver]) -> String {
     all.join("; ")
 }
 
-/// An error with its chain of causes: the loader's own words stand in the last one.
+/// An error with its chain of causes, on one line: the loader's own words stand in the last one.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -223,7 +237,7 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
         let _ = write!(text, ": {error}");
         cause = error.source();
     }
-    text
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

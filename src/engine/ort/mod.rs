@@ -7,6 +7,7 @@
 mod discovery;
 mod library;
 mod session;
+mod temporary;
 mod weights;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub use library::disable_telemetry;
 
 use self::library::{Library, Missing, with_causes};
 use self::session::{OrtWorker, builder};
-use self::weights::{SharedWeights, release_free_memory};
+use self::weights::{SharedSessions, Weights, release_free_memory};
 use super::feeds::Feeds;
 use super::{BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker};
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ const NAME: &str = "ONNX Runtime";
 /// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
 const CPU_LIMITS: BatchLimits = BatchLimits {
     tokens: 512,
-    rows: 64,
+    rows: 128,
 };
 
 /// Why a model could not be opened with ONNX Runtime.
@@ -38,7 +39,9 @@ const CPU_LIMITS: BatchLimits = BatchLimits {
 pub(super) enum Failure {
     /// There is no library here, and none was named.
     NoLibrary(Error),
-    /// Anything else: a library that was named and fails, a provider, the model.
+    /// A library was named, and it cannot be used.
+    NamedLibrary(Error),
+    /// Anything else: the provider, the model.
     Other(Error),
 }
 
@@ -51,7 +54,7 @@ impl From<Error> for Failure {
 impl Failure {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Self::NoLibrary(error) | Self::Other(error) => error,
+            Self::NoLibrary(error) | Self::NamedLibrary(error) | Self::Other(error) => error,
         }
     }
 }
@@ -73,7 +76,7 @@ pub(super) fn open(
     let library =
         library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
             Missing::NotFound(error) => Failure::NoLibrary(error),
-            Missing::Unusable(error) => Failure::Other(error),
+            Missing::Unusable(error) => Failure::NamedLibrary(error),
         })?;
     let mut info = EngineInfo {
         engine: "onnxruntime",
@@ -88,32 +91,22 @@ pub(super) fn open(
         onnx: model.onnx.clone(),
         feeds,
     };
-    let weights = if options.workers > 1 {
-        match opener.shared_weights() {
-            Ok(weights) => Some(Arc::new(weights)),
-            // Works as well, with more memory. If the model is at fault, loading it will say so.
-            Err(reason) => {
-                info.passed_over.push(PassedOver {
-                    candidate: "weights shared between workers".into(),
-                    reason,
-                });
-                None
-            }
-        }
-    } else {
-        None
-    };
-    // The first session is made here, so that a model that cannot be loaded fails at once.
-    let (first, weights) = match weights.map(|weights| (opener.session(Some(&weights)), weights)) {
-        Some((Ok(session), weights)) => (session, Some(weights)),
-        Some((Err(reason), _)) => {
-            info.passed_over.push(PassedOver {
+    let mut shared = None;
+    if options.workers > 1 {
+        let builder = || builder(&opener.library.environment, provider);
+        match SharedSessions::open(&builder, &opener.onnx, options.workers) {
+            Ok(sessions) => shared = Some(sessions),
+            // Works without, too, in more memory. If the model is at fault, loading it will say so.
+            Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
-                reason: with_causes(&reason),
-            });
-            (opener.first_session()?, None)
+                reason,
+            }),
         }
-        None => (opener.first_session()?, None),
+    }
+    let (sessions, weights) = match shared {
+        Some(shared) => (shared.sessions, Some(shared.weights)),
+        // A model that cannot be loaded fails here, not in a worker's thread.
+        None => (vec![opener.session()?], None),
     };
     let rows = opener.feeds.max_rows.unwrap_or(CPU_LIMITS.rows);
     Ok(Box::new(OrtEngine {
@@ -122,7 +115,7 @@ pub(super) fn open(
             rows: rows.min(CPU_LIMITS.rows),
             ..CPU_LIMITS
         },
-        first: Mutex::new(Some(first)),
+        sessions: Mutex::new(sessions),
         weights,
         opener,
     }))
@@ -137,26 +130,13 @@ struct Opener {
 }
 
 impl Opener {
-    fn shared_weights(&self) -> Result<SharedWeights, String> {
-        let builder = builder(&self.library.environment, self.provider)
-            .map_err(|error| with_causes(&error))?;
-        SharedWeights::prepare(builder, &self.onnx)
-    }
-
-    fn session(&self, weights: Option<&Arc<SharedWeights>>) -> Result<Session, ort::Error> {
-        let mut builder = builder(&self.library.environment, self.provider)?;
-        match weights {
-            Some(weights) => weights.session(builder),
-            None => {
-                let session = builder.commit_from_file(&self.onnx)?;
-                release_free_memory();
-                Ok(session)
-            }
-        }
-    }
-
-    fn first_session(&self) -> Result<Session> {
-        self.session(None).map_err(|error| self.explain(&error))
+    /// A session with weights of its own.
+    fn session(&self) -> Result<Session> {
+        let session = builder(&self.library.environment, self.provider)
+            .and_then(|mut builder| builder.commit_from_file(&self.onnx))
+            .map_err(|error| self.explain(&error))?;
+        release_free_memory();
+        Ok(session)
     }
 
     /// ONNX Runtime's words, and what to do where the library is too old for the model.
@@ -173,7 +153,7 @@ impl Opener {
         .any(|sign| lower.contains(sign));
         let hint = if unknown {
             format!(
-                "; version {} ({}) does not know what this model uses, a newer one may",
+                "; this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
                 self.library.version,
                 self.library.path.display()
             )
@@ -191,9 +171,10 @@ impl Opener {
 struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
-    /// The session made at opening, for the first worker.
-    first: Mutex<Option<Session>>,
-    weights: Option<Arc<SharedWeights>>,
+    /// Sessions made at opening, one for each worker that was announced.
+    sessions: Mutex<Vec<Session>>,
+    /// What those sessions run on, where they share.
+    weights: Option<Arc<Weights>>,
     opener: Opener,
 }
 
@@ -207,24 +188,17 @@ impl Engine for OrtEngine {
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let first = self
-            .first
+        let ready = self
+            .sessions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let session = match first {
-            Some(session) => session,
-            None => self
-                .opener
-                .session(self.weights.as_ref())
-                .map_err(|error| self.opener.explain(&error))?,
+            .pop();
+        let (session, weights) = match ready {
+            Some(session) => (session, self.weights.clone()),
+            None => (self.opener.session()?, None),
         };
-        let worker = OrtWorker::new(
-            session,
-            self.weights.clone(),
-            Arc::clone(&self.opener.feeds),
-        )
-        .map_err(|error| engine_error(with_causes(&error)))?;
+        let worker = OrtWorker::new(session, weights, Arc::clone(&self.opener.feeds))
+            .map_err(|error| engine_error(with_causes(&error)))?;
         Ok(Box::new(worker))
     }
 }
@@ -235,3 +209,6 @@ fn engine_error(reason: String) -> Error {
         reason,
     }
 }
+
+#[cfg(test)]
+mod tests;

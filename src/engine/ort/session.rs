@@ -10,7 +10,7 @@ use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session, Sess
 use ort::value::{DynValue, Tensor, TensorRef};
 
 use super::library::with_causes;
-use super::weights::SharedWeights;
+use super::weights::Weights;
 use super::{Provider, engine_error};
 use crate::batch::Batch;
 use crate::engine::feeds::{Feed, Feeds, PastDim, PastElement, TokenInt, Tokens, Width};
@@ -48,7 +48,7 @@ pub(super) struct OrtWorker {
     // Fields are dropped in this order: the last output and the session go before the weights.
     output: Option<DynValue>,
     session: Session,
-    _weights: Option<Arc<SharedWeights>>,
+    _weights: Option<Arc<Weights>>,
     feeds: Arc<Feeds>,
     options: RunOptions<HasSelectedOutputs>,
     buffers: Vec<Buffer>,
@@ -65,7 +65,7 @@ enum Buffer {
 impl OrtWorker {
     pub(super) fn new(
         session: Session,
-        weights: Option<Arc<SharedWeights>>,
+        weights: Option<Arc<Weights>>,
         feeds: Arc<Feeds>,
     ) -> Result<Self, ort::Error> {
         let options =

@@ -5,7 +5,7 @@
 //! load, and fusions rename and merge them. So the model is loaded once just to be optimized and written
 //! to a temporary folder, weights in a file of their own. That file is mapped into memory and given to
 //! every session as initializers, together with one container for the matrices that ONNX Runtime packs
-//! for its kernels. The folder is gone before the first session exists; the mapping stays valid.
+//! for its kernels. The folder is gone when the sessions exist; the mapping stays valid.
 //!
 //! Measured with `MiniLM` (54 MB of weights once optimized): a second session of its own costs 55 MB beside
 //! its activations, a shared one 1 to 3 MB; neither is slower than the other. One session run by several
@@ -13,10 +13,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use memmap2::Mmap;
 use ort::AsPointer as _;
@@ -28,6 +28,7 @@ use ort::value::DynValue;
 use prost::Message;
 
 use super::library::with_causes;
+use super::temporary::TemporaryFolder;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";
@@ -35,10 +36,16 @@ const MINIMUM_BYTES: &str = "1024";
 const GRAPH: &str = "graph.onnx";
 const WEIGHTS: &str = "weights.bin";
 
-/// An optimized graph and its weights, held once for all sessions.
-pub(super) struct SharedWeights {
-    /// The ONNX file without its weights.
-    graph: Vec<u8>,
+/// Sessions over one copy of the weights.
+pub(super) struct SharedSessions {
+    /// As many as were asked for.
+    pub sessions: Vec<Session>,
+    /// What they run on; must outlive them.
+    pub weights: Arc<Weights>,
+}
+
+/// The weights of an optimized graph.
+pub(super) struct Weights {
     /// Tensors over `copies` and `mapped`, by initializer. Declared before both: dropped before both.
     initializers: Vec<(String, Arc<DynValue>)>,
     /// Matrices in the layout of ONNX Runtime's kernels.
@@ -49,41 +56,77 @@ pub(super) struct SharedWeights {
     mapped: Option<Mmap>,
 }
 
-impl SharedWeights {
-    /// Optimizes the model at `onnx` with the options in `builder`.
+impl SharedSessions {
+    /// Optimizes the model at `onnx` and opens `count` sessions on the result, all with the options that
+    /// `builder` makes.
     ///
     /// # Errors
     /// If the model cannot be loaded or written, or has weights of a kind that cannot be shared.
-    pub(super) fn prepare(builder: SessionBuilder, onnx: &Path) -> Result<Self, String> {
+    pub(super) fn open(
+        builder: &(dyn Fn() -> Result<SessionBuilder, ort::Error> + Sync),
+        onnx: &Path,
+        count: usize,
+    ) -> Result<Self, String> {
         let folder = TemporaryFolder::new()
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
-        write_optimized(builder, onnx, &folder.0).map_err(|error| with_causes(&error))?;
+        builder()
+            .and_then(|builder| write_optimized(builder, onnx, folder.path()))
+            .map_err(|error| with_causes(&error))?;
         // The session that optimized is gone, but the C allocator keeps what it used.
         release_free_memory();
-        let path = folder.0.join(GRAPH);
-        let graph = fs::read(&path).map_err(|error| format!("cannot read the graph: {error}"))?;
+        let weights = Arc::new(Weights::read(folder.path())?);
+        let graph = folder.path().join(GRAPH);
+        let open = || {
+            builder()
+                .and_then(|builder| weights.session(builder, &graph))
+                .map_err(|error| with_causes(&error))
+        };
+        // The first packs the matrices; the others find them packed, so they may come all at once.
+        let mut sessions = vec![open()?];
+        let others: Result<Vec<Session>, String> = thread::scope(|scope| {
+            let threads: Vec<_> = (1..count).map(|_| scope.spawn(open)).collect();
+            threads
+                .into_iter()
+                .map(|thread| {
+                    thread
+                        .join()
+                        .unwrap_or_else(|_| Err("opening a session panicked".into()))
+                })
+                .collect()
+        });
+        sessions.extend(others?);
+        weights.release_mapped_pages();
+        release_free_memory();
+        Ok(Self { sessions, weights })
+    }
+}
+
+impl Weights {
+    /// Maps the weights of the optimized model in `folder`.
+    fn read(folder: &Path) -> Result<Self, String> {
+        let graph = fs::read(folder.join(GRAPH))
+            .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
         let header = Header::decode(graph.as_slice())
             .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
-        let mut shared = Self {
-            graph,
+        let mut weights = Self {
             initializers: Vec::new(),
             packed: PrepackedWeights::new(),
             copies: Vec::new(),
             mapped: None,
         };
-        if let Ok(file) = File::open(folder.0.join(WEIGHTS)) {
-            // SAFETY: nobody else writes to the file: it lies in a folder for this user alone, and from
-            // the end of this function on it has no name.
+        if let Ok(file) = File::open(folder.join(WEIGHTS)) {
+            // SAFETY: nobody else writes to the file: it lies in a folder for this user alone, and it
+            // loses its name as soon as the sessions are open.
             let mapped = unsafe { Mmap::map(&file) }
                 .map_err(|error| format!("cannot map the weights: {error}"))?;
-            shared.mapped = Some(mapped);
+            weights.mapped = Some(mapped);
         }
         for tensor in header.graph.unwrap_or_default().initializer {
             if tensor.data_location == EXTERNAL {
-                shared.add(&tensor)?;
+                weights.add(&tensor)?;
             }
         }
-        Ok(shared)
+        Ok(weights)
     }
 
     fn add(&mut self, tensor: &Tensor) -> Result<(), String> {
@@ -121,11 +164,7 @@ impl SharedWeights {
         Ok(())
     }
 
-    /// Makes a session over the shared weights, which must outlive it.
-    ///
-    /// # Errors
-    /// In ONNX Runtime's words.
-    pub(super) fn session(&self, builder: SessionBuilder) -> Result<Session, ort::Error> {
+    fn session(&self, builder: SessionBuilder, graph: &Path) -> Result<Session, ort::Error> {
         // The graph is optimized already; doing it again could only bring forth weights of its own.
         let mut builder = builder
             .with_optimization_level(GraphOptimizationLevel::Disable)?
@@ -133,10 +172,7 @@ impl SharedWeights {
         for (name, value) in &self.initializers {
             builder = builder.with_initializer(name, Arc::clone(value))?;
         }
-        let session = builder.commit_from_memory(&self.graph)?;
-        self.release_mapped_pages();
-        release_free_memory();
-        Ok(session)
+        builder.commit_from_file(graph)
     }
 
     /// Lets go of the pages read while packing; the few that inference reads (embeddings) come back.
@@ -230,35 +266,6 @@ pub(super) fn release_free_memory() {
     // SAFETY: has no preconditions and is safe to call from any thread.
     unsafe {
         libc::malloc_trim(0);
-    }
-}
-
-/// A folder of this process alone; goes with this value.
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn new() -> std::io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("embedctl-{}-{number}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            // Creating fails where something stands under the name already, a link included.
-            match builder.create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,5 +1,8 @@
 //! Tests of the output as its users see it: files under names.
 
+// Tests say on standard error why they were skipped, and compare floats for equality on purpose.
+#![allow(clippy::print_stderr, clippy::float_cmp)]
+
 mod formats;
 mod publishing;
 #[cfg(unix)]

@@ -141,3 +141,47 @@ fn an_open_descriptor_is_written_where_it_stands() {
     let closed = at_format(Path::new("/dev/fd/987654"), OutputFormat::Jsonl);
     assert!(matches!(writer(&closed), Err(Error::Io { .. })));
 }
+
+/// A file system of 256 KiB; taken away when dropped.
+#[cfg(target_os = "linux")]
+struct SmallDisk(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=256k", "embedctl-test"])
+            .arg(folder.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(folder))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_says_so_and_nothing_stays() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: a_full_disk_says_so_and_nothing_stays: a tmpfs cannot be mounted");
+        return;
+    };
+    for name in ["out.parquet", "out.npy", "out.jsonl"] {
+        let error = write(&options(&at(&disk.0, name)), 100_000).unwrap_err();
+        let message = chain(&error);
+        assert!(
+            message.starts_with("cannot write to ") && message.contains(": No space left"),
+            "{message}"
+        );
+        assert_eq!(listing(disk.0.path()), Vec::<String>::new());
+    }
+}

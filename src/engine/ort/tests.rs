@@ -1,0 +1,186 @@
+//! Tests that need a library: they find it as the program does, and say so where there is none.
+
+use std::path::Path;
+
+use super::*;
+use crate::batch::Batch;
+use crate::engine::Output;
+use crate::model::ModelOptions;
+
+/// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.
+fn library_is_here(test: &str) -> bool {
+    match library::load(None) {
+        Ok(_) => true,
+        Err(Missing::NotFound(error) | Missing::Unusable(error)) => {
+            let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|one| one == "ort"), "{error}");
+            #[allow(clippy::print_stderr)]
+            {
+                eprintln!("skipped: {test} needs ONNX Runtime ({error})");
+            }
+            false
+        }
+    }
+}
+
+fn model(folder: &str) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(folder);
+    let options = ModelOptions {
+        model_file: folder
+            .join("onnx/model_fp16.onnx")
+            .exists()
+            .then(|| "onnx/model_fp16.onnx".into()),
+        model: folder.to_str().unwrap().into(),
+        ..ModelOptions::default()
+    };
+    Model::open(&options).unwrap()
+}
+
+fn options(workers: usize) -> EngineOptions {
+    EngineOptions {
+        workers,
+        ..EngineOptions::default()
+    }
+}
+
+fn open_cpu(model: &Model, workers: usize) -> Box<dyn Engine> {
+    open(model, &options(workers), Provider::Cpu, &[])
+        .map_err(Failure::into_error)
+        .unwrap()
+}
+
+/// Two rows, the second padded.
+fn batch() -> Batch {
+    Batch {
+        rows: 2,
+        length: 4,
+        input_ids: vec![2, 5, 7, 3, 2, 9, 3, 0],
+        attention_mask: vec![1, 1, 1, 1, 1, 1, 1, 0],
+    }
+}
+
+fn states(worker: &mut dyn Worker) -> Vec<f32> {
+    match worker.run(&batch()).unwrap() {
+        Output::Hidden(hidden) => hidden.states.to_vec(),
+        Output::Pooled { rows, .. } => rows.to_vec(),
+    }
+}
+
+#[test]
+fn workers_over_shared_weights_compute_what_a_single_one_does() {
+    if !library_is_here("sharing weights") {
+        return;
+    }
+    for folder in [
+        "models/all-MiniLM-L6-v2",
+        "parity/bert-cls",
+        "parity/family-modernbert",
+        "parity/graph-int32-inputs",
+        "parity/graph-past-key-values",
+        "parity/graph-pooled-only-dense",
+        "parity/graph-position-ids-roberta",
+        "parity/weights-external-data",
+        "parity/weights-fp16",
+    ] {
+        let inner = if folder.starts_with("parity") {
+            "/model"
+        } else {
+            ""
+        };
+        let model = model(&format!("{folder}{inner}"));
+        let single = open_cpu(&model, 1);
+        let expected = states(single.worker().unwrap().as_mut());
+        assert!(expected.iter().all(|state| state.is_finite()), "{folder}");
+        let engine = open_cpu(&model, 3);
+        // A reason here would say why the weights are not shared.
+        assert!(
+            engine.info().passed_over.is_empty(),
+            "{folder}: {:?}",
+            engine.info()
+        );
+        // One more than was announced: it gets a session with weights of its own.
+        let mut workers: Vec<_> = (0..4).map(|_| engine.worker().unwrap()).collect();
+        drop(engine);
+        for worker in &mut workers {
+            let got = states(worker.as_mut());
+            assert_eq!(got.len(), expected.len());
+            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+            assert!(apart.fold(0.0, f32::max) < 1e-5, "{folder}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_runs_one_shape_after_another() {
+    if !library_is_here("changing shapes") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let engine = open_cpu(&model, 1);
+    let mut worker = engine.worker().unwrap();
+    let first = states(worker.as_mut());
+    let long = Batch {
+        rows: 1,
+        length: 9,
+        input_ids: vec![5; 9],
+        attention_mask: vec![1; 9],
+    };
+    let Output::Hidden(hidden) = worker.run(&long).unwrap() else {
+        panic!("the case has token states");
+    };
+    assert_eq!(hidden.states.len(), 9 * hidden.width);
+    assert_eq!(states(worker.as_mut()), first);
+}
+
+#[test]
+fn a_failing_batch_is_an_error_and_the_worker_goes_on() {
+    if !library_is_here("failing batches") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let engine = open_cpu(&model, 1);
+    let mut worker = engine.worker().unwrap();
+    let unknown = Batch {
+        input_ids: vec![1 << 20; 8],
+        ..batch()
+    };
+    let reason = worker.run(&unknown).unwrap_err().to_string();
+    assert!(reason.contains("2 rows of 4 tokens"), "{reason}");
+    assert!(!states(worker.as_mut()).is_empty());
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_is_named_with_the_librarys_words() {
+    if !library_is_here("broken models") {
+        return;
+    }
+    let mut model = model("parity/bert-cls/model");
+    let folder = tempfile::TempDir::new().unwrap();
+    let whole = std::fs::read(&model.onnx).unwrap();
+    model.onnx = folder.path().join("cut.onnx");
+    std::fs::write(&model.onnx, &whole[..whole.len() / 2]).unwrap();
+    for workers in [1, 2] {
+        let error = open(&model, &options(workers), Provider::Cpu, &[])
+            .map(|_| ())
+            .map_err(Failure::into_error)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("cut.onnx"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn other_providers_are_refused_before_anything_is_loaded() {
+    let model = model("parity/bert-cls/model");
+    let failure = open(&model, &options(1), Provider::Cuda, &[])
+        .map(|_| ())
+        .unwrap_err();
+    let text = failure.into_error().to_string();
+    assert!(
+        text.contains("'cuda'") && text.contains("--provider cpu"),
+        "{text}"
+    );
+}
