@@ -143,10 +143,8 @@ fn a_signal_ends_a_run_whose_reader_has_stalled() {
     wait_for("a full pipe", || {
         let mut unread = 0;
         // SAFETY: the descriptor is open, and this request writes one int.
-        assert_eq!(
-            unsafe { libc::ioctl(stdout, libc::FIONREAD, &raw mut unread) },
-            0
-        );
+        let asked = unsafe { libc::ioctl(stdout, libc::FIONREAD, &raw mut unread) };
+        assert_eq!(asked, 0);
         (unread >= 60_000).then_some(()) // of the 65,536 bytes that a pipe holds
     });
     running.signal(libc::SIGTERM);
