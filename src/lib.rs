@@ -8,6 +8,8 @@
 //! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// A panic needs a reason: `expect` states the invariant.
+#![warn(clippy::unwrap_used)]
 
 pub mod batch;
 pub mod cancel;

@@ -126,7 +126,7 @@ fn pool_one(
     match mode {
         // With every token excluded the reference falls back to the first one.
         PoolingMode::Cls => {
-            out.extend_from_slice(token(if start < real.end { start } else { real.start }))
+            out.extend_from_slice(token(if start < real.end { start } else { real.start }));
         }
         PoolingMode::LastToken => {
             if start < real.end {

@@ -46,6 +46,7 @@ impl Texts {
     }
 
     /// All texts in order.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|index| self.get(index))
     }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
+use super::InputOptions;
 use super::cells::Cell;
 use super::columns::Columns;
 use super::fields::IdType;
 use super::json::{self, Kind};
 use super::paths::{Paths, Values};
 use super::window::Record;
-use super::{InputOptions, SKIP};
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;
@@ -73,19 +73,19 @@ impl Jsonl {
         let Some(raw) = values.get(TEXT) else {
             return Err(format!(
                 "the record has no field `{name}`{}; name the field that holds the text with \
-                 `--text-field`, {SKIP}",
+                 `--text-field`",
                 fields(line)
             ));
         };
         match json::kind(raw) {
             Kind::String => json::string(raw).map_err(|error| {
                 format!(
-                    "the field `{name}` holds an escape that is no character ({error}); mend it, {SKIP}"
+                    "the field `{name}` holds an escape that is no character ({error}); mend it"
                 )
             }),
             kind => Err(format!(
                 "the field `{name}` is {kind}, not a string; name the field that holds the text with \
-                 `--text-field`, {SKIP}"
+                 `--text-field`"
             )),
         }
     }
@@ -99,14 +99,16 @@ impl Jsonl {
         match (self.id_type, json::kind(raw)) {
             (_, Kind::Null) => Ok(Cell::Null),
             (IdType::String, Kind::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
-            (IdType::String, Kind::String) => json::string(raw).map(Cell::String).map_err(|error| {
-                format!(
-                    "the id `{name}` holds an escape that is no character ({error}); mend it, {SKIP}"
-                )
-            }),
+            (IdType::String, Kind::String) => {
+                json::string(raw).map(Cell::String).map_err(|error| {
+                    format!(
+                        "the id `{name}` holds an escape that is no character ({error}); mend it"
+                    )
+                })
+            }
             (IdType::String, kind) => Err(format!(
                 "the id `{name}` is {kind} ({excerpt}), but ids are strings or integers; name another \
-                 field with `--id-field`, {SKIP}"
+                 field with `--id-field`"
             )),
             (IdType::Int, Kind::Integer) => raw.parse().map(Cell::Int).map_err(|_| {
                 format!("the id `{name}` is beyond 64 bits ({excerpt}); use `--id-type string`")
@@ -117,7 +119,7 @@ impl Jsonl {
             )),
             (IdType::Int, kind) => Err(format!(
                 "the id `{name}` is {kind} ({excerpt}), but `--id-type int` takes integers alone; name \
-                 another field with `--id-field`, {SKIP}"
+                 another field with `--id-field`"
             )),
         }
     }
@@ -137,7 +139,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
             Kind::Array => "write its elements one a line (`jq -c '.[]'`)",
             _ => "use `-i text` where lines are plain text",
         };
-        return format!("the line is {kind}, not a JSON object; {remedy}, {SKIP}");
+        return format!("the line is {kind}, not a JSON object; {remedy}");
     }
     let remedy = match start {
         Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
@@ -152,7 +154,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
         column => format!(" at column {column}"),
     };
     let message = json::message(error);
-    format!("the line is not valid JSON ({message}{place}); {remedy}, {SKIP}")
+    format!("the line is not valid JSON ({message}{place}); {remedy}")
 }
 
 /// The first fields of an object, for messages: ` (it has …)`.
@@ -217,12 +219,12 @@ mod tests {
             (
                 r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
                 "`e`, …)",
-                "--on-error skip",
+                "--text-field",
             ),
             (r#"{"text":null}"#, "`text` is null", "--text-field"),
             (r#"{"text":1}"#, "`text` is an integer", "--text-field"),
             (r#"{"text":["a"]}"#, "`text` is an array", "--text-field"),
-            (r#"{"text":"\ud800"}"#, "no character", "--on-error skip"),
+            (r#"{"text":"\ud800"}"#, "no character", "mend it"),
             (r#"{"text":"a","id":1.5}"#, "(1.5)", "--id-field"),
             (r#"{"text":"a","id":true}"#, "a boolean", "--id-field"),
             (r#"{"text":"a","id":{}}"#, "an object", "--id-field"),

@@ -41,9 +41,6 @@ use parse::{Parsed, Parser};
 use source::{Opened, Planned, Stdin};
 use window::Filling;
 
-/// The remedy where there is no better one; follows another remedy.
-const SKIP: &str = "or leave such records out with `--on-error skip`";
-
 /// Reads windows from sources.
 pub struct RecordReader {
     sources: Vec<Planned>,

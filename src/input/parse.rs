@@ -8,7 +8,7 @@ use super::jsonl::{self, Jsonl};
 use super::lines::Line;
 use super::source::Planned;
 use super::window::Record;
-use super::{InputOptions, SKIP, text};
+use super::{InputOptions, text};
 use crate::error::{Error, Result};
 
 /// What a line holds.
@@ -53,7 +53,7 @@ impl Parser {
         if line.length > self.limit() as u64 {
             return Ok(Parsed::Reject(format!(
                 "the record has {} bytes, more than the limit of {}; raise it with \
-                 `--max-record-bytes`, {SKIP}",
+                 `--max-record-bytes`",
                 line.length,
                 self.limit()
             )));
@@ -63,7 +63,7 @@ impl Parser {
             Err(error) => {
                 return Ok(Parsed::Reject(format!(
                     "the record is not valid UTF-8 at its byte {}; convert the input, for example with \
-                     `iconv -t UTF-8`, {SKIP}",
+                     `iconv -t UTF-8`",
                     error.valid_up_to() + 1
                 )));
             }

@@ -110,7 +110,7 @@ pub(super) fn read(
 /// A length as files write it: `1e30` and its like mean that there is no limit.
 pub(super) fn real_limit(written: f64) -> Option<usize> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    (written >= 1.0 && written < 1e9).then_some(written as usize)
+    (1.0..1e9).contains(&written).then_some(written as usize)
 }
 
 /// `do_lower_case` of `sentence_bert_config.json`: a lower-casing normalizer before all others, unless one

@@ -283,11 +283,12 @@ mod unix {
         // From here on a write waits for the reader.
         // SAFETY: the call takes integers, and the descriptor is open as long as `file` lives.
         let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+        if flags < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let waiting = flags & !libc::O_NONBLOCK;
         // SAFETY: as above.
-        if flags < 0
-            || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }
-                < 0
-        {
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, waiting) } < 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(Some(file))

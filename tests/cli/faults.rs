@@ -133,14 +133,20 @@ fn a_second_signal_stops_at_once() {
 
 /// Nothing wakes a write into a full pipe; the run ends all the same, after a few seconds.
 #[test]
+#[cfg(target_os = "linux")]
 fn a_signal_ends_a_run_whose_reader_has_stalled() {
+    use std::os::fd::AsRawFd;
     let sandbox = Sandbox::new();
     let mut command = sandbox.embed_command("-o - -v --window 100");
-    let mut running = Running::start(&mut command, "a text\n".repeat(5000).as_bytes());
-    running.wait_until_started();
-    // One byte is read, to know that rows are coming; the rest is more than a pipe holds.
-    let stdout = running.child.stdout.as_mut().unwrap();
-    stdout.read_exact(&mut [0]).unwrap();
+    let running = Running::start(&mut command, "a text\n".repeat(5000).as_bytes());
+    let stdout = running.child.stdout.as_ref().unwrap().as_raw_fd();
+    wait_for("a full pipe", || {
+        let mut unread = 0;
+        // SAFETY: the descriptor is open, and this request writes one int.
+        let asked = unsafe { libc::ioctl(stdout, libc::FIONREAD, &raw mut unread) };
+        assert_eq!(asked, 0);
+        (unread >= 60_000).then_some(()) // of the 65,536 bytes that a pipe holds
+    });
     running.signal(libc::SIGTERM);
     let (status, stderr) = running.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");

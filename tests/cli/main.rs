@@ -4,8 +4,6 @@
 //! around a run (signals, closed pipes, full disks). Snapshots stand in `snapshots/`; after a wanted change
 //! run `INSTA_UPDATE=always cargo test --test cli` and read the difference before committing it.
 
-#![allow(clippy::unwrap_used)] // a test's panic is its message
-
 mod completions;
 mod embed;
 #[cfg(unix)]

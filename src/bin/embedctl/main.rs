@@ -5,6 +5,8 @@
 //! ([`printer`]). The exit code is a type ([`exit`]).
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// A panic needs a reason: `expect` states the invariant.
+#![warn(clippy::unwrap_used)]
 
 mod args;
 mod commands;

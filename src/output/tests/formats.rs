@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use ::parquet::file::metadata::ParquetMetaData;
+use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float32Type, Schema};
@@ -107,7 +107,11 @@ fn parquet_is_cut_into_row_groups() {
     }
     finish(writer, id_schema()).unwrap();
     let (batch, metadata) = read_parquet(&path);
-    let groups: Vec<i64> = metadata.row_groups().iter().map(|g| g.num_rows()).collect();
+    let groups: Vec<i64> = metadata
+        .row_groups()
+        .iter()
+        .map(RowGroupMetaData::num_rows)
+        .collect();
     assert_eq!(groups, [4096, 1904]);
     assert_eq!(vectors(&batch)[5999 * 4096..], vector(5999, 4096));
     let ids = batch.column(0).as_string::<i32>();
