@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use embedctl::output::{self, Destination, Finish, JSON_TYPE, OutputOptions, TYPE_KEY};
-use embedctl::record::{Origin, RowRef, Rows};
+use embedctl::output::{self, Destination, Finish, OutputOptions};
+use embedctl::record::{JSON_COLUMN, Origin, RowRef, Rows};
 use serde_json::{Value, json};
 
 /// Width of a vector.
@@ -18,7 +18,7 @@ pub const FEW: usize = 3_000;
 
 pub fn schema() -> SchemaRef {
     let json = Field::new("extra", DataType::Utf8, true)
-        .with_metadata([(TYPE_KEY.to_string(), JSON_TYPE.to_string())]);
+        .with_metadata([(JSON_COLUMN.0.to_string(), JSON_COLUMN.1.to_string())]);
     Arc::new(Schema::new(vec![
         Field::new("id", DataType::Utf8, true),
         Field::new("text", DataType::Utf8, true),
