@@ -47,9 +47,10 @@ pub struct TextTokenizer {
 enum LongWords {
     /// Nothing is known: only whitespace is a safe place to cut.
     Whole,
-    /// `WordPiece` behind BERT's normalizer and pre-tokenizer: a word beyond this many characters is
-    /// one unknown token, however long it is.
-    Unknown(usize),
+    /// `WordPiece` behind BERT's normalizer and pre-tokenizer: a word beyond `limit` characters is one
+    /// unknown token, however long it is; words end at whitespace, at punctuation and, where
+    /// `ideographs` are words of their own, beside those.
+    Unknown { limit: usize, ideographs: bool },
     /// Subwords decided locally: any place will do.
     Local,
 }
@@ -151,7 +152,7 @@ impl TextTokenizer {
     fn encode(&self, text: &str) -> Result<Encoding> {
         let mut squeezed = None;
         if text.len() > WHOLE_BYTES
-            && let LongWords::Unknown(limit) = self.long_words
+            && let LongWords::Unknown { limit, .. } = self.long_words
         {
             squeezed = Some(squeeze(text, limit + 1));
         }
@@ -175,39 +176,59 @@ impl TextTokenizer {
         }
     }
 
-    /// About `bytes` of `text` from the side that is kept, cut where it changes few tokens.
+    /// About `bytes` of `text` from the side that is kept, cut where it changes few tokens; all of it
+    /// where there is no such place.
     fn part<'a>(&self, text: &'a str, bytes: usize) -> &'a str {
         if text.len() <= bytes {
             return text;
         }
-        let space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
-        let raw = text.as_bytes();
+        // A part ends before whitespace, or starts with it: tokenizers attach it to the word behind.
         match self.side {
-            // A part ends before whitespace, or starts with it: tokenizers attach it to the word behind.
-            Side::Right => match raw[bytes / 2..bytes].iter().rposition(|&byte| space(byte)) {
-                Some(at) => &text[..bytes / 2 + at],
-                None if self.long_words == LongWords::Local => {
-                    &text[..text.floor_char_boundary(bytes)]
+            Side::Right => {
+                let end = text.floor_char_boundary(bytes);
+                let near = text[..end]
+                    .char_indices()
+                    .rev()
+                    .take_while(|(at, _)| *at > bytes / 2);
+                match near.into_iter().find(|(_, c)| self.ends_word(*c)) {
+                    Some((at, _)) => &text[..at],
+                    None if self.long_words == LongWords::Local => &text[..end],
+                    None => text[end..]
+                        .find(|c| self.ends_word(c))
+                        .map_or(text, |at| &text[..end + at]),
                 }
-                None => memchr::memchr3(b' ', b'\n', b'\t', &raw[bytes..])
-                    .map_or(text, |at| &text[..bytes + at]),
-            },
+            }
             Side::Left => {
-                let start = text.len() - bytes;
-                match raw[start..start + bytes / 2]
-                    .iter()
-                    .position(|&byte| space(byte))
-                {
-                    Some(at) => &text[start + at..],
-                    None if self.long_words == LongWords::Local => {
-                        &text[text.ceil_char_boundary(start)..]
-                    }
-                    None => memchr::memrchr3(b' ', b'\n', b'\t', &raw[..start])
+                let start = text.ceil_char_boundary(text.len() - bytes);
+                let near = text[start..]
+                    .char_indices()
+                    .take_while(|(at, _)| *at < bytes / 2);
+                match near.into_iter().find(|(_, c)| self.ends_word(*c)) {
+                    Some((at, _)) => &text[start + at..],
+                    None if self.long_words == LongWords::Local => &text[start..],
+                    None => text[..start]
+                        .rfind(|c| self.ends_word(c))
                         .map_or(text, |at| &text[at..]),
                 }
             }
         }
     }
+
+    /// Whether a text can be cut before this character without cutting a word.
+    fn ends_word(&self, c: char) -> bool {
+        let bert = match self.long_words {
+            LongWords::Unknown { ideographs, .. } => {
+                c.is_ascii_punctuation() || (ideographs && is_ideograph(c))
+            }
+            LongWords::Whole | LongWords::Local => false,
+        };
+        bert || matches!(c, ' ' | '\n' | '\t' | '\r')
+    }
+}
+
+/// Ideographs of the blocks that BERT's normalizer surrounds with spaces, the common ones.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2a6df}')
 }
 
 /// The ids that the post-processor puts before and after a single text.
@@ -257,7 +278,13 @@ fn long_words(tokenizer: &Tokenizer) -> LongWords {
                         .all(|byte| byte.is_ascii_alphanumeric())
                 }) =>
         {
-            LongWords::Unknown(model.max_input_chars_per_word)
+            LongWords::Unknown {
+                limit: model.max_input_chars_per_word,
+                ideographs: match tokenizer.get_normalizer() {
+                    Some(NormalizerWrapper::BertNormalizer(bert)) => bert.handle_chinese_chars,
+                    _ => false,
+                },
+            }
         }
         ModelWrapper::BPE(_) | ModelWrapper::Unigram(_) => LongWords::Local,
         _ => LongWords::Whole,
@@ -314,6 +341,8 @@ mod tests {
             "- ".repeat(60_000),
             format!("{}tail of the text", " ".repeat(90_000)),
             "東京タワー".repeat(8_000),
+            "東京".repeat(30_000),
+            "a,b.".repeat(20_000),
         ]
     }
 
