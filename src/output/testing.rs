@@ -7,16 +7,14 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
-use super::{
-    Destination, Finish, JSON_TYPE, OutputFormat, OutputOptions, TYPE_KEY, VectorWriter, create,
-};
+use super::{Destination, Finish, OutputFormat, OutputOptions, VectorWriter, create};
 use crate::error::Result;
-use crate::record::{Origin, RowRef, Rows, SourceNames};
+use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {
     let json = Field::new("json", DataType::Utf8, true)
-        .with_metadata([(TYPE_KEY.to_string(), JSON_TYPE.to_string())]);
+        .with_metadata([(JSON_COLUMN.0.to_string(), JSON_COLUMN.1.to_string())]);
     let fields = vec![
         Field::new("id", DataType::Utf8, true),
         Field::new("a.b", DataType::Utf8, true),

@@ -32,7 +32,7 @@ use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions};
-use crate::output::{self, Finish, OutputOptions, VectorWriter};
+use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::provenance::Provenance;
@@ -115,6 +115,15 @@ pub fn embed(
 ) -> Result<Summary> {
     let started = Instant::now();
     // Everything that can be refused without work is refused first: model, sources, output.
+    if let (Destination::Path(output), Some(rejects)) =
+        (&options.output.destination, &options.rejects)
+        && output::same_place(output, rejects)
+    {
+        return Err(Error::Usage(format!(
+            "--rejects and --output both name {}; give each its own file",
+            rejects.display()
+        )));
+    }
     let model = Arc::new(Model::open(&options.model)?);
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     let writer = output::create(
@@ -141,8 +150,22 @@ pub fn embed(
         batch_tokens: options.batch_tokens,
         batch_rows: options.batch_rows,
     };
-    drive(parts, progress.as_ref(), cancel)
+    // A write to a pipe that nobody empties can block for ever, so nobody waits for the run itself either.
+    let run = in_background("run", {
+        let (progress, cancel) = (Arc::clone(progress), cancel.clone());
+        move || drive(parts, progress.as_ref(), &cancel)
+    })?;
+    select! {
+        recv(run) -> result => result.map_err(|_| ended("run"))?,
+        recv(cancel.channel()) -> _ => run.recv_timeout(LAST_BATCHES).unwrap_or_else(|_| {
+            output::remove_temporaries();
+            Err(Error::Interrupted)
+        }),
+    }
 }
+
+/// How long a cancelled run may take to finish its last batches and to clean up after itself.
+const LAST_BATCHES: Duration = Duration::from_secs(4);
 
 /// A run's parts, opened.
 struct Parts {
@@ -150,7 +173,7 @@ struct Parts {
     model: Arc<Model>,
     reader: RecordReader,
     tokenizer: TextTokenizer,
-    engine: Receiver<Result<Box<dyn Engine>>>,
+    engine: Opening,
     writer: Box<dyn VectorWriter>,
     rejects: Option<RejectsWriter>,
     threads: usize,
@@ -160,17 +183,35 @@ struct Parts {
 }
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
-fn open_engine(
-    model: &Arc<Model>,
-    options: &EmbedOptions,
-    threads: usize,
-) -> Result<Receiver<Result<Box<dyn Engine>>>> {
+///
+/// Dropped before it is open, it asks the opening to stop and waits a moment: the process may be about to
+/// exit, which tears a native library down under a thread that is still inside.
+struct Opening {
+    engine: Receiver<Result<Box<dyn Engine>>>,
+    stop: CancelToken,
+}
+
+impl Opening {
+    const GRACE: Duration = Duration::from_secs(2);
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _ = self.engine.recv_timeout(Self::GRACE);
+    }
+}
+
+fn open_engine(model: &Arc<Model>, options: &EmbedOptions, threads: usize) -> Result<Opening> {
     let model = Arc::clone(model);
+    let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
+        cancel: stop.clone(),
         ..options.engine.clone()
     };
-    in_background("engine", move || engine::open(&model, &options))
+    let engine = in_background("engine", move || engine::open(&model, &options))?;
+    Ok(Opening { engine, stop })
 }
 
 /// Puts the parts together and runs them to the end.
@@ -203,7 +244,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         let model = Arc::clone(&model);
         move || model.provenance()
     })?;
-    let engine = wait(cancel, &parts.engine)?;
+    let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
     let suits = engine.limits();
     // The tokenizer thread may be gone after an error of its own, which is found below.

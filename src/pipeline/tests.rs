@@ -142,7 +142,10 @@ fn run(
     let kept = Kept::default();
     let parts = Parts {
         started: Instant::now(),
-        engine: receiver,
+        engine: Opening {
+            engine: receiver,
+            stop: CancelToken::new(),
+        },
         tokenizer: TextTokenizer::new(&model, 2).unwrap(),
         reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         writer: Box::new(kept.clone()),

@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::python::{self, site_packages};
+
 /// Environment variables that name a library or its folder, in order.
 const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
 
@@ -98,7 +100,7 @@ impl Surroundings {
         }
     }
 
-    fn variable(&self, name: &str) -> Option<&OsString> {
+    pub(super) fn variable(&self, name: &str) -> Option<&OsString> {
         self.variables
             .iter()
             .find(|(other, _)| *other == name)
@@ -206,8 +208,8 @@ pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place>
         beside_executable,
         |here| environment(here, "VIRTUAL_ENV"),
         |here| environment(here, "CONDA_PREFIX"),
-        python_by_path,
-        python_by_asking,
+        python::by_path,
+        python::by_asking,
         system_places,
     ];
     searches.into_iter().filter_map(|search| {
@@ -248,64 +250,6 @@ fn environment(here: &Surroundings, variable: &'static str) -> Option<(String, V
     Some((format!("in ${variable}"), folders))
 }
 
-/// The site-packages of the `python3` on PATH, read off its place in the file system.
-fn python_by_path(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
-    let python = python(here)?;
-    let mut folders: Vec<PathBuf> = here
-        .variable("PYTHONPATH")
-        .map(|paths| std::env::split_paths(paths).collect::<Vec<_>>())
-        .unwrap_or_default()
-        .into_iter()
-        .map(|packages| capi(&packages))
-        .collect();
-    for prefix in prefixes(&python, here.system) {
-        folders.extend(site_packages(&prefix, here.system));
-    }
-    let user = match here.system {
-        System::Windows => here
-            .variable("APPDATA")
-            .map(|data| children(&PathBuf::from(data).join("Python")))
-            .unwrap_or_default()
-            .into_iter()
-            .map(|version| capi(&version.join("site-packages")))
-            .collect(),
-        _ => here
-            .variable("HOME")
-            .map(|home| site_packages(&PathBuf::from(home).join(".local"), here.system))
-            .unwrap_or_default(),
-    };
-    folders.extend(user);
-    Some((
-        format!("among the packages of {}", python.display()),
-        folders,
-    ))
-}
-
-/// The same by running it: only where its place says nothing, as with the shims of version managers.
-fn python_by_asking(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
-    let python = python(here)?;
-    let known = prefixes(&python, here.system)
-        .iter()
-        .any(|prefix| !interpreters(prefix, here.system).is_empty());
-    // On Windows an unknown python3 is usually the stub that opens the store.
-    if known || here.system == System::Windows {
-        return None;
-    }
-    let output = std::process::Command::new(&python)
-        .args(["-c", "import sys; print('\\n'.join(sys.path))"])
-        .stdin(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let folders = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(|line| capi(Path::new(line)))
-        .collect();
-    Some((format!("in the sys.path of {}", python.display()), folders))
-}
-
 fn system_places(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
     // On Windows the loader's own order would take System32's old copy first; PATH is what people set.
     Some(match here.system {
@@ -323,73 +267,6 @@ fn system_places(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {
             )
         }
     })
-}
-
-/// The first `python3` (on Windows also `python`) on PATH.
-fn python(here: &Surroundings) -> Option<PathBuf> {
-    let names: &[&str] = match here.system {
-        System::Windows => &["python3.exe", "python.exe"],
-        _ => &["python3"],
-    };
-    here.path
-        .iter()
-        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
-        .find(|path| path.is_file())
-}
-
-/// Where an interpreter's packages may be rooted: its own folder's parent (a virtual environment holds
-/// only links), then that of the file it links to.
-fn prefixes(python: &Path, system: System) -> Vec<PathBuf> {
-    let above = |path: &Path| -> Option<PathBuf> {
-        let folder = path.parent()?;
-        match system {
-            System::Windows if file_name(folder).eq_ignore_ascii_case("scripts") => folder.parent(),
-            System::Windows => Some(folder),
-            _ => folder.parent(),
-        }
-        .map(Path::to_path_buf)
-    };
-    let mut prefixes: Vec<PathBuf> = above(python).into_iter().collect();
-    if let Some(real) = fs::canonicalize(python).ok().and_then(|real| above(&real))
-        && !prefixes.contains(&real)
-    {
-        prefixes.push(real);
-    }
-    // Debian's own interpreter also reads /usr/local.
-    if prefixes.iter().any(|prefix| prefix == Path::new("/usr")) {
-        prefixes.push(PathBuf::from("/usr/local"));
-    }
-    prefixes
-}
-
-/// The folders `lib/python3.*` of a prefix, newest first.
-fn interpreters(prefix: &Path, system: System) -> Vec<PathBuf> {
-    if system == System::Windows {
-        return Some(prefix.join("Lib"))
-            .filter(|folder| folder.is_dir())
-            .into_iter()
-            .collect();
-    }
-    let mut folders: Vec<PathBuf> = ["lib", "lib64"]
-        .iter()
-        .flat_map(|lib| children(&prefix.join(lib)))
-        .filter(|folder| file_name(folder).starts_with("python3"))
-        .collect();
-    folders.sort_by_key(|folder| std::cmp::Reverse(version(&file_name(folder))));
-    folders
-}
-
-/// Where pip puts ONNX Runtime's libraries under a prefix.
-fn site_packages(prefix: &Path, system: System) -> Vec<PathBuf> {
-    interpreters(prefix, system)
-        .iter()
-        .flat_map(|folder| [folder.join("site-packages"), folder.join("dist-packages")])
-        .map(|packages| capi(&packages))
-        .collect()
-}
-
-fn capi(packages: &Path) -> PathBuf {
-    packages.join("onnxruntime").join("capi")
 }
 
 /// The libraries in `folders`, in their order; in one folder the unversioned name first, then the newest.
@@ -420,13 +297,13 @@ fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candid
 }
 
 /// The numbers in a name, for sorting: `python3.12` is newer than `python3.9`.
-fn version(name: &str) -> Vec<u32> {
+pub(super) fn version(name: &str) -> Vec<u32> {
     name.split(|character: char| !character.is_ascii_digit())
         .filter_map(|number| number.parse().ok())
         .collect()
 }
 
-fn children(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn children(folder: &Path) -> Vec<PathBuf> {
     let mut children: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -436,7 +313,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     children
 }
 
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()

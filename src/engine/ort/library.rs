@@ -3,6 +3,7 @@
 //! A process can hold one ONNX Runtime. Each candidate is therefore opened and asked for its version
 //! first, and handed to `ort` only when it will do; a candidate that won't leaves no trace.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -122,8 +123,13 @@ fn load_named(named: &Named, surroundings: &Surroundings) -> Result<Library, Err
 fn load_found(places: impl Iterator<Item = Place>) -> Result<Library, Error> {
     let mut rejected: Vec<PassedOver> = Vec::new();
     let mut looked = Vec::new();
+    // An active environment is often also where the python3 on PATH lies.
+    let mut tried = BTreeSet::new();
     for place in places {
         for candidate in &place.candidates {
+            if !tried.insert(candidate.path.clone()) {
+                continue;
+            }
             match probe(&candidate.path) {
                 Ok(version) => return commit(candidate, version, rejected),
                 Err(reason) => rejected.push(passed(candidate, reason)),

@@ -6,6 +6,7 @@
 
 mod discovery;
 mod library;
+mod python;
 mod session;
 mod temporary;
 mod weights;
@@ -18,10 +19,11 @@ use ort::session::Session;
 pub use library::disable_telemetry;
 
 use self::library::{Library, Missing, with_causes};
-use self::session::{OrtWorker, builder};
+use self::session::{OrtWorker, builder, load};
 use self::weights::{SharedSessions, Weights, release_free_memory};
 use super::feeds::Feeds;
 use super::{BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker};
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::Model;
 
@@ -90,12 +92,14 @@ pub(super) fn open(
         provider,
         onnx: model.onnx.clone(),
         feeds,
+        cancel: options.cancel.clone(),
     };
     let mut shared = None;
     if options.workers > 1 {
         let builder = || builder(&opener.library.environment, provider);
-        match SharedSessions::open(&builder, &opener.onnx, options.workers) {
+        match SharedSessions::open(&builder, &opener.onnx, options.workers, &opener.cancel) {
             Ok(sessions) => shared = Some(sessions),
+            Err(_) if opener.cancel.is_cancelled() => return Err(Error::Interrupted.into()),
             // Works without, too, in more memory. If the model is at fault, loading it will say so.
             Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
@@ -127,13 +131,14 @@ struct Opener {
     provider: Provider,
     onnx: PathBuf,
     feeds: Arc<Feeds>,
+    cancel: CancelToken,
 }
 
 impl Opener {
     /// A session with weights of its own.
     fn session(&self) -> Result<Session> {
         let session = builder(&self.library.environment, self.provider)
-            .and_then(|mut builder| builder.commit_from_file(&self.onnx))
+            .and_then(|builder| load(builder, &self.onnx, &self.cancel))
             .map_err(|error| self.explain(&error))?;
         release_free_memory();
         Ok(session)
@@ -141,6 +146,9 @@ impl Opener {
 
     /// ONNX Runtime's words, and what to do where the library is too old for the model.
     fn explain(&self, error: &ort::Error) -> Error {
+        if self.cancel.is_cancelled() {
+            return Error::Interrupted;
+        }
         let words = with_causes(error);
         let lower = words.to_ascii_lowercase();
         let unknown = [

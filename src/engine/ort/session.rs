@@ -1,7 +1,10 @@
 //! Sessions: their options, and running a batch in one.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
+use crossbeam_channel::{bounded, select};
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use ort::environment::Environment;
@@ -13,6 +16,7 @@ use super::library::with_causes;
 use super::weights::Weights;
 use super::{Provider, engine_error};
 use crate::batch::Batch;
+use crate::cancel::CancelToken;
 use crate::engine::feeds::{Feed, Feeds, PastDim, PastElement, TokenInt, Tokens, Width};
 use crate::engine::{Output, Worker};
 use crate::error::{Error, Result};
@@ -41,6 +45,30 @@ pub(super) fn builder(
 fn register(builder: SessionBuilder, provider: Provider) -> Result<SessionBuilder, ort::Error> {
     debug_assert_eq!(provider, Provider::Cpu, "others are refused before");
     Ok(builder)
+}
+
+/// Loads the model at `path`, unless asked to stop meanwhile.
+pub(super) fn load(
+    mut builder: SessionBuilder,
+    path: &Path,
+    cancel: &CancelToken,
+) -> Result<Session, ort::Error> {
+    let canceler = builder.canceler();
+    let (loaded, finished) = bounded::<()>(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            select! {
+                recv(finished) -> _ => {}
+                recv(cancel.channel()) -> _ => {
+                    // Failing means that there is nothing left to stop.
+                    let _ = canceler.cancel();
+                }
+            }
+        });
+        let session = builder.commit_from_file(path);
+        drop(loaded);
+        session
+    })
 }
 
 /// One thread's session with its buffers.

@@ -1,20 +1,13 @@
-//! A temporary folder that goes, whatever happens.
-//!
-//! It goes with its value; at the process's exit if a thread still holds it then (an interrupted run does
-//! not wait for a model to load); and if the process was killed, the next one that makes such a folder
-//! finds it unlocked and removes it.
+//! A temporary folder that goes, whatever happens: with its value, or, if the process was killed, when
+//! the next one that makes such a folder finds it unlocked.
 
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 const PREFIX: &str = "embedctl-weights-";
 const LOCK: &str = "lock";
-
-/// Folders that exist now.
-static ALIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A folder for this user alone, below the system's folder for temporary files.
 pub(super) struct TemporaryFolder {
@@ -31,17 +24,12 @@ impl TemporaryFolder {
 
     fn below(parent: &Path) -> Result<Self> {
         remove_abandoned(parent);
-        remove_at_exit();
         let path = create(parent)?;
-        ALIVE
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(path.clone());
         let locked = File::create(path.join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
         match locked {
             Ok(lock) => Ok(Self { path, _lock: lock }),
             Err(error) => {
-                remove(&path);
+                let _ = fs::remove_dir_all(&path);
                 Err(error)
             }
         }
@@ -55,7 +43,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        remove(&self.path);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -77,12 +65,6 @@ fn create(parent: &Path) -> Result<PathBuf> {
     Err(Error::from(ErrorKind::AlreadyExists))
 }
 
-fn remove(path: &Path) {
-    let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
-    alive.retain(|other| other != path);
-    let _ = fs::remove_dir_all(path);
-}
-
 /// Removes folders whose processes are gone: their locks are free.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -95,27 +77,6 @@ fn remove_abandoned(parent: &Path) {
         {
             let _ = fs::remove_dir_all(&path);
         }
-    }
-}
-
-/// Has the folders removed when the process exits in order, its threads still running.
-fn remove_at_exit() {
-    #[cfg(unix)]
-    {
-        extern "C" fn remove_all() {
-            let alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
-            for path in alive.iter() {
-                let _ = fs::remove_dir_all(path);
-            }
-        }
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: the function does not unwind and stays in memory as long as the program. Failing
-            // to register it leaves the folder to the next process.
-            unsafe {
-                libc::atexit(remove_all);
-            }
-        });
     }
 }
 

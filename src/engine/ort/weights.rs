@@ -28,7 +28,9 @@ use ort::value::DynValue;
 use prost::Message;
 
 use super::library::with_causes;
+use super::session::load;
 use super::temporary::TemporaryFolder;
+use crate::cancel::CancelToken;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";
@@ -66,11 +68,12 @@ impl SharedSessions {
         builder: &(dyn Fn() -> Result<SessionBuilder, ort::Error> + Sync),
         onnx: &Path,
         count: usize,
+        cancel: &CancelToken,
     ) -> Result<Self, String> {
         let folder = TemporaryFolder::new()
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         builder()
-            .and_then(|builder| write_optimized(builder, onnx, folder.path()))
+            .and_then(|builder| write_optimized(builder, onnx, folder.path(), cancel))
             .map_err(|error| with_causes(&error))?;
         // The session that optimized is gone, but the C allocator keeps what it used.
         release_free_memory();
@@ -78,7 +81,7 @@ impl SharedSessions {
         let graph = folder.path().join(GRAPH);
         let open = || {
             builder()
-                .and_then(|builder| weights.session(builder, &graph))
+                .and_then(|builder| weights.session(builder, &graph, cancel))
                 .map_err(|error| with_causes(&error))
         };
         // The first packs the matrices; the others find them packed, so they may come all at once.
@@ -164,7 +167,12 @@ impl Weights {
         Ok(())
     }
 
-    fn session(&self, builder: SessionBuilder, graph: &Path) -> Result<Session, ort::Error> {
+    fn session(
+        &self,
+        builder: SessionBuilder,
+        graph: &Path,
+        cancel: &CancelToken,
+    ) -> Result<Session, ort::Error> {
         // The graph is optimized already; doing it again could only bring forth weights of its own.
         let mut builder = builder
             .with_optimization_level(GraphOptimizationLevel::Disable)?
@@ -172,7 +180,7 @@ impl Weights {
         for (name, value) in &self.initializers {
             builder = builder.with_initializer(name, Arc::clone(value))?;
         }
-        builder.commit_from_file(graph)
+        load(builder, graph, cancel)
     }
 
     /// Lets go of the pages read while packing; the few that inference reads (embeddings) come back.
@@ -186,8 +194,13 @@ impl Weights {
     }
 }
 
-fn write_optimized(builder: SessionBuilder, onnx: &Path, folder: &Path) -> Result<(), ort::Error> {
-    let session = builder
+fn write_optimized(
+    builder: SessionBuilder,
+    onnx: &Path,
+    folder: &Path,
+    cancel: &CancelToken,
+) -> Result<(), ort::Error> {
+    let builder = builder
         .with_optimized_model_path(folder.join(GRAPH))?
         .with_config_entry(
             "session.optimized_model_external_initializers_file_name",
@@ -198,10 +211,8 @@ fn write_optimized(builder: SessionBuilder, onnx: &Path, folder: &Path) -> Resul
             MINIMUM_BYTES,
         )?
         // This session never runs.
-        .with_prepacking(false)?
-        .commit_from_file(onnx)?;
-    drop(session);
-    Ok(())
+        .with_prepacking(false)?;
+    load(builder, onnx, cancel).map(drop)
 }
 
 /// A tensor over memory that stays where it is for as long as the tensor is used.

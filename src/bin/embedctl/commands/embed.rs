@@ -114,7 +114,7 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
         providers: engine.provider.clone(),
         devices: devices(engine.device.as_ref(), &engine.provider)?,
         ort_library: engine.ort_lib.clone(),
-        workers: 0, // the pipeline's to decide
+        ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
 

@@ -1,0 +1,149 @@
+//! Parquet, read back with the crate that wrote it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ::parquet::file::metadata::ParquetMetaData;
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Float32Type, Schema};
+use serde_json::Value;
+
+use super::formats::write_kept;
+use crate::output::create;
+use crate::output::testing::*;
+
+pub(super) fn read_parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let metadata = builder.metadata().clone();
+    let schema = builder.schema().clone();
+    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    (concat_batches(&schema, &batches).unwrap(), metadata)
+}
+
+fn vectors(batch: &RecordBatch) -> Vec<f32> {
+    let list = batch
+        .column_by_name("embedding")
+        .unwrap()
+        .as_fixed_size_list();
+    list.values()
+        .as_primitive::<Float32Type>()
+        .values()
+        .to_vec()
+}
+
+#[test]
+fn parquet_keeps_every_type_and_null() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    write_kept(&path, 0);
+    let (batch, metadata) = read_parquet(&path);
+    let kept = concat_batches(
+        &kept_batch().schema(),
+        &[kept_batch(), kept_batch().slice(1, 2)],
+    )
+    .unwrap();
+    assert_eq!(batch.schema().field(6).name(), "embedding");
+    let columns = batch.project(&[0, 1, 2, 4, 5]).unwrap();
+    assert_eq!(
+        columns.columns(),
+        kept.project(&[0, 1, 2, 4, 5]).unwrap().columns()
+    );
+    let floats = batch
+        .column(3)
+        .as_primitive::<arrow::datatypes::Float64Type>();
+    assert_eq!(floats.value(0), 0.1);
+    assert!(floats.is_null(1) && floats.value(2).is_nan());
+    let expected: Vec<f32> = (0..5).flat_map(|row| vector(row, 2)).collect();
+    assert_eq!(vectors(&batch), expected);
+    assert!(matches!(
+        batch.schema().field(6).data_type(),
+        DataType::FixedSizeList(item, 2)
+            if item.data_type() == &DataType::Float32 && !item.is_nullable()
+    ));
+    let file = metadata.file_metadata();
+    assert!(file.created_by().unwrap().starts_with("embedctl "));
+    let entries = file.key_value_metadata().unwrap();
+    let entry = entries
+        .iter()
+        .find(|entry| entry.key == "embedctl")
+        .unwrap();
+    let value: Value = serde_json::from_str(entry.value.as_ref().unwrap()).unwrap();
+    assert_eq!(value, provenance());
+    assert_eq!(listing(folder.path()), ["out.parquet"]);
+}
+
+#[test]
+fn parquet_is_cut_into_row_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    // 4096 dimensions make 4096 rows of 64 MiB.
+    let mut writer = create(&options(&path), 4096, names(), &id_schema()).unwrap();
+    for first in [0, 3000] {
+        writer.write(id_rows(first, 3000, 4096)).unwrap();
+    }
+    finish(writer, id_schema()).unwrap();
+    let (batch, metadata) = read_parquet(&path);
+    let groups: Vec<i64> = metadata.row_groups().iter().map(|g| g.num_rows()).collect();
+    assert_eq!(groups, [4096, 1904]);
+    assert_eq!(vectors(&batch)[5999 * 4096..], vector(5999, 4096));
+    let ids = batch.column(0).as_string::<i32>();
+    assert_eq!(ids.value(5999), "5999");
+    let embedding = metadata.row_group(0).column(1);
+    assert!(embedding.statistics().is_none() && embedding.dictionary_page_offset().is_none());
+    assert!(metadata.row_group(0).column(0).statistics().is_some());
+}
+
+#[test]
+fn long_kept_texts_close_a_row_group_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Utf8, true),
+        Field::new("text", DataType::Utf8, true),
+    ]));
+    let mut writer = create(&options(&path), 2, names(), &schema).unwrap();
+    for window in 0..10 {
+        let ids: StringArray = (0..10).map(|row| Some(format!("{window}{row}"))).collect();
+        // A megabyte that does not compress to nothing.
+        let texts: StringArray = (0..10)
+            .map(|row| {
+                let mut state = window * 10 + row + 1_u64;
+                let text = std::iter::repeat_with(|| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    char::from(b' ' + (state >> 58) as u8)
+                });
+                Some(text.take(1 << 20).collect::<String>())
+            })
+            .collect();
+        let batch =
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), Arc::new(texts)]).unwrap();
+        writer.write(rows(batch, window as usize * 10, 2)).unwrap();
+    }
+    finish(writer, schema).unwrap();
+    let (batch, metadata) = read_parquet(&path);
+    assert_eq!(batch.num_rows(), 100);
+    assert!(metadata.num_row_groups() > 1);
+}
+
+#[test]
+fn the_first_rows_decide_the_columns_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    // Before any row, nothing is known of `a.b` but its name.
+    let early: Vec<Field> = ["id", "a.b", "int", "float", "bool", "json"]
+        .map(|name| Field::new(name, DataType::Utf8, true))
+        .into();
+    let early = Arc::new(Schema::new(early));
+    let mut writer = create(&options(&path), 2, names(), &early).unwrap();
+    let empty = RecordBatch::new_empty(early.clone());
+    writer.write(rows(empty, 0, 2)).unwrap();
+    writer.write(rows(kept_batch(), 0, 2)).unwrap();
+    finish(writer, early).unwrap();
+    let (batch, _) = read_parquet(&path);
+    assert_eq!(batch.column(2).data_type(), &DataType::Int64);
+}
