@@ -13,6 +13,9 @@ mod resolve;
 mod tokenizer_class;
 mod tokenizer_files;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
