@@ -84,9 +84,9 @@ fn copy(from: &Path, to: &Path) {
     {
         let name = to.join(entry.file_name().unwrap());
         if entry.is_dir() {
-            copy(&entry, &name)
+            copy(&entry, &name);
         } else {
-            fs::copy(&entry, &name).map(|_| ()).unwrap()
+            fs::copy(&entry, &name).map(|_| ()).unwrap();
         }
     }
 }

@@ -86,7 +86,11 @@ fn parquet_is_cut_into_row_groups() {
     }
     finish(writer, id_schema()).unwrap();
     let (batch, metadata) = read_parquet(&path);
-    let groups: Vec<i64> = metadata.row_groups().iter().map(|g| g.num_rows()).collect();
+    let groups: Vec<i64> = metadata
+        .row_groups()
+        .iter()
+        .map(parquet::file::metadata::RowGroupMetaData::num_rows)
+        .collect();
     assert_eq!(groups, [4096, 1904]);
     assert_eq!(vectors(&batch)[5999 * 4096..], vector(5999, 4096));
     let ids = batch.column(0).as_string::<i32>();
