@@ -33,14 +33,19 @@ fn main() {
         return;
     };
     let provider = args.next().unwrap_or_else(|| "cpu".into());
-    let rounds = args.next().map_or(5, |rounds| rounds.parse().expect("a number of rounds"));
+    let rounds = args
+        .next()
+        .map_or(5, |rounds| rounds.parse().expect("a number of rounds"));
     let threads = embedctl::usable_cores();
     let options = EngineOptions {
         providers: provider.parse().expect("a provider"),
         workers: threads,
         ..EngineOptions::default()
     };
-    let model_options = ModelOptions { model: MODEL.into(), ..ModelOptions::default() };
+    let model_options = ModelOptions {
+        model: MODEL.into(),
+        ..ModelOptions::default()
+    };
     let model = Model::open(&model_options).expect("the model");
     let engine = engine::open(&model, &options).expect("the engine");
     let batches = batches(&model, engine.as_ref(), Path::new(&corpus), threads);
@@ -78,7 +83,8 @@ fn main() {
 /// The batches that the pipeline makes of the corpus.
 fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) -> Vec<Batch> {
     let tokenizer = TextTokenizer::new(model, threads).expect("the tokenizer");
-    let mut reader = RecordReader::open(&[Source::Path(corpus.into())], InputOptions::default()).expect("the corpus");
+    let mut reader = RecordReader::open(&[Source::Path(corpus.into())], InputOptions::default())
+        .expect("the corpus");
     let mut batches = Vec::new();
     while let Some(window) = reader.next_window().expect("a window") {
         let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
@@ -94,7 +100,9 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
 
 /// Seconds that the engine needs for all batches.
 fn run_alone(engine: &dyn Engine, batches: &[Batch], threads: usize) -> f64 {
-    let mut workers: Vec<_> = (0..threads).map(|_| engine.worker().expect("a worker")).collect();
+    let mut workers: Vec<_> = (0..threads)
+        .map(|_| engine.worker().expect("a worker"))
+        .collect();
     for worker in &mut workers {
         worker.run(&batches[0]).expect("a batch");
     }
