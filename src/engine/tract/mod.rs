@@ -82,7 +82,7 @@ fn failed(reason: String) -> Error {
 fn guarded<T>(work: impl FnOnce() -> tract_onnx::prelude::TractResult<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(format!("{error:#}")),
+        Ok(Err(error)) => Err(format!("{error:#}").trim_end_matches('.').into()),
         Err(panic) => Err(panic_message(&*panic)),
     }
 }

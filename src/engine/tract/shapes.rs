@@ -7,9 +7,9 @@ use crate::batch::Batch;
 /// Rows of a plan for many rows: fewer leave a third of the speed unused, more gain nothing.
 pub(super) const ROWS: usize = 8;
 
-/// Rows longer than this run alone. From 128 tokens on that costs no speed, and eight rows of 512 would
-/// need 300 MB for their attention scores, in every worker.
-pub(super) const LONG: usize = 256;
+/// Rows longer than this run alone: at that length it costs no speed, and eight rows need eight times the
+/// memory for their attention scores (MiniLM at 512 tokens: 100 MB, several times over, in every worker).
+pub(super) const LONG: usize = 128;
 
 /// The shape of a plan's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
