@@ -9,6 +9,7 @@ mod files;
 mod graph;
 mod metadata;
 mod modules;
+mod precision;
 mod resolve;
 mod tokenizer_class;
 mod tokenizer_files;
@@ -22,9 +23,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
-pub use files::{ModelFile, ModelOptions, Precision};
+pub use files::{ModelFile, ModelOptions};
 pub use graph::{ElementType, Graph, Value};
 pub use modules::{Activation, Dense, LayerNorm, Residual};
+pub use precision::Precision;
 
 /// A model whose files are resolved and understood.
 #[derive(Debug)]
