@@ -246,8 +246,10 @@ fn thousands_of_sources_need_few_descriptors() {
 fn a_fifo_is_opened_once_and_in_its_turn() {
     let files = Files::new().with("a.txt", "a\n");
     let fifo = files.folder.path().join("b.jsonl");
-    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
-    assert!(made.unwrap().success());
+    let path =
+        std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(fifo.as_os_str())).unwrap();
+    // SAFETY: `path` is a string that ends in NUL and outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     let sources = [files.sources[0].clone(), Source::Path(fifo.clone())];
     // Were it opened here, this would wait for ever: nobody writes yet.
     let reader = RecordReader::open(&sources, options()).unwrap();
