@@ -8,6 +8,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::graph::Graph;
+use super::hub::{self, ModelId, Store};
+use super::onnx_file::{self, OnnxChoice};
 use super::precision::Precision;
 use super::{Model, ModelProvenance, PoolingMode, resolve};
 use crate::error::{Error, Result};
@@ -35,6 +37,17 @@ pub struct ModelOptions {
     pub prompt_name: Option<String>,
     /// `--dimensions`: components kept.
     pub dimensions: Option<usize>,
+}
+
+impl ModelOptions {
+    /// What is said about the ONNX file.
+    #[must_use]
+    pub fn onnx(&self) -> OnnxChoice {
+        OnnxChoice {
+            file: self.model_file.clone(),
+            precision: self.precision,
+        }
+    }
 }
 
 /// A file of the model with its hash.
@@ -208,140 +221,61 @@ fn locate(options: &ModelOptions) -> Result<Located> {
             folder: folder.to_path_buf(),
         });
     }
-    let (id, revision) = given.split_once('@').unwrap_or((given, "main"));
-    let valid = |part: &str| {
-        !part.is_empty()
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-            && !part.starts_with('.')
-    };
-    let is_id = id.split('/').count() <= 2 && id.split('/').all(valid) && !revision.is_empty();
-    if !is_id {
-        return Err(Error::model(
+    let id: ModelId = given.parse().map_err(|_| {
+        Error::model(
             given,
             "is neither a folder that exists nor a Hub id of the form org/name or org/name@revision",
-        ));
-    }
-    let cache = options
-        .cache_dir
-        .clone()
-        .unwrap_or_else(cache_from_environment);
-    let repo = hf_hub::Repo::model(id.to_string());
-    let base = cache.join(repo.folder_name());
-    let commit = match fs::read_to_string(base.join("refs").join(revision)) {
-        Ok(commit) => commit.trim().to_string(),
-        Err(_) => revision.to_string(),
-    };
-    let snapshot = base.join("snapshots").join(&commit);
+        )
+    })?;
+    let cache = options.cache_dir.clone().unwrap_or_else(hub::default_cache);
+    let store = Store::new(&cache, &id.repository);
+    let commit = store
+        .commit(&id.revision)
+        .unwrap_or_else(|| id.revision.clone());
+    let snapshot = store.snapshot(&commit);
     if !snapshot.is_dir() {
-        return Err(Error::model(
-            given,
-            format!(
-                "is not in the Hub's cache at {} (no {}), and there is no folder of that name; fetch it with \
-                 `hf download {id}{}`, or name a folder that holds its files with --model",
-                cache.display(),
-                snapshot.strip_prefix(&cache).unwrap_or(&snapshot).display(),
-                if revision == "main" {
-                    String::new()
-                } else {
-                    format!(" --revision {revision}")
-                },
-            ),
-        ));
+        return Err(hub::not_cached(&id, &cache, &[]));
     }
     Ok(Located {
-        id: id.to_string(),
+        id: id.repository,
         revision: Some(commit),
         folder: snapshot,
     })
 }
 
-/// The Hub's cache as `huggingface_hub` finds it.
-fn cache_from_environment() -> PathBuf {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    variable("HF_HUB_CACHE")
-        .or_else(|| variable("HUGGINGFACE_HUB_CACHE"))
-        .or_else(|| variable("HF_HOME").map(|home| home.join("hub")))
-        .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("huggingface/hub")))
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cache/huggingface/hub")))
-        .unwrap_or_else(|| PathBuf::from(".cache/huggingface/hub"))
-}
-
 fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
-    let (named, precision) = (options.model_file.as_deref(), options.precision);
-    if named.is_some() && precision.is_some() {
+    if options.model_file.is_some() && options.precision.is_some() {
         return Err(Error::Usage(
             "--model-file and --precision exclude each other: one of them chooses the file".into(),
         ));
     }
-    if let Some(named) = named {
+    if let Some(named) = &options.model_file {
         let file = folder.join(named);
-        return if file.is_file() {
-            Ok(file)
-        } else {
-            Err(Error::model(
-                file.display(),
-                format!(
-                    "is no file; --model-file takes a path inside the model's folder{}",
-                    listed(folder)
-                ),
-            ))
-        };
+        if file.is_file() {
+            return Ok(file); // whatever its name
+        }
     }
-    let wanted = precision.unwrap_or(Precision::Fp32);
-    let folders = [
-        folder.join("onnx"),
-        folder.to_path_buf(),
-        folder.join(transformer).join("onnx"),
-        folder.join(transformer),
-    ];
-    let candidates = wanted
-        .file_names()
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    candidates
-        .into_iter()
-        .find(|file| file.is_file())
-        .ok_or_else(|| {
-            Error::model(
-                folder.display(),
-                format!(
-                    "has no ONNX file for {} ({}){}",
-                    wanted.name(),
-                    wanted.file_names().join(", "),
-                    listed(folder)
-                ),
-            )
-        })
+    let mut paths = Vec::new();
+    for sub in ["", "onnx/"] {
+        paths.extend(files_in(folder, sub));
+        if !transformer.is_empty() {
+            paths.extend(files_in(folder, &format!("{transformer}/{sub}")));
+        }
+    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    onnx_file::choose(&paths, transformer, &options.onnx())
+        .map(|path| folder.join(path))
+        .map_err(|reason| Error::model(folder.display(), reason))
 }
 
-/// The ONNX files that are there, as the end of a message.
-fn listed(folder: &Path) -> String {
-    let mut found: Vec<String> = ["", "onnx"]
-        .iter()
-        .filter_map(|sub| fs::read_dir(folder.join(sub)).ok())
+/// The files of a folder's subfolder, as paths inside the folder.
+fn files_in(folder: &Path, sub: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join(sub)) else {
+        return Vec::new();
+    };
+    entries
         .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "onnx")
-        })
-        .filter_map(|path| Some(path.strip_prefix(folder).ok()?.display().to_string()))
-        .collect();
-    found.sort();
-    if found.is_empty() {
-        "; it holds no ONNX file at all: export one with Python (optimum-cli export onnx --model MODEL FOLDER) or take a \
-         repository that has one"
-            .into()
-    } else {
-        format!(
-            "; it has {}: choose with --model-file or --precision",
-            found.join(", ")
-        )
-    }
+        .filter(|entry| entry.path().is_file())
+        .filter_map(|entry| Some(format!("{sub}{}", entry.file_name().to_str()?)))
+        .collect()
 }

@@ -7,8 +7,10 @@
 mod config;
 mod files;
 mod graph;
+pub mod hub;
 mod metadata;
 mod modules;
+mod onnx_file;
 mod precision;
 mod resolve;
 mod tokenizer_class;
@@ -26,6 +28,7 @@ pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Sid
 pub use files::{ModelFile, ModelOptions};
 pub use graph::{ElementType, Graph, Value};
 pub use modules::{Activation, Dense, LayerNorm, Residual};
+pub use onnx_file::OnnxChoice;
 pub use precision::Precision;
 
 /// A model whose files are resolved and understood.

@@ -42,30 +42,63 @@ impl Precision {
         }
     }
 
-    /// File names in use on the Hub for this kind, in order of preference. The ones for another
-    /// processor run here too, more slowly, and come last.
-    pub(super) fn file_names(self) -> &'static [&'static str] {
+    /// File names in use on the Hub for this kind, in order of preference: what was made for this
+    /// processor, what suits any, what was made for another (it runs here too, more slowly).
+    pub(super) fn file_names(self) -> Vec<&'static str> {
         match self {
-            Self::Fp32 => &["model.onnx"],
-            Self::Fp16 => &["model_fp16.onnx"],
-            Self::Bf16 => &["model_bf16.onnx"],
-            Self::Int8 if cfg!(target_arch = "aarch64") => &[
-                "model_qint8_arm64.onnx",
-                "model_int8.onnx",
-                "model_quantized.onnx",
+            // O1 to O3: the same weights, with operators fused for ONNX Runtime.
+            Self::Fp32 => vec![
+                "model.onnx",
+                "model_O1.onnx",
+                "model_O2.onnx",
+                "model_O3.onnx",
             ],
-            Self::Int8 => &[
-                "model_int8.onnx",
-                "model_quantized.onnx",
-                "model_qint8_avx512_vnni.onnx",
-                "model_qint8_avx512.onnx",
-                "model_qint8_arm64.onnx",
-            ],
-            Self::Uint8 => &["model_uint8.onnx", "model_quint8_avx2.onnx"],
-            Self::Q4 => &["model_q4.onnx"],
-            Self::Q4f16 => &["model_q4f16.onnx"],
-            Self::Bnb4 => &["model_bnb4.onnx"],
+            Self::Fp16 => vec!["model_fp16.onnx", "model_O4.onnx"],
+            Self::Bf16 => vec!["model_bf16.onnx"],
+            Self::Int8 => {
+                let any = ["model_int8.onnx", "model_quantized.onnx"];
+                let (own, others): (Vec<_>, Vec<_>) = INT8_BY_PROCESSOR
+                    .into_iter()
+                    .partition(|(_, processor)| processor.is_this());
+                let names =
+                    |list: Vec<(&'static str, Processor)>| list.into_iter().map(|(name, _)| name);
+                names(own).chain(any).chain(names(others)).collect()
+            }
+            Self::Uint8 => vec!["model_uint8.onnx", "model_quint8_avx2.onnx"],
+            Self::Q4 => vec!["model_q4.onnx"],
+            Self::Q4f16 => vec!["model_q4f16.onnx"],
+            Self::Bnb4 => vec!["model_bnb4.onnx"],
         }
+    }
+}
+
+/// Quantized files by what they were made for, the fastest first.
+const INT8_BY_PROCESSOR: [(&str, Processor); 4] = [
+    ("model_qint8_avx512_vnni.onnx", Processor::Avx512Vnni),
+    ("model_qint8_avx512.onnx", Processor::Avx512),
+    ("model_quint8_avx2.onnx", Processor::Avx2),
+    ("model_qint8_arm64.onnx", Processor::Arm64),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Processor {
+    Avx512Vnni,
+    Avx512,
+    Avx2,
+    Arm64,
+}
+
+impl Processor {
+    fn is_this(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return match self {
+            Self::Avx512Vnni => is_x86_feature_detected!("avx512vnni"),
+            Self::Avx512 => is_x86_feature_detected!("avx512f"),
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Arm64 => false,
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        matches!(self, Self::Arm64 if cfg!(target_arch = "aarch64"))
     }
 }
 

@@ -1,0 +1,216 @@
+//! `--check`: whether what is here is what it should be.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::digest::sums;
+use super::download::Source;
+use super::fetch::difference;
+use super::listing::{Listing, Remote};
+use super::local::MANIFEST;
+use super::lockfile::Lock;
+use super::select::{self as selection, Layout, MODULES};
+use super::store::Store;
+use super::{ModelId, Settings, not_cached};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::model::OnnxChoice;
+use crate::model::graph::Graph;
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    /// Repository, or the folder that was named.
+    pub model: String,
+    /// Full commit.
+    pub revision: String,
+    /// The folder that holds the files.
+    pub folder: PathBuf,
+    /// Every file that is here or should be, sorted by path.
+    pub files: Vec<CheckedFile>,
+}
+
+/// A file that was looked at.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckedFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// What it is like.
+    #[serde(flatten)]
+    pub state: FileState,
+}
+
+/// What a file is like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum FileState {
+    /// What it should be.
+    Ok,
+    /// Here, but not what it should be.
+    Damaged {
+        /// How it differs.
+        reason: String,
+    },
+    /// Not here, and needed for embedding.
+    Missing,
+    /// Here; nothing says what it should be.
+    Unverifiable,
+}
+
+impl Checked {
+    /// The files with something wrong.
+    pub fn wrong(&self) -> impl Iterator<Item = &CheckedFile> {
+        self.files
+            .iter()
+            .filter(|file| matches!(file.state, FileState::Damaged { .. } | FileState::Missing))
+    }
+}
+
+/// Reads every cached file of a model (or of a folder that `--local-dir` made) and compares it with what it
+/// should be. Asks no network: the cache calls files by their hashes.
+///
+/// # Errors
+/// If nothing of the model is here, or it cannot be read.
+pub fn check(
+    settings: &Settings,
+    model: &str,
+    choice: &OnnxChoice,
+    cancel: &CancelToken,
+) -> Result<Checked> {
+    let folder = Path::new(model);
+    if folder.is_dir() {
+        return check_folder(model, folder, cancel);
+    }
+    let id: ModelId = model.parse().map_err(|reason: String| {
+        Error::Usage(format!("{reason}, and there is no folder of that name"))
+    })?;
+    let store = Store::new(&settings.cache, &id.repository);
+    let source = Source::cached(&store, &id.revision)
+        .ok_or_else(|| not_cached(&id, &settings.cache, &[]))?;
+    let folder = store.snapshot(&source.commit);
+    let mut files = Vec::new();
+    let present = store.files(&source.commit);
+    for path in &present {
+        let stored = source.listing.get(path).cloned().unwrap_or_default();
+        let remote = Remote {
+            digest: stored
+                .digest
+                .or_else(|| super::digest::Digest::parse(&store.linked(&source.commit, path)?)),
+            ..stored
+        };
+        files.push(CheckedFile {
+            path: path.clone(),
+            state: state(&folder.join(path), &remote, cancel)?,
+        });
+    }
+    for path in needed(&id, &folder, &source, choice) {
+        if !present.contains(&path) {
+            files.push(CheckedFile {
+                path,
+                state: FileState::Missing,
+            });
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Checked {
+        model: id.repository,
+        revision: source.commit,
+        folder,
+        files,
+    })
+}
+
+fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Checked> {
+    let manifest = folder.join(MANIFEST);
+    if !manifest.is_file() {
+        return Err(Error::model(
+            model,
+            format!(
+                "has no {MANIFEST}, which `embedctl download --local-dir` writes: nothing says what its files should be"
+            ),
+        ));
+    }
+    let lock = Lock::read(&manifest)?;
+    let mut files = Vec::new();
+    let mut revision = String::new();
+    for locked in &lock.models {
+        revision.clone_from(&locked.revision);
+        for file in &locked.files {
+            let remote = Remote {
+                size: Some(file.size),
+                digest: super::digest::Digest::parse(&file.sha256),
+            };
+            files.push(CheckedFile {
+                path: file.path.clone(),
+                state: state(&folder.join(&file.path), &remote, cancel)?,
+            });
+        }
+    }
+    Ok(Checked {
+        model: model.to_owned(),
+        revision,
+        folder: folder.to_path_buf(),
+        files,
+    })
+}
+
+fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileState> {
+    if !place.exists() {
+        return Ok(FileState::Missing); // also a link that leads nowhere
+    }
+    let found = sums(place, remote.digest.as_ref(), cancel)
+        .map_err(|error| Error::io("read", place, error))?
+        .ok_or(Error::Interrupted)?;
+    Ok(match difference(remote, &found) {
+        Some(reason) => FileState::Damaged { reason },
+        None if remote.digest.is_none() => FileState::Unverifiable,
+        None => FileState::Ok,
+    })
+}
+
+/// The files that embedding needs, as far as what is here can tell.
+fn needed(id: &ModelId, folder: &Path, source: &Source, choice: &OnnxChoice) -> Vec<String> {
+    required(&id.to_string(), folder, &source.listing, choice).unwrap_or_else(|_| {
+        // No ONNX file is known: the rest can be told all the same.
+        let paths: Vec<&str> = source.listing.paths().collect();
+        selection::metadata(
+            &paths,
+            &layout("", folder, &source.listing).unwrap_or_default(),
+        )
+    })
+}
+
+/// The files of a commit that embedding needs, by its list and by what is in `folder`.
+pub(super) fn required(
+    name: &str,
+    folder: &Path,
+    listing: &Listing,
+    choice: &OnnxChoice,
+) -> Result<Vec<String>> {
+    let paths: Vec<&str> = listing.paths().collect();
+    let layout = layout(name, folder, listing)?;
+    let selection = selection::select(name, &paths, &layout, choice)?;
+    let mut needed: Vec<String> = selection.paths().map(str::to_owned).collect();
+    if let Some(onnx) = &selection.onnx {
+        let beside = onnx.rsplit_once('/').map_or("", |(folder, _)| folder);
+        // A damaged or missing graph names nothing; it is reported itself.
+        let external =
+            Graph::read(&folder.join(onnx)).map_or_else(|_| Vec::new(), |graph| graph.external);
+        needed.extend(external.iter().map(|file| {
+            let path = Path::new(beside).join(file);
+            path.to_string_lossy().replace('\\', "/")
+        }));
+    }
+    Ok(needed)
+}
+
+fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<Layout> {
+    if !listing.contains(MODULES) {
+        return Ok(Layout::default());
+    }
+    match std::fs::read(folder.join(MODULES)) {
+        Ok(modules) => Layout::read(name, &modules),
+        Err(_) => Ok(Layout::default()), // it is missing, and reported itself
+    }
+}

@@ -1,0 +1,507 @@
+//! Requests: who may see the token, what is tried again, and what a refusal means.
+//!
+//! Redirects are followed here and not by the HTTP library, since the token goes to the Hub's own origin
+//! (scheme, host and port) alone, and since what the Hub says about a file stands in the answer that
+//! redirects to its storage.
+
+use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ureq::http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER,
+};
+use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Proxy};
+
+use super::Transfer;
+use super::refusal::{self, Refused};
+use super::settings::{Settings, shown};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+
+/// Redirects followed for one request.
+const REDIRECTS: usize = 10;
+/// Requests made again after the first.
+const RETRIES: u32 = 3;
+/// The longest pause a server may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Bytes that must arrive for a cut connection not to count against the retries.
+const PROGRESS: u64 = 1 << 20;
+
+/// Talks to the Hub.
+pub(super) struct Client<'a> {
+    settings: &'a Settings,
+    origin: Origin,
+    cancel: &'a CancelToken,
+    // One for each proxy in use, by the proxy's variable; the connections are kept for further requests.
+    agents: Mutex<Vec<(Option<&'static str>, Agent)>>,
+}
+
+/// An answer, before its body is read.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// What the Hub itself said, before any redirect to its storage.
+    pub(super) hub: HeaderMap,
+    /// What the last host said.
+    pub(super) headers: HeaderMap,
+    body: ureq::Body,
+}
+
+impl Answer {
+    /// A header that the Hub itself sets, or else the last host.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.hub
+            .get(name)
+            .or_else(|| self.headers.get(name))
+            .and_then(|value| value.to_str().ok())
+    }
+
+    /// Where the body begins in the file, where the server heeded a range.
+    pub(super) fn range_start(&self) -> Option<u64> {
+        if self.status != StatusCode::PARTIAL_CONTENT {
+            return None;
+        }
+        let range = self.headers.get(CONTENT_RANGE)?.to_str().ok()?;
+        let (start, _) = range.strip_prefix("bytes ")?.split_once('-')?;
+        start.trim().parse().ok()
+    }
+
+    /// The body, from its beginning, undecoded.
+    pub(super) fn reader(self) -> impl Read {
+        self.body.into_with_config().limit(u64::MAX).reader()
+    }
+}
+
+/// Why a request came to nothing.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// May work the next time.
+    Transient {
+        /// For messages, without a stop.
+        reason: String,
+        /// How long the server wants us to wait.
+        after: Option<Duration>,
+    },
+    /// Will not.
+    Final(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(settings: &'a Settings, cancel: &'a CancelToken) -> Result<Self> {
+        let origin = settings
+            .endpoint
+            .parse()
+            .ok()
+            .and_then(|uri| Origin::of(&uri))
+            .ok_or_else(|| {
+                Error::Usage(format!("'{}' is no address of a Hub", settings.endpoint))
+            })?;
+        Ok(Self {
+            settings,
+            origin,
+            cancel,
+            agents: Mutex::default(),
+        })
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        self.settings
+    }
+
+    pub(super) fn cancel(&self) -> &CancelToken {
+        self.cancel
+    }
+
+    /// Makes one request of the Hub and follows where it leads. `model` is for messages.
+    ///
+    /// # Errors
+    /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`Fault`].
+    pub(super) fn send(
+        &self,
+        model: &str,
+        method: &Method,
+        url: &str,
+        from: Option<u64>,
+    ) -> Result<Answer, Fault> {
+        let mut uri: Uri = url
+            .parse()
+            .map_err(|_| Error::model(model, format!("'{url}' is no address")))?;
+        let mut hub = None;
+        for _ in 0..=REDIRECTS {
+            let to_hub = Origin::of(&uri).as_ref() == Some(&self.origin);
+            let (agent, proxy) = self.agent(&uri)?;
+            let response = agent
+                .run(self.request(model, method, &uri, from, to_hub)?)
+                .map_err(|error| {
+                    if self.cancel.is_cancelled() {
+                        return Fault::Final(Error::Interrupted);
+                    }
+                    refusal::unreachable(model, &uri, proxy, self.settings, &error)
+                })?;
+            let (parts, body) = response.into_parts();
+            let status = parts.status;
+            let said = hub.get_or_insert_with(|| parts.headers.clone());
+            if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+                let target = parts
+                    .headers
+                    .get(LOCATION)
+                    .and_then(|location| location.to_str().ok())
+                    .and_then(|location| follow(&uri, location))
+                    .ok_or_else(|| {
+                        let reason = format!("{} redirects to no address", host(&uri));
+                        Error::model(model, reason)
+                    })?;
+                // What names the content must not come from a connection that anybody can change.
+                if uri.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
+                    let reason = format!(
+                        "{} redirects to the unencrypted address http://{}, which is not followed",
+                        host(&uri),
+                        host(&target)
+                    );
+                    return Err(Error::model(model, reason).into());
+                }
+                // A repository that was renamed: what the Hub says stands at its new place.
+                if Origin::of(&target).as_ref() == Some(&self.origin) {
+                    hub = None;
+                }
+                uri = target;
+                continue;
+            }
+            let hub = std::mem::take(said);
+            if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
+                return Ok(Answer {
+                    status,
+                    hub,
+                    headers: parts.headers,
+                    body,
+                });
+            }
+            return Err(self.refused(model, &uri, to_hub, status, &parts.headers));
+        }
+        let reason = format!(
+            "{} redirects more than {REDIRECTS} times",
+            self.settings.endpoint
+        );
+        Err(Error::model(model, reason).into())
+    }
+
+    /// Does `work` until it succeeds, fails for good, or has failed too often. `arrived` tells how many
+    /// bytes have come so far: attempts that got somewhere don't count.
+    ///
+    /// # Errors
+    /// The last fault; [`Error::Interrupted`] if cancelled meanwhile.
+    pub(super) fn retrying<T>(
+        &self,
+        model: &str,
+        what: &str,
+        transfer: &dyn Transfer,
+        arrived: &dyn Fn() -> u64,
+        mut work: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T> {
+        let mut failures = 0;
+        let mut before = arrived();
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(Error::Interrupted);
+            }
+            let (reason, after) = match work() {
+                Ok(done) => return Ok(done),
+                Err(Fault::Final(error)) => return Err(error),
+                Err(Fault::Transient { reason, after }) => (reason, after),
+            };
+            if self.cancel.is_cancelled() {
+                return Err(Error::Interrupted);
+            }
+            let now = arrived();
+            if now >= before + PROGRESS {
+                failures = 0;
+            }
+            before = now;
+            if failures == RETRIES {
+                let reason = format!(
+                    "{what}: {reason}; tried {} times; what has arrived is kept, and the next run goes on from there",
+                    RETRIES + 1
+                );
+                return Err(Error::model(model, reason));
+            }
+            let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));
+            if pause > LONGEST_PAUSE {
+                let reason = format!(
+                    "{what}: {reason}, and asks to be left alone for {} minutes; try again then",
+                    pause.as_secs().div_ceil(60)
+                );
+                return Err(Error::model(model, reason));
+            }
+            failures += 1;
+            transfer.retrying(what, &reason, pause);
+            wait(self.cancel.channel(), pause);
+        }
+    }
+
+    /// Interrupts requests that are waiting, on whatever thread.
+    pub(super) fn stop(&self) {
+        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, agent) in agents.iter() {
+            agent.clone().shutdown();
+        }
+    }
+
+    fn request(
+        &self,
+        model: &str,
+        method: &Method,
+        uri: &Uri,
+        from: Option<u64>,
+        to_hub: bool,
+    ) -> Result<Request<()>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            // Sizes and ranges are those of the file.
+            .header(ACCEPT_ENCODING, "identity");
+        if let Some(from) = from {
+            request = request.header(RANGE, format!("bytes={from}-"));
+        }
+        if let Some(token) = self.settings.token.as_ref().filter(|_| to_hub) {
+            request = request.header(AUTHORIZATION, token.authorization());
+        }
+        request
+            .body(())
+            .map_err(|_| Error::model(model, format!("'{}' is no address", host(uri))))
+    }
+
+    fn refused(
+        &self,
+        model: &str,
+        uri: &Uri,
+        by_hub: bool,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Fault {
+        let after = headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.trim().parse().ok())
+            .map(Duration::from_secs);
+        let reason = format!("{} answers {status}", host(uri));
+        // 408: the server waited for us; 429: too many requests.
+        if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+            return Fault::Transient { reason, after };
+        }
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        Fault::Final(refusal::error(&Refused {
+            model,
+            status,
+            reason: &reason,
+            by_hub,
+            code: header("x-error-code"),
+            message: header("x-error-message"),
+            settings: self.settings,
+        }))
+    }
+
+    /// What connects to an address, and the variable that names its proxy.
+    fn agent(&self, uri: &Uri) -> Result<(Agent, Option<&'static str>)> {
+        let scheme = uri.scheme_str().unwrap_or("https");
+        let port = uri.port_u16().unwrap_or(default_port(scheme));
+        let named = self
+            .settings
+            .proxies
+            .of(scheme, uri.host().unwrap_or_default(), port);
+        let variable = named.map(|(variable, _)| *variable);
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, agent)) = agents.iter().find(|(name, _)| *name == variable) {
+            return Ok((agent.clone(), variable));
+        }
+        let proxy = named
+            .map(|(variable, address)| {
+                Proxy::new(address).map_err(|_| {
+                    Error::Usage(format!(
+                        "{variable} holds no address of a proxy; write it as http://host:port or socks5://host:port"
+                    ))
+                })
+            })
+            .transpose()?;
+        let tls = TlsConfig::builder()
+            .root_certs(root_certificates(self.settings)?)
+            .build();
+        let agent: Agent = Agent::config_builder()
+            .user_agent(concat!("embedctl/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(proxy)
+            .tls_config(tls)
+            .timeout_connect(Some(self.settings.silence))
+            .timeout_recv_response(Some(self.settings.silence * 2))
+            .timeout_per_read(Some(self.settings.silence))
+            .timeout_per_write(Some(self.settings.silence))
+            .build()
+            .into();
+        agents.push((variable, agent.clone()));
+        Ok((agent, variable))
+    }
+}
+
+/// Whom to trust: a file that the environment names, or the system's store, or, on a system without one
+/// (a bare container), the roots of Mozilla's programme that were built in.
+fn root_certificates(settings: &Settings) -> Result<RootCerts> {
+    let Some((variable, path)) = &settings.certificates else {
+        #[cfg(target_os = "linux")]
+        if rustls_native_certs::load_native_certs().certs.is_empty() {
+            return Ok(RootCerts::WebPki);
+        }
+        return Ok(RootCerts::PlatformVerifier);
+    };
+    let pem = std::fs::read(path).map_err(|error| {
+        Error::Usage(format!(
+            "{variable} names certificates in {}, which cannot be read: {error}",
+            shown(path)
+        ))
+    })?;
+    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err(Error::Usage(format!(
+            "{variable} names {}, which holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)",
+            shown(path)
+        )));
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+/// Scheme, host and port: what a token is good for.
+#[derive(Debug, PartialEq, Eq)]
+struct Origin {
+    scheme: String,
+    host: String,
+    port: u16,
+}
+
+impl Origin {
+    fn of(uri: &Uri) -> Option<Self> {
+        let scheme = uri.scheme_str()?.to_ascii_lowercase();
+        Some(Self {
+            port: uri.port_u16().unwrap_or(default_port(&scheme)),
+            host: uri.host()?.to_ascii_lowercase(),
+            scheme,
+        })
+    }
+}
+
+fn default_port(scheme: &str) -> u16 {
+    if scheme == "http" { 80 } else { 443 }
+}
+
+/// Host and port of an address. Never more: what follows may be signed, what stands before may be a
+/// password.
+pub(super) fn host(uri: &Uri) -> String {
+    let name = uri.host().unwrap_or("no host");
+    uri.port_u16()
+        .map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+}
+
+/// The address that a `Location` names, seen from the one that was asked.
+fn follow(from: &Uri, location: &str) -> Option<Uri> {
+    let location = location.split('#').next()?.trim();
+    let scheme = from.scheme_str()?;
+    let address = if location.contains("://") {
+        location.to_owned()
+    } else if let Some(rest) = location.strip_prefix("//") {
+        format!("{scheme}://{rest}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{}{location}", from.authority()?)
+    } else {
+        let folder = from
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        format!("{scheme}://{}{folder}/{location}", from.authority()?)
+    };
+    let uri: Uri = address.parse().ok()?;
+    (matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()).then_some(uri)
+}
+
+/// Waits, or until cancelled.
+fn wait(cancelled: &Receiver<()>, pause: Duration) {
+    // Nothing is ever sent: disconnected means cancelled.
+    let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) =
+        cancelled.recv_timeout(pause);
+}
+
+/// Whether an error while a body is read may pass.
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, Interrupted, NotConnected, TimedOut,
+        UnexpectedEof, WouldBlock,
+    };
+    match error.kind() {
+        ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | TimedOut
+        | NotConnected | WouldBlock | Interrupted => true,
+        // ureq wraps its own errors (a timeout, a body that ends early).
+        _ => error
+            .get_ref()
+            .is_some_and(|inner| inner.downcast_ref::<ureq::Error>().is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(text: &str) -> Uri {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let same = |a: &str, b: &str| Origin::of(&uri(a)) == Origin::of(&uri(b));
+        assert!(same("https://hub.example/a", "https://HUB.example:443/b?c"));
+        assert!(!same("https://hub.example/a", "http://hub.example/a"));
+        assert!(!same("http://hub.example/a", "http://hub.example:8080/a"));
+        assert!(!same("https://hub.example/a", "https://hub.example.evil/a"));
+        assert!(same("https://user@hub.example/a", "https://hub.example/a"));
+    }
+
+    #[test]
+    fn locations_are_read_in_every_form() {
+        let from = uri("http://hub.example:81/org/name/resolve/main/a.json?x=1");
+        for (location, expected) in [
+            (
+                "https://cdn.example/b?sig=1#part",
+                "https://cdn.example/b?sig=1",
+            ),
+            ("//cdn.example/b", "http://cdn.example/b"),
+            ("/other/b", "http://hub.example:81/other/b"),
+            ("b", "http://hub.example:81/org/name/resolve/main/b"),
+        ] {
+            assert_eq!(follow(&from, location), Some(uri(expected)), "{location}");
+        }
+        for wrong in ["ftp://x/y", "http://", "file:///etc/passwd"] {
+            assert_eq!(follow(&from, wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_shown_without_what_may_be_secret() {
+        assert_eq!(
+            host(&uri(
+                "https://user:pass@cdn.example:8443/b?X-Signature=secret"
+            )),
+            "cdn.example:8443"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! What `embed` asks for: a model that is here and whole, fetched only if it is not.
+
+use std::path::Path;
+
+use super::check::required;
+use super::client::Client;
+use super::download::{Source, download};
+use super::listing;
+use super::select::MODULES;
+use super::store::Store;
+use super::{ModelId, Settings, Transfer, Wanted, offline};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::model::ModelOptions;
+
+/// Makes sure that the model of `options` is in the cache with every file that embedding needs, and fetches
+/// it where it is not. A model that is here whole is taken as it is, without a look at the network.
+///
+/// # Errors
+/// If it is not here and cannot be fetched.
+pub fn ensure(
+    settings: &Settings,
+    options: &ModelOptions,
+    transfer: &dyn Transfer,
+    cancel: &CancelToken,
+) -> Result<()> {
+    if Path::new(&options.model).is_dir() {
+        return Ok(());
+    }
+    let Ok(model) = options.model.parse::<ModelId>() else {
+        return Ok(()); // opening it says what is wrong
+    };
+    let store = Store::new(&settings.cache, &model.repository);
+    let missing = match look(&store, &model, options) {
+        Found::Whole => return Ok(()),
+        Found::Doubtful { commit } => match settings.offline {
+            Some(_) => {
+                transfer.note(&doubt(&model));
+                return Ok(());
+            }
+            None => match confirm(settings, &store, &model.at(&commit), cancel) {
+                Ok(()) => match look(&store, &model, options) {
+                    Found::Whole => return Ok(()),
+                    Found::Doubtful { .. } => return Ok(()),
+                    Found::Lacking(missing) => missing,
+                },
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => {
+                    transfer.note(&format!(
+                        "{} (the Hub could not be asked: {error})",
+                        doubt(&model)
+                    ));
+                    return Ok(());
+                }
+            },
+        },
+        Found::Lacking(missing) => missing,
+    };
+    if let Some(by) = settings.offline {
+        let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+        return Err(offline(&model, settings, by, &missing));
+    }
+    let wanted = Wanted {
+        onnx: options.onnx(),
+        model,
+        all: false,
+        local_dir: None,
+        locked: None,
+    };
+    download(settings, &wanted, transfer, cancel).map(drop)
+}
+
+/// What the cache holds of a model.
+enum Found {
+    /// All that embedding needs.
+    Whole,
+    /// All that a plain Transformer needs, and nothing says that it is one: a program that fetched single
+    /// files may have left out the sentence-transformers metadata, which would change every vector.
+    Doubtful { commit: String },
+    /// Not these files (none named: nothing at all).
+    Lacking(Vec<String>),
+}
+
+fn look(store: &Store, model: &ModelId, options: &ModelOptions) -> Found {
+    let Some(source) = Source::cached(store, &model.revision) else {
+        return Found::Lacking(Vec::new());
+    };
+    let folder = store.snapshot(&source.commit);
+    let name = model.to_string();
+    let Ok(needed) = required(&name, &folder, &source.listing, &options.onnx()) else {
+        // Where the list is whole, asking again brings the Hub's own answer: no such file.
+        return Found::Lacking(vec!["the ONNX file".into()]);
+    };
+    let lacks = |path: &String| {
+        let size = source.listing.get(path).and_then(|file| file.size);
+        std::fs::metadata(folder.join(path))
+            .map_or(true, |found| size.is_some_and(|size| size != found.len()))
+    };
+    let mut missing: Vec<String> = needed.into_iter().filter(lacks).collect();
+    if source.whole {
+        return if missing.is_empty() {
+            Found::Whole
+        } else {
+            Found::Lacking(missing)
+        };
+    }
+    // What huggingface_hub fetched file by file: nothing says what else the repository has.
+    let has = |path: &str| folder.join(path).is_file();
+    missing.extend(
+        ["config.json", "tokenizer.json"]
+            .into_iter()
+            .filter(|name| !source.listing.paths().any(|path| path.ends_with(name)))
+            .map(str::to_owned),
+    );
+    if has(MODULES) {
+        missing.extend(unread_modules(&folder));
+    }
+    if !missing.is_empty() {
+        Found::Lacking(missing)
+    } else if has(MODULES) || store.is_known_absent(&source.commit, MODULES) {
+        Found::Whole
+    } else {
+        Found::Doubtful {
+            commit: source.commit,
+        }
+    }
+}
+
+/// Folders that `modules.json` names and that are not there. `Normalize` needs none.
+fn unread_modules(folder: &Path) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Module {
+        path: String,
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    let modules: Vec<Module> = std::fs::read(folder.join(MODULES))
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    modules
+        .iter()
+        .filter(|module| {
+            ["Pooling", "Dense", "LayerNorm"]
+                .iter()
+                .any(|kind| module.kind.ends_with(kind))
+        })
+        .map(|module| format!("{}/config.json", module.path))
+        .filter(|path| !folder.join(path).is_file())
+        .collect()
+}
+
+/// Fetches and stores the list of a commit's files. Nobody waits for it long: what is here may do.
+fn confirm(
+    settings: &Settings,
+    store: &Store,
+    model: &ModelId,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let hasty = Settings {
+        silence: std::time::Duration::from_secs(5),
+        pause: std::time::Duration::from_millis(200),
+        ..settings.clone()
+    };
+    let client = Client::new(&hasty, cancel)?;
+    let described = listing::describe(&client, model, &super::Silent)?;
+    store.put_listing(&described.commit, &described.listing)
+}
+
+fn doubt(model: &ModelId) -> String {
+    format!(
+        "the cache holds {model} without a {MODULES}, and nothing says whether the repository has one; it is taken for \
+         a plain Transformer (`embedctl download {model}` makes sure)"
+    )
+}

@@ -1,0 +1,216 @@
+//! One file's content: fetched beside its place, gone on with where an earlier run stopped, verified, and
+//! only then published.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use ureq::http::{Method, StatusCode};
+
+use super::Transfer;
+use super::client::{Client, Fault, is_transient};
+use super::digest::{Sums, sums};
+use super::listing::Remote;
+use super::store::create_folder_of;
+use crate::error::{Error, Result};
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 16;
+
+/// A file to be fetched.
+pub(super) struct Content<'a> {
+    /// The model, for messages.
+    pub(super) model: &'a str,
+    /// Path inside the repository.
+    pub(super) path: &'a str,
+    /// Where it comes from.
+    pub(super) url: &'a str,
+    /// What it must be.
+    pub(super) remote: &'a Remote,
+}
+
+/// Fetches content into `incomplete`, verifies it, and renames it to `place`.
+///
+/// # Errors
+/// If it does not come, is not what the Hub says it is, or cannot be written. What has arrived stays in
+/// `incomplete` unless it is known to be wrong.
+pub(super) fn fetch(
+    client: &Client,
+    content: &Content,
+    incomplete: &Path,
+    place: &Path,
+    transfer: &dyn Transfer,
+) -> Result<Sums> {
+    create_folder_of(incomplete)?;
+    create_folder_of(place)?;
+    let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    transfer.began(content.path, content.remote.size, length(incomplete));
+    // Content that was begun by an earlier run may be wrong without anybody's fault: it gets a second
+    // chance from the beginning, and so does, once, content that was spoiled on its way.
+    let mut chances = if length(incomplete) > 0 { 2 } else { 1 };
+    loop {
+        client.retrying(
+            content.model,
+            content.path,
+            transfer,
+            &|| length(incomplete),
+            || go_on(client, content, incomplete, transfer),
+        )?;
+        let found = sums(incomplete, content.remote.digest.as_ref(), client.cancel())
+            .map_err(|error| Error::io("read", incomplete, error))?
+            .ok_or(Error::Interrupted)?;
+        let Some(wrong) = difference(content.remote, &found) else {
+            publish(incomplete, place)?;
+            return Ok(found);
+        };
+        fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
+        if chances == 0 {
+            return Err(Error::model(
+                content.model,
+                format!(
+                    "{}: what arrived is not what the Hub says it is ({wrong}); nothing of it was kept. Try again; if \
+                     it stays so, the mirror or proxy in between changes files",
+                    content.path
+                ),
+            ));
+        }
+        chances -= 1;
+        transfer.restarted(content.path, &wrong);
+    }
+}
+
+/// How content differs from what it must be; `None` where it doesn't.
+pub(super) fn difference(remote: &Remote, found: &Sums) -> Option<String> {
+    if let Some(size) = remote.size.filter(|&size| size != found.size) {
+        return Some(format!("{} bytes instead of {size}", found.size));
+    }
+    let digest = remote.digest.as_ref()?;
+    (!found.matches(digest)).then(|| {
+        format!(
+            "its {} is {} instead of {}",
+            digest.kind(),
+            found.like(digest),
+            digest.as_str()
+        )
+    })
+}
+
+/// One attempt: goes on behind what is there, to the end.
+fn go_on(
+    client: &Client,
+    content: &Content,
+    incomplete: &Path,
+    transfer: &dyn Transfer,
+) -> Result<(), Fault> {
+    let write = |error| written(content, incomplete, error);
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(incomplete)
+        .map_err(write)?;
+    let mut have = file.metadata().map_err(write)?.len();
+    let size = content.remote.size;
+    if size.is_some_and(|size| have > size) {
+        transfer.restarted(content.path, "more had arrived than the file is long");
+        have = 0;
+        file.set_len(0).map_err(write)?;
+    }
+    // A run that was killed between the last byte and the verification; or an empty file.
+    if size == Some(have) {
+        return Ok(());
+    }
+    let from = (have > 0).then_some(have);
+    let answer = client.send(content.model, &Method::GET, content.url, from)?;
+    if answer.status == StatusCode::RANGE_NOT_SATISFIABLE {
+        // What is there is at least as long as the file, whose length nobody has told us.
+        if size.is_none() {
+            return Ok(());
+        }
+        file.set_len(0).map_err(write)?;
+        return Err(Fault::Transient {
+            reason: "the server says that what had arrived is longer than the file".into(),
+            after: Some(std::time::Duration::ZERO),
+        });
+    }
+    if from.is_some() && answer.range_start() != from {
+        // The server sends another part than it was asked for, or all of it.
+        if answer.status == StatusCode::PARTIAL_CONTENT {
+            file.set_len(0).map_err(write)?;
+            return Err(Fault::Transient {
+                reason: "the server sends another part of the file than it was asked for".into(),
+                after: Some(std::time::Duration::ZERO),
+            });
+        }
+        transfer.restarted(
+            content.path,
+            "the server sends files from their beginning only",
+        );
+        have = 0;
+        file.set_len(0).map_err(write)?;
+    }
+    let mut reader = answer.reader();
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        if client.cancel().is_cancelled() {
+            return Err(Error::Interrupted.into());
+        }
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if client.cancel().is_cancelled() => {
+                drop(error);
+                return Err(Error::Interrupted.into());
+            }
+            Err(error) if is_transient(&error) => {
+                return Err(Fault::Transient {
+                    reason: format!("the connection was cut after {have} bytes ({error})"),
+                    after: None,
+                });
+            }
+            Err(error) => {
+                let reason = format!("{}: cannot be read from the network: {error}", content.path);
+                return Err(Error::model(content.model, reason).into());
+            }
+        };
+        file.write_all(&buffer[..count]).map_err(write)?;
+        have += count as u64;
+        transfer.advanced(content.path, count as u64);
+        if size.is_some_and(|size| have > size) {
+            return Ok(()); // too long: the verification will say so
+        }
+    }
+    match size {
+        Some(size) if have < size => Err(Fault::Transient {
+            reason: format!("the connection was cut after {have} of {size} bytes"),
+            after: None,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes verified content appear under its name, and stay there if the power fails.
+pub(super) fn publish(incomplete: &Path, place: &Path) -> Result<()> {
+    let sync = File::open(incomplete).and_then(|file| file.sync_all());
+    sync.and_then(|()| fs::rename(incomplete, place))
+        .map_err(|error| Error::io("write", place, error))
+}
+
+/// A failed write. A full disk is what people must do something about.
+fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
+    let folder = incomplete.parent().unwrap_or(incomplete).display();
+    let needs = content
+        .remote
+        .size
+        .map_or_else(String::new, |size| format!(" ({size} bytes)"));
+    Fault::Final(match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::model(
+            content.model,
+            format!(
+                "{}{needs}: the disk is full at {folder} ({error}); make room, or choose another folder with --cache-dir \
+                 or HF_HUB_CACHE. What has arrived is kept, and the next run goes on from there",
+                content.path
+            ),
+        ),
+        _ => Error::io("write", incomplete, error),
+    })
+}

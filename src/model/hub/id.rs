@@ -1,0 +1,161 @@
+//! Names of models on the Hub, checked before they become paths or addresses.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The branch that is meant where none is named.
+const DEFAULT_REVISION: &str = "main";
+
+/// A repository, and a branch, tag or commit of it: `org/name@revision`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelId {
+    /// `org/name`, or `name` for the Hub's oldest repositories.
+    pub repository: String,
+    /// Branch, tag, `refs/pr/N`, or full commit.
+    pub revision: String,
+}
+
+impl ModelId {
+    /// Whether the revision is a full commit, so that what it names can never change.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        is_commit(&self.revision)
+    }
+
+    /// The same repository at a commit.
+    #[must_use]
+    pub fn at(&self, commit: &str) -> Self {
+        Self {
+            repository: self.repository.clone(),
+            revision: commit.to_owned(),
+        }
+    }
+}
+
+/// Whether a revision is a full commit: 40 hexadecimal digits.
+pub(super) fn is_commit(revision: &str) -> bool {
+    revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.revision == DEFAULT_REVISION {
+            f.write_str(&self.repository)
+        } else {
+            write!(f, "{}@{}", self.repository, self.revision)
+        }
+    }
+}
+
+impl FromStr for ModelId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (repository, revision) = text.split_once('@').unwrap_or((text, DEFAULT_REVISION));
+        let is_name = |part: &str| {
+            !part.is_empty()
+                && !part.starts_with(['.', '-'])
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        let is_repository =
+            repository.split('/').count() <= 2 && repository.split('/').all(is_name);
+        if !is_repository || !is_path(revision) {
+            return Err(format!(
+                "'{text}' is no Hub id of the form org/name or org/name@revision"
+            ));
+        }
+        Ok(Self {
+            repository: repository.to_owned(),
+            revision: revision.to_owned(),
+        })
+    }
+}
+
+/// Whether a text is a path that stays inside the folder it is joined to, on every system.
+pub(super) fn is_path(path: &str) -> bool {
+    !path.is_empty()
+        && path.split('/').all(|part| {
+            !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0'])
+        })
+}
+
+/// A path inside a repository, or a revision, as part of an address.
+pub(super) fn escaped(text: &str, keep_slashes: bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let plain = byte.is_ascii_alphanumeric()
+            || b"-_.~".contains(&byte)
+            || (keep_slashes && byte == b'/');
+        if plain {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_with_and_without_a_revision() {
+        for (text, repository, revision) in [
+            ("org/name", "org/name", "main"),
+            ("gpt2", "gpt2", "main"),
+            ("org/name@v1.0", "org/name", "v1.0"),
+            ("org/name@refs/pr/7", "org/name", "refs/pr/7"),
+        ] {
+            let id: ModelId = text.parse().unwrap();
+            assert_eq!(
+                (id.repository.as_str(), id.revision.as_str()),
+                (repository, revision)
+            );
+            assert_eq!(id.to_string(), text);
+        }
+        for wrong in [
+            "",
+            "/",
+            "a/b/c",
+            "../x",
+            "org/../x",
+            "./x",
+            "org/na me",
+            "org/name@",
+            "org/name@../x",
+            "org/name@a//b",
+            "org/name@C:\\x",
+            "-x/y",
+        ] {
+            assert!(wrong.parse::<ModelId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_full_commit_pins() {
+        let id: ModelId = format!("org/name@{}", "a1".repeat(20)).parse().unwrap();
+        assert!(id.is_pinned());
+        assert!(!"org/name@a1a1".parse::<ModelId>().unwrap().is_pinned());
+    }
+
+    #[test]
+    fn paths_stay_inside() {
+        for inside in ["a", "onnx/model.onnx", "1_Pooling/config.json", "..a/b.."] {
+            assert!(is_path(inside), "{inside}");
+        }
+        for outside in [
+            "", "/a", "a/", "a//b", "../a", "a/../b", "a\\b", "c:a", "a/./b",
+        ] {
+            assert!(!is_path(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_escaped() {
+        assert_eq!(escaped("a b/c#d?.json", true), "a%20b/c%23d%3F.json");
+        assert_eq!(escaped("refs/pr/1", false), "refs%2Fpr%2F1");
+    }
+}

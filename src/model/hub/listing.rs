@@ -1,0 +1,288 @@
+//! A repository's list of files at one commit, and the request that fetches it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use ureq::http::{Method, StatusCode};
+
+use super::Transfer;
+use super::client::{Client, Fault};
+use super::digest::Digest;
+use super::id::{ModelId, escaped, is_commit, is_path};
+use crate::error::{Error, Result};
+
+/// Bytes of a repository's description at most: a hundred thousand files.
+const LARGEST_DESCRIPTION: u64 = 64 << 20;
+
+/// The files of a repository at one commit, by their paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Listing(pub(super) BTreeMap<String, Remote>);
+
+/// What the Hub says about a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Remote {
+    /// Bytes, where known.
+    pub(super) size: Option<u64>,
+    /// Hash of the content, where known.
+    pub(super) digest: Option<Digest>,
+}
+
+impl Listing {
+    pub(super) fn get(&self, path: &str) -> Option<&Remote> {
+        self.0.get(path)
+    }
+
+    pub(super) fn contains(&self, path: &str) -> bool {
+        self.0.contains_key(path)
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Reads a list that was stored by [`Listing::to_json`], or by `huggingface_hub`, which uses the same form.
+    pub(super) fn from_json(bytes: &[u8]) -> Option<Self> {
+        let stored: Stored = serde_json::from_slice(bytes).ok()?;
+        (stored.format_version == FORMAT_VERSION).then(|| {
+            let files = stored.files.into_iter().filter(|(path, _)| is_path(path));
+            Self(files.map(|(path, file)| (path, file.into())).collect())
+        })
+    }
+
+    /// The list as it is stored.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let stored = Stored {
+            format_version: FORMAT_VERSION,
+            files: self
+                .0
+                .iter()
+                .map(|(path, file)| (path.clone(), file.into()))
+                .collect(),
+        };
+        serde_json::to_vec_pretty(&stored).expect("strings and numbers are JSON")
+    }
+}
+
+const FORMAT_VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format_version: u32,
+    files: BTreeMap<String, StoredFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredFile {
+    size: Option<u64>,
+    blob_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lfs_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lfs_size: Option<u64>,
+}
+
+impl From<&Remote> for StoredFile {
+    fn from(file: &Remote) -> Self {
+        let (blob_id, lfs_sha256) = match &file.digest {
+            Some(Digest::Sha256(text)) => (None, Some(text.clone())),
+            Some(Digest::GitBlob(text)) => (Some(text.clone()), None),
+            None => (None, None),
+        };
+        Self {
+            size: file.size,
+            blob_id,
+            lfs_size: file.size.filter(|_| lfs_sha256.is_some()),
+            lfs_sha256,
+        }
+    }
+}
+
+impl From<StoredFile> for Remote {
+    fn from(file: StoredFile) -> Self {
+        let digest = file.lfs_sha256.or(file.blob_id);
+        Self {
+            size: file.lfs_size.or(file.size),
+            digest: digest.and_then(|text| Digest::parse(&text)),
+        }
+    }
+}
+
+/// A repository as the Hub describes it.
+#[derive(Debug)]
+pub(super) struct Described {
+    /// Full commit.
+    pub(super) commit: String,
+    pub(super) listing: Listing,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    sha: Option<String>,
+    #[serde(default)]
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+    size: Option<u64>,
+    #[serde(rename = "blobId")]
+    blob: Option<String>,
+    lfs: Option<Lfs>,
+}
+
+#[derive(Deserialize)]
+struct Lfs {
+    #[serde(alias = "oid")]
+    sha256: Option<String>,
+    size: Option<u64>,
+}
+
+/// Asks the Hub for a revision's commit and files.
+///
+/// # Errors
+/// If there is no such repository or revision, it may not be read, or the Hub cannot be reached.
+pub(super) fn describe(
+    client: &Client,
+    model: &ModelId,
+    transfer: &dyn Transfer,
+) -> Result<Described> {
+    let name = model.to_string();
+    let endpoint = &client.settings().endpoint;
+    // `blobs`: with sizes and hashes, which otherwise take a request a file.
+    let url = format!(
+        "{endpoint}/api/models/{}/revision/{}?blobs=true",
+        model.repository,
+        escaped(&model.revision, false)
+    );
+    let bytes = client.retrying(&name, "its list of files", transfer, &|| 0, || {
+        let answer = client.send(&name, &Method::GET, &url, None)?;
+        let mut bytes = Vec::new();
+        let mut reader = std::io::Read::take(answer.reader(), LARGEST_DESCRIPTION);
+        match std::io::Read::read_to_end(&mut reader, &mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(Fault::Transient {
+                reason: format!("the answer was cut ({error})"),
+                after: None,
+            }),
+        }
+    })?;
+    let strange = |what: &str| {
+        Error::model(
+            &name,
+            format!(
+                "{endpoint} does not answer as a Hub does ({what}); check HF_ENDPOINT, or a proxy's sign-in page"
+            ),
+        )
+    };
+    let description: Description =
+        serde_json::from_slice(&bytes).map_err(|error| strange(&error.to_string()))?;
+    let commit = description
+        .sha
+        .filter(|sha| is_commit(sha))
+        .ok_or_else(|| strange("there is no commit in it"))?;
+    let mut files = BTreeMap::new();
+    for sibling in description.siblings {
+        if !is_path(&sibling.rfilename) {
+            return Err(strange(&format!(
+                "it lists '{}', which is no path inside a repository",
+                sibling.rfilename
+            )));
+        }
+        let (size, digest) = match sibling.lfs {
+            Some(lfs) => (lfs.size.or(sibling.size), lfs.sha256),
+            None => (sibling.size, sibling.blob),
+        };
+        let digest = digest.and_then(|text| Digest::parse(&text));
+        files.insert(sibling.rfilename, Remote { size, digest });
+    }
+    Ok(Described {
+        commit,
+        listing: Listing(files),
+    })
+}
+
+/// The address of a file's content.
+pub(super) fn address(client: &Client, repository: &str, commit: &str, path: &str) -> String {
+    format!(
+        "{}/{repository}/resolve/{commit}/{}",
+        client.settings().endpoint,
+        escaped(path, true)
+    )
+}
+
+/// Asks for size and hash of one file, where the list has none (older mirrors).
+///
+/// # Errors
+/// If the Hub cannot be asked, or doesn't say.
+pub(super) fn inspect(
+    client: &Client,
+    model: &ModelId,
+    commit: &str,
+    path: &str,
+    transfer: &dyn Transfer,
+) -> Result<Remote> {
+    let name = model.to_string();
+    let url = address(client, &model.repository, commit, path);
+    client.retrying(&name, path, transfer, &|| 0, || {
+        let answer = client.send(&name, &Method::HEAD, &url, None)?;
+        let etag = answer
+            .hub
+            .get("x-linked-etag")
+            .or_else(|| answer.hub.get("etag"))
+            .or_else(|| answer.headers.get("etag"))
+            .and_then(|value| value.to_str().ok());
+        let digest = etag.and_then(Digest::parse);
+        let length = (answer.status == StatusCode::OK).then_some("content-length");
+        let size = answer
+            .header("x-linked-size")
+            .or_else(|| answer.headers.get(length?)?.to_str().ok())
+            .and_then(|size| size.parse().ok());
+        if digest.is_none() {
+            transfer.note(&format!(
+                "{path}: {} gives no hash for it, so only its size can be checked",
+                client.settings().endpoint
+            ));
+        }
+        Ok(Remote { size, digest })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_stored_and_read_again() {
+        let file = |size, digest: &str| Remote {
+            size: Some(size),
+            digest: Digest::parse(digest),
+        };
+        let listing = Listing(BTreeMap::from([
+            ("config.json".into(), file(12, &"b".repeat(40))),
+            ("onnx/model.onnx".into(), file(1 << 33, &"c".repeat(64))),
+            ("README.md".into(), Remote::default()),
+        ]));
+        assert_eq!(Listing::from_json(&listing.to_json()), Some(listing));
+        assert_eq!(
+            Listing::from_json(b"{\"format_version\":2,\"files\":{}}"),
+            None
+        );
+        assert_eq!(Listing::from_json(b"not JSON"), None);
+    }
+
+    #[test]
+    fn the_list_of_huggingface_hub_is_read() {
+        let text = format!(
+            r#"{{"format_version": 1, "files": {{"model.onnx": {{"size": 7, "blob_id": "{}",
+                "lfs_sha256": "{}", "lfs_size": 900, "xet_hash": "x"}}, "../up": {{"size": 1, "blob_id": "0"}}}}}}"#,
+            "a".repeat(40),
+            "d".repeat(64)
+        );
+        let listing = Listing::from_json(text.as_bytes()).unwrap();
+        let file = listing.get("model.onnx").unwrap();
+        assert_eq!(file.size, Some(900));
+        assert_eq!(file.digest, Some(Digest::Sha256("d".repeat(64))));
+        assert!(!listing.contains("../up"));
+    }
+}

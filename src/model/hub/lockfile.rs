@@ -1,0 +1,247 @@
+//! Lock files: which commits and which contents were fetched, so that exactly these can be fetched again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::id::{ModelId, is_commit, is_path};
+use super::listing::{Listing, Remote};
+use super::{Downloaded, DownloadedFile};
+use crate::error::{Error, Result};
+
+const SCHEMA: u32 = 1;
+
+/// The content of a lock file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Lock {
+    schema: u32,
+    /// The models, in the order in which they were asked for.
+    pub models: Vec<LockedModel>,
+}
+
+/// A model of a lock file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockedModel {
+    /// Repository.
+    pub model: String,
+    /// What was asked for: a branch, a tag, a commit.
+    pub requested: String,
+    /// The full commit that it stood for.
+    pub revision: String,
+    /// The ONNX file's path.
+    pub onnx: Option<String>,
+    /// Every file.
+    pub files: Vec<LockedFile>,
+}
+
+/// A file of a lock file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockedFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+    /// The Hub's own hash of it, which the cache calls it by.
+    pub blob: Option<String>,
+}
+
+impl Lock {
+    /// A lock of these models.
+    #[must_use]
+    pub fn of(models: Vec<LockedModel>) -> Self {
+        Self {
+            schema: SCHEMA,
+            models,
+        }
+    }
+
+    /// Writes a lock file, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers are JSON");
+        text.push(b'\n');
+        super::store::replace(path, &text)
+    }
+
+    /// Reads a lock file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no lock file that this version understands.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+        let refuse = |reason: String| {
+            Error::Usage(format!(
+                "{} is no lock file of `embedctl download --lock` ({reason})",
+                path.display()
+            ))
+        };
+        let lock: Self =
+            serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+        if lock.schema != SCHEMA {
+            return Err(refuse(format!(
+                "its schema is {}, and this version knows {SCHEMA}",
+                lock.schema
+            )));
+        }
+        for model in &lock.models {
+            model.check().map_err(&refuse)?;
+        }
+        Ok(lock)
+    }
+}
+
+impl LockedModel {
+    /// What a download has brought.
+    #[must_use]
+    pub fn from_download(model: &ModelId, downloaded: &Downloaded) -> Self {
+        Self::new(
+            model,
+            &downloaded.revision,
+            downloaded.onnx.as_deref(),
+            downloaded.files.iter(),
+        )
+    }
+
+    pub(super) fn new<'a>(
+        model: &ModelId,
+        commit: &str,
+        onnx: Option<&str>,
+        files: impl Iterator<Item = &'a DownloadedFile>,
+    ) -> Self {
+        Self {
+            model: model.repository.clone(),
+            requested: model.revision.clone(),
+            revision: commit.to_owned(),
+            onnx: onnx.map(str::to_owned),
+            files: files
+                .map(|file| LockedFile {
+                    path: file.path.clone(),
+                    size: file.size,
+                    sha256: file.sha256.clone(),
+                    blob: file.blob.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The model's id, at its commit.
+    #[must_use]
+    pub fn id(&self) -> ModelId {
+        ModelId {
+            repository: self.model.clone(),
+            revision: self.revision.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let id = format!("{}@{}", self.model, self.revision);
+        id.parse::<ModelId>()?;
+        if !is_commit(&self.revision) {
+            return Err(format!("{} is no full commit", self.revision));
+        }
+        for file in &self.files {
+            if !is_path(&file.path) {
+                return Err(format!("'{}' is no path inside a repository", file.path));
+            }
+            let is_sha256 = matches!(Digest::parse(&file.sha256), Some(Digest::Sha256(_)));
+            let is_blob = file
+                .blob
+                .as_deref()
+                .is_none_or(|blob| Digest::parse(blob).is_some());
+            if !is_sha256 || !is_blob {
+                return Err(format!("{} has a hash that is none", file.path));
+            }
+        }
+        match &self.onnx {
+            Some(onnx) if !self.files.iter().any(|file| file.path == *onnx) => {
+                Err(format!("{onnx} is not among the files"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn listing(&self) -> Listing {
+        let files = self.files.iter().map(|file| {
+            let digest = file.blob.as_deref().unwrap_or(&file.sha256);
+            let remote = Remote {
+                size: Some(file.size),
+                digest: Digest::parse(digest),
+            };
+            (file.path.clone(), remote)
+        });
+        Listing(files.collect::<BTreeMap<_, _>>())
+    }
+
+    pub(super) fn verify(&self, name: &str, found: &DownloadedFile) -> Result<()> {
+        let locked = self.files.iter().find(|file| file.path == found.path);
+        if locked.is_some_and(|locked| locked.sha256.eq_ignore_ascii_case(&found.sha256)) {
+            return Ok(());
+        }
+        Err(Error::model(
+            name,
+            format!(
+                "{}: its SHA-256 is {} and not the one of the lock file; if the change is meant, write the lock file \
+                 anew with --lock",
+                found.path, found.sha256
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock() -> Lock {
+        Lock::of(vec![LockedModel {
+            model: "org/name".into(),
+            requested: "main".into(),
+            revision: "a".repeat(40),
+            onnx: Some("onnx/model.onnx".into()),
+            files: vec![LockedFile {
+                path: "onnx/model.onnx".into(),
+                size: 3,
+                sha256: "b".repeat(64),
+                blob: Some("b".repeat(64)),
+            }],
+        }])
+    }
+
+    fn refusal(change: impl FnOnce(&mut Lock)) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("models.lock");
+        let mut lock = lock();
+        change(&mut lock);
+        lock.write(&path).unwrap();
+        Lock::read(&path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_lock_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("models.lock");
+        lock().write(&path).unwrap();
+        assert_eq!(Lock::read(&path).unwrap().models, lock().models);
+    }
+
+    #[test]
+    fn a_lock_that_names_what_it_must_not_is_refused() {
+        let path = |path: &str| {
+            let path = path.to_owned();
+            move |lock: &mut Lock| lock.models[0].files[0].path = path
+        };
+        assert!(refusal(path("../../etc/passwd")).contains("no path inside"));
+        assert!(refusal(path("other")).contains("not among the files"));
+        assert!(refusal(|lock| lock.models[0].revision = "main".into()).contains("no full commit"));
+        assert!(refusal(|lock| lock.models[0].model = "../x".into()).contains("no Hub id"));
+        assert!(refusal(|lock| lock.models[0].files[0].sha256 = "x".into()).contains("hash"));
+        assert!(refusal(|lock| lock.schema = 2).contains("schema"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Models from the Hugging Face Hub: fetched whole, verified, and kept where Python's `huggingface_hub`
+//! keeps them. The only network code there is.
+//!
+//! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to whatever host a redirect
+//! names, publishes what it has not verified, and never gets past a complete partial file; its 1.0 begins
+//! again after a cut connection, verifies nothing either, and brings an asynchronous runtime along. So
+//! requests ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
+//!
+//! What is published is verified: content arrives in a file beside ([`fetch`]), is summed up, and is renamed
+//! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
+//! that is killed in between leaves partial content, which the next one goes on from, and nothing else.
+
+mod check;
+mod client;
+mod digest;
+mod download;
+mod ensure;
+mod fetch;
+mod id;
+mod listing;
+mod local;
+mod lockfile;
+mod refusal;
+mod select;
+mod settings;
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use check::{Checked, FileState, check};
+pub use download::{Listed, ListedFile, download, list};
+pub use ensure::ensure;
+pub use id::ModelId;
+pub use lockfile::{Lock, LockedModel};
+pub use settings::{HubOptions, Settings, Token, default_cache};
+pub(super) use store::Store;
+
+use super::OnnxChoice;
+use crate::error::Error;
+
+/// What is wanted of a model.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Which repository, at which revision.
+    pub model: ModelId,
+    /// Which ONNX file.
+    pub onnx: OnnxChoice,
+    /// Everything in the repository, not just what embedding needs.
+    pub all: bool,
+    /// A plain folder to put the files into, instead of the cache.
+    pub local_dir: Option<PathBuf>,
+    /// Exactly these files, as an earlier download has written them down.
+    pub locked: Option<LockedModel>,
+}
+
+/// A model that is here, every file of it verified.
+#[derive(Debug, Clone, Serialize)]
+pub struct Downloaded {
+    /// Repository.
+    pub model: String,
+    /// Full commit.
+    pub revision: String,
+    /// The folder that holds the files under their paths.
+    pub folder: PathBuf,
+    /// The ONNX file's path inside it; none where everything was asked for and there is none.
+    pub onnx: Option<String>,
+    /// The files, sorted by path.
+    pub files: Vec<DownloadedFile>,
+}
+
+/// A verified file.
+#[derive(Debug, Clone, Serialize)]
+pub struct DownloadedFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// Where it is.
+    pub location: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+    /// The Hub's own hash of it, which the cache calls it by.
+    pub blob: Option<String>,
+    /// Whether it came over the network just now.
+    pub fetched: bool,
+}
+
+/// How a file's turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It came over the network.
+    Fetched,
+    /// It was here already, and is what it should be.
+    Verified,
+    /// It did not come.
+    Failed,
+}
+
+/// Hears how a download goes on. Called from several threads.
+pub trait Transfer: Send + Sync {
+    /// More is to be done than was known: so many files, so many bytes.
+    fn planned(&self, files: usize, bytes: u64) {
+        let _ = (files, bytes);
+    }
+
+    /// A file's turn begins; `have` bytes of it are here from an earlier run.
+    fn began(&self, file: &str, size: Option<u64>, have: u64) {
+        let _ = (file, size, have);
+    }
+
+    /// Bytes of it have arrived.
+    fn advanced(&self, file: &str, bytes: u64) {
+        let _ = (file, bytes);
+    }
+
+    /// What was here of it is of no use: it begins again.
+    fn restarted(&self, file: &str, reason: &str) {
+        let _ = (file, reason);
+    }
+
+    /// Its turn is over.
+    fn ended(&self, file: &str, size: u64, outcome: Outcome) {
+        let _ = (file, size, outcome);
+    }
+
+    /// A request failed and is made again after a pause.
+    fn retrying(&self, what: &str, reason: &str, pause: Duration) {
+        let _ = (what, reason, pause);
+    }
+
+    /// Something that should be known, such as a damaged file.
+    fn note(&self, message: &str) {
+        let _ = message;
+    }
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Transfer for Silent {}
+
+/// The error for a model, or files of it, that are not in the cache.
+pub(super) fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Error {
+    let lacking = if missing.is_empty() {
+        format!("is not in the Hub's cache at {}", cache.display())
+    } else {
+        format!(
+            "is in the Hub's cache at {} without {}",
+            cache.display(),
+            missing.join(", ")
+        )
+    };
+    Error::model(
+        model,
+        format!(
+            "{lacking}; fetch it with `embedctl download {model}`, or, for a machine without a network, run `embedctl \
+             download {model} --local-dir FOLDER` elsewhere, bring the folder here, and name it with --model"
+        ),
+    )
+}
+
+/// The same, where something forbids the network.
+fn offline(model: &ModelId, settings: &Settings, by: &str, missing: &[&str]) -> Error {
+    match not_cached(model, &settings.cache, missing) {
+        Error::Model { model, reason } => Error::Model {
+            model,
+            reason: format!("{reason} ({by} forbids the network)"),
+        },
+        other => other,
+    }
+}

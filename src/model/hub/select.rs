@@ -1,0 +1,203 @@
+//! Which of a repository's files embedding needs.
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::model::onnx_file::{self, OnnxChoice};
+
+/// Decides prompts and the order of modules; read before the rest is chosen.
+pub(super) const MODULES: &str = "modules.json";
+
+/// Files at the root that describe a sentence-transformers model.
+const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
+
+/// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
+/// tokenizers are made from, so that the same cache serves them.
+const OF_TRANSFORMER: [&str; 12] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "chat_template.jinja",
+];
+
+/// Endings of weights that embedctl does not read.
+const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckpt"];
+
+/// The modules' folders, as `modules.json` names them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layout {
+    /// The Transformer's folder; empty: the root.
+    transformer: String,
+    /// Folders of the other modules.
+    others: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Module {
+    #[serde(default)]
+    path: String,
+}
+
+impl Layout {
+    /// Reads `modules.json`.
+    ///
+    /// # Errors
+    /// If it is no list of modules.
+    pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
+        let modules: Vec<Module> = serde_json::from_slice(modules).map_err(|error| {
+            Error::model(model, format!("its modules.json cannot be read: {error}"))
+        })?;
+        let mut paths = modules
+            .into_iter()
+            .map(|module| module.path.trim_matches('/').to_owned());
+        Ok(Self {
+            transformer: paths.next().unwrap_or_default(),
+            others: paths.filter(|path| !path.is_empty()).collect(),
+        })
+    }
+}
+
+/// What is wanted of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Selection {
+    /// The ONNX file.
+    pub(super) onnx: Option<String>,
+    /// Everything else.
+    pub(super) others: Vec<String>,
+}
+
+impl Selection {
+    /// Every file, the ONNX file last: where it is in place, so is the rest.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.others
+            .iter()
+            .chain(self.onnx.as_ref())
+            .map(String::as_str)
+    }
+}
+
+/// Chooses among the files of a repository.
+///
+/// # Errors
+/// If it has no ONNX file of the wanted kind.
+pub(super) fn select(
+    model: &str,
+    paths: &[&str],
+    layout: &Layout,
+    choice: &OnnxChoice,
+) -> Result<Selection> {
+    let onnx = onnx_file::choose(paths, &layout.transformer, choice)
+        .map_err(|reason| Error::model(model, reason))?;
+    Ok(Selection {
+        others: metadata(paths, layout),
+        onnx: Some(onnx),
+    })
+}
+
+/// Everything that is chosen but the ONNX file.
+pub(super) fn metadata(paths: &[&str], layout: &Layout) -> Vec<String> {
+    let wanted = |path: &str| {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let of_transformer = OF_TRANSFORMER.contains(&name)
+            || (name.starts_with("sentence_") && name.ends_with("_config.json"));
+        (folder.is_empty() && OF_REPOSITORY.contains(&name))
+            || (folder == layout.transformer && of_transformer)
+            || (layout.others.iter().any(|other| other == folder)
+                && !OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)))
+    };
+    paths
+        .iter()
+        .filter(|path| wanted(path))
+        .map(|&path| path.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(paths: &[&str], modules: Option<&str>, choice: &OnnxChoice) -> Vec<String> {
+        let layout = modules.map_or_else(Layout::default, |modules| {
+            Layout::read("org/name", modules.as_bytes()).unwrap()
+        });
+        let selection = select("org/name", paths, &layout, choice).unwrap();
+        selection.paths().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_sentence_model_is_taken_without_other_frameworks_files() {
+        let modules =
+            r#"[{"path":""},{"path":"1_Pooling"},{"path":"2_Dense"},{"path":"3_Normalize"}]"#;
+        let paths = [
+            ".gitattributes",
+            "1_Pooling/config.json",
+            "2_Dense/config.json",
+            "2_Dense/model.safetensors",
+            "2_Dense/pytorch_model.bin",
+            "README.md",
+            "config.json",
+            "config_sentence_transformers.json",
+            "model.safetensors",
+            "modules.json",
+            "onnx/model.onnx",
+            "onnx/model_fp16.onnx",
+            "openvino/openvino_model.xml",
+            "pytorch_model.bin",
+            "sentence_bert_config.json",
+            "tokenizer.json",
+            "vocab.txt",
+        ];
+        assert_eq!(
+            chosen(&paths, Some(modules), &OnnxChoice::default()),
+            [
+                "1_Pooling/config.json",
+                "2_Dense/config.json",
+                "2_Dense/model.safetensors",
+                "config.json",
+                "config_sentence_transformers.json",
+                "modules.json",
+                "sentence_bert_config.json",
+                "tokenizer.json",
+                "vocab.txt",
+                "onnx/model.onnx",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_transformer_may_have_a_folder_of_its_own() {
+        let modules = r#"[{"path":"0_Transformer"},{"path":"1_Pooling"}]"#;
+        let paths = [
+            "0_Transformer/config.json",
+            "0_Transformer/model.onnx",
+            "0_Transformer/tokenizer.json",
+            "1_Pooling/config.json",
+            "config.json",
+            "modules.json",
+        ];
+        assert_eq!(
+            chosen(&paths, Some(modules), &OnnxChoice::default()),
+            [
+                "0_Transformer/config.json",
+                "0_Transformer/tokenizer.json",
+                "1_Pooling/config.json",
+                "modules.json",
+                "0_Transformer/model.onnx",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_module_list_that_is_none_is_refused() {
+        let error = Layout::read("org/name", b"{}").unwrap_err().to_string();
+        assert!(error.contains("modules.json"), "{error}");
+    }
+}

@@ -1,0 +1,425 @@
+//! Where models come from and where they are kept, as `huggingface_hub` reads it from the environment.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// The Hub that is asked where `HF_ENDPOINT` names no other.
+const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
+
+/// What a caller says; the environment says the rest.
+#[derive(Debug, Clone, Default)]
+pub struct HubOptions {
+    /// `--cache-dir`: folder of the cache.
+    pub cache_dir: Option<PathBuf>,
+    /// `--offline`: never use the network.
+    pub offline: bool,
+}
+
+/// The whole of it, resolved.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Scheme and host of the Hub, without a slash at the end.
+    pub endpoint: String,
+    /// Folder of the cache.
+    pub cache: PathBuf,
+    /// Who asks.
+    pub token: Option<Token>,
+    /// What forbids the network: `--offline`, or a variable's name.
+    pub offline: Option<&'static str>,
+    /// Proxies and hosts that need none.
+    pub proxies: Proxies,
+    /// A file of certificates (PEM) to be trusted instead of the system's, and the variable that names it.
+    pub certificates: Option<(&'static str, PathBuf)>,
+    /// The first pause before a request is made again; each further one is twice as long.
+    pub pause: Duration,
+    /// How long a connection may be silent before it counts as cut.
+    pub silence: Duration,
+}
+
+/// A credential. Its text is in no message: `Debug` leaves it out.
+#[derive(Clone)]
+pub struct Token {
+    text: String,
+    /// Where it was found, for messages.
+    pub origin: String,
+}
+
+impl Token {
+    /// The value of the `Authorization` header.
+    pub(super) fn authorization(&self) -> String {
+        format!("Bearer {}", self.text)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token(from {})", self.origin)
+    }
+}
+
+/// Proxies by the scheme of the address they are used for.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    pub(super) http: Option<(&'static str, String)>,
+    pub(super) https: Option<(&'static str, String)>,
+    pub(super) none: Vec<String>,
+}
+
+/// Addresses of proxies may hold passwords: only the variables' names are shown.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |proxy: &Option<(&'static str, String)>| proxy.as_ref().map(|proxy| proxy.0);
+        f.debug_struct("Proxies")
+            .field("http", &name(&self.http))
+            .field("https", &name(&self.https))
+            .field("none", &self.none)
+            .finish()
+    }
+}
+
+impl Settings {
+    /// Reads the process's environment.
+    ///
+    /// # Errors
+    /// If `HF_ENDPOINT` is no address, or a token holds what no header can.
+    pub fn from_environment(options: &HubOptions) -> Result<Self> {
+        Self::read(options, &|name| std::env::var_os(name))
+    }
+
+    /// Reads an environment.
+    pub(super) fn read(
+        options: &HubOptions,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self> {
+        let environment = Environment(variable);
+        let offline = if options.offline {
+            Some("--offline")
+        } else {
+            ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]
+                .into_iter()
+                .find(|name| environment.is_on(name))
+        };
+        Ok(Self {
+            endpoint: environment.endpoint()?,
+            cache: options
+                .cache_dir
+                .clone()
+                .unwrap_or_else(|| environment.cache()),
+            token: environment.token()?,
+            offline,
+            proxies: environment.proxies(),
+            certificates: ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
+                .into_iter()
+                .find_map(|name| Some((name, environment.path(name)?)))
+                .filter(|(_, path)| !path.is_dir()),
+            pause: Duration::from_secs(1),
+            silence: Duration::from_secs(30),
+        })
+    }
+}
+
+/// The Hub's cache of this environment, as `huggingface_hub` finds it.
+pub fn default_cache() -> PathBuf {
+    Environment(&|name| std::env::var_os(name)).cache()
+}
+
+/// Reads variables; one that is empty counts as unset.
+struct Environment<'a>(&'a dyn Fn(&str) -> Option<OsString>);
+
+impl Environment<'_> {
+    fn raw(&self, name: &str) -> Option<OsString> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let text = self.raw(name)?.to_string_lossy().trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(self.raw(name)?);
+        // As Python's expanduser does it.
+        match path.strip_prefix("~") {
+            Ok(rest) => Some(self.home_folder()?.join(rest)),
+            Err(_) => Some(path),
+        }
+    }
+
+    fn home_folder(&self) -> Option<PathBuf> {
+        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        self.raw(name)
+            .map(PathBuf::from)
+            .or_else(std::env::home_dir)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|value| {
+            ["1", "on", "yes", "true"].contains(&value.to_ascii_lowercase().as_str())
+        })
+    }
+
+    /// `HF_HOME`: where the cache and the stored token are.
+    fn home(&self) -> PathBuf {
+        self.path("HF_HOME")
+            .or_else(|| Some(self.path("XDG_CACHE_HOME")?.join("huggingface")))
+            .or_else(|| Some(self.home_folder()?.join(".cache/huggingface")))
+            .unwrap_or_else(|| PathBuf::from(".cache/huggingface"))
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.path("HF_HUB_CACHE")
+            .or_else(|| self.path("HUGGINGFACE_HUB_CACHE"))
+            .unwrap_or_else(|| self.home().join("hub"))
+    }
+
+    fn endpoint(&self) -> Result<String> {
+        let Some(endpoint) = self.text("HF_ENDPOINT") else {
+            return Ok(DEFAULT_ENDPOINT.to_owned());
+        };
+        let endpoint = endpoint.trim_end_matches('/');
+        let valid = endpoint.parse::<ureq::http::Uri>().is_ok_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
+        });
+        if !valid {
+            return Err(Error::Usage(format!(
+                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub; write it as {DEFAULT_ENDPOINT}"
+            )));
+        }
+        Ok(endpoint.to_owned())
+    }
+
+    fn token(&self) -> Result<Option<Token>> {
+        let from_variable = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
+            .into_iter()
+            .find_map(|name| Some((self.text(name)?, name.to_owned())));
+        let found = match from_variable {
+            Some(found) => Some(found),
+            None if self.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") => None,
+            None => self.stored_token(),
+        };
+        let Some((text, origin)) = found else {
+            return Ok(None);
+        };
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::Usage(format!(
+                "the token from {origin} holds blanks or characters that no token has; store it again with \
+                 `hf auth login`, or set HF_TOKEN"
+            )));
+        }
+        Ok(Some(Token { text, origin }))
+    }
+
+    fn stored_token(&self) -> Option<(String, String)> {
+        let path = self
+            .path("HF_TOKEN_PATH")
+            .unwrap_or_else(|| self.home().join("token"));
+        let text = fs::read_to_string(&path).ok()?.trim().to_owned();
+        (!text.is_empty()).then(|| (text, path.display().to_string()))
+    }
+
+    fn proxies(&self) -> Proxies {
+        let first = |names: &[&'static str]| {
+            names
+                .iter()
+                .find_map(|&name| Some((name, self.text(name)?)))
+        };
+        let all = || first(&["all_proxy", "ALL_PROXY"]);
+        Proxies {
+            // HTTP_PROXY in capitals could be set by a request's header in a CGI program; we are none.
+            http: first(&["http_proxy", "HTTP_PROXY"]).or_else(all),
+            https: first(&["https_proxy", "HTTPS_PROXY"]).or_else(all),
+            none: first(&["no_proxy", "NO_PROXY"])
+                .map(|(_, list)| list.split(',').map(|one| one.trim().to_owned()).collect())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Proxies {
+    /// The proxy for an address, with the variable that names it.
+    pub(super) fn of(
+        &self,
+        scheme: &str,
+        host: &str,
+        port: u16,
+    ) -> Option<&(&'static str, String)> {
+        let proxy = if scheme == "https" {
+            &self.https
+        } else {
+            &self.http
+        };
+        proxy.as_ref().filter(|_| !self.is_direct(host, port))
+    }
+
+    /// Whether `no_proxy` names the host: itself, a domain above it, `host:port`, or `*`.
+    fn is_direct(&self, host: &str, port: u16) -> bool {
+        let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
+        self.none.iter().any(|entry| {
+            let entry = entry.to_ascii_lowercase();
+            if entry == "*" {
+                return true;
+            }
+            let entry = match entry.rsplit_once(':') {
+                // An IPv6 address has colons of its own.
+                Some((name, number)) if !name.contains(':') => {
+                    if number.parse() != Ok(port) {
+                        return false;
+                    }
+                    name.to_owned()
+                }
+                _ => entry,
+            };
+            let domain = entry.trim_start_matches('*').trim_start_matches('.');
+            !domain.is_empty()
+                && (host == domain
+                    || host
+                        .strip_suffix(domain)
+                        .is_some_and(|rest| rest.ends_with('.')))
+        })
+    }
+}
+
+/// A path as a message shows it.
+pub(super) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings> {
+        let lookup = |name: &str| {
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| OsString::from(value))
+        };
+        Settings::read(&HubOptions::default(), &lookup)
+    }
+
+    #[test]
+    fn the_cache_is_where_python_keeps_it() {
+        for (variables, cache) in [
+            (&[("HF_HUB_CACHE", "/c"), ("HF_HOME", "/h")][..], "/c"),
+            (&[("HUGGINGFACE_HUB_CACHE", "/old")], "/old"),
+            (&[("HF_HOME", "/h"), ("XDG_CACHE_HOME", "/x")], "/h/hub"),
+            (
+                &[("XDG_CACHE_HOME", "/x"), ("HOME", "/u")],
+                "/x/huggingface/hub",
+            ),
+            (
+                &[("HOME", "/u"), ("HF_HOME", "")],
+                "/u/.cache/huggingface/hub",
+            ),
+            (&[("HOME", "/u"), ("HF_HOME", "~/hf")], "/u/hf/hub"),
+        ] {
+            if cfg!(unix) {
+                assert_eq!(
+                    read(variables).unwrap().cache,
+                    Path::new(cache),
+                    "{variables:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_option_goes_before_variables() {
+        let options = HubOptions {
+            cache_dir: Some("/given".into()),
+            offline: true,
+        };
+        let settings = Settings::read(&options, &|name| {
+            (name == "HF_HUB_CACHE").then(|| "/c".into())
+        })
+        .unwrap();
+        assert_eq!(settings.cache, Path::new("/given"));
+        assert_eq!(settings.offline, Some("--offline"));
+    }
+
+    #[test]
+    fn offline_is_read_as_python_reads_it() {
+        for (value, offline) in [
+            ("1", true),
+            ("True", true),
+            ("on", true),
+            ("0", false),
+            ("no", false),
+        ] {
+            let settings = read(&[("HF_HUB_OFFLINE", value)]).unwrap();
+            assert_eq!(settings.offline.is_some(), offline, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let settings = read(&[("HF_TOKEN", " hf_secret \n")]).unwrap();
+        let token = settings.token.as_ref().unwrap();
+        assert_eq!(token.authorization(), "Bearer hf_secret");
+        assert!(!format!("{settings:?}").contains("secret"));
+        let error = read(&[("HF_TOKEN", "hf_sec ret")]).unwrap_err().to_string();
+        assert!(
+            error.contains("HF_TOKEN") && !error.contains("sec"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_stored_token_is_found_unless_forbidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        fs::write(&file, "hf_stored\n").unwrap();
+        let home = folder.path().to_str().unwrap();
+        let by_home = read(&[("HF_HOME", home)]).unwrap().token.unwrap();
+        assert_eq!(by_home.authorization(), "Bearer hf_stored");
+        assert_eq!(by_home.origin, file.display().to_string());
+        let path = file.to_str().unwrap();
+        assert!(read(&[("HF_TOKEN_PATH", path)]).unwrap().token.is_some());
+        let forbidden = [("HF_HOME", home), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")];
+        assert!(read(&forbidden).unwrap().token.is_none());
+    }
+
+    #[test]
+    fn an_endpoint_must_be_an_address() {
+        let settings = read(&[("HF_ENDPOINT", "http://127.0.0.1:8080/")]).unwrap();
+        assert_eq!(settings.endpoint, "http://127.0.0.1:8080");
+        for wrong in ["mirror.example", "ftp://mirror.example", "https://"] {
+            let error = read(&[("HF_ENDPOINT", wrong)]).unwrap_err().to_string();
+            assert!(error.contains("HF_ENDPOINT"), "{error}");
+        }
+    }
+
+    #[test]
+    fn proxies_are_chosen_by_scheme_and_host() {
+        let settings = read(&[
+            ("https_proxy", "http://user:pass@proxy:3128"),
+            ("ALL_PROXY", "socks5://other:1080"),
+            ("NO_PROXY", "internal.example, .corp, 127.0.0.1, box:8080"),
+        ])
+        .unwrap();
+        let proxies = &settings.proxies;
+        let of = |scheme: &str, host: &str, port: u16| {
+            proxies.of(scheme, host, port).map(|(name, _)| *name)
+        };
+        assert_eq!(of("https", "huggingface.co", 443), Some("https_proxy"));
+        assert_eq!(of("http", "huggingface.co", 80), Some("ALL_PROXY"));
+        for host in [
+            "internal.example",
+            "a.internal.example",
+            "x.corp",
+            "127.0.0.1",
+        ] {
+            assert_eq!(of("https", host, 443), None, "{host}");
+        }
+        assert_eq!(of("https", "notinternal.example", 443), Some("https_proxy"));
+        assert_eq!(of("http", "box", 8080), None);
+        assert_eq!(of("http", "box", 80), Some("ALL_PROXY"));
+        assert!(!format!("{settings:?}").contains("pass"));
+    }
+}

@@ -1,0 +1,326 @@
+//! A repository's place in the Hub's cache, laid out as `huggingface_hub` does, so that both share one copy:
+//!
+//! ```text
+//! models--org--name/
+//!   blobs/<hash>                 content, called by its hash
+//!   blobs/<hash>.incomplete      what has arrived of it
+//!   snapshots/<commit>/<path>    links to blobs (copies where the system has no links)
+//!   refs/<branch or tag>         the commit that it stood for
+//!   .no_exist/<commit>/<path>    what huggingface_hub has found not to exist
+//!   trees/<commit>.json          huggingface_hub's list of a commit's files
+//!   .embedctl/<commit>.json      ours, in the same form
+//! .locks/models--org--name/<hash>.lock
+//! ```
+//!
+//! Our list has a place of its own: to `huggingface_hub`, a list in `trees` is a promise that all of it
+//! was wanted, and it calls a snapshot incomplete that lacks the files of other frameworks.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hf_hub::{Cache, Repo};
+
+use super::Transfer;
+use super::id::is_commit;
+use super::listing::Listing;
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+
+/// Time between two looks at a lock that another process holds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// One repository in the cache.
+#[derive(Debug, Clone)]
+pub(in crate::model) struct Store {
+    cache: PathBuf,
+    repository: String,
+    base: PathBuf,
+}
+
+impl Store {
+    pub(in crate::model) fn new(cache: &Path, repository: &str) -> Self {
+        let name = Repo::model(repository.to_owned()).folder_name();
+        Self {
+            cache: cache.to_path_buf(),
+            repository: repository.to_owned(),
+            base: cache.join(name),
+        }
+    }
+
+    /// The folder of a commit's files.
+    pub(in crate::model) fn snapshot(&self, commit: &str) -> PathBuf {
+        Cache::new(self.cache.clone())
+            .repo(Repo::model(self.repository.clone()))
+            .pointer_path(commit)
+    }
+
+    /// The commit that a revision stands for here: itself, or what was stored for a branch or tag.
+    pub(in crate::model) fn commit(&self, revision: &str) -> Option<String> {
+        if is_commit(revision) {
+            return Some(revision.to_ascii_lowercase());
+        }
+        let stored = fs::read_to_string(self.base.join("refs").join(revision)).ok()?;
+        let commit = stored.trim();
+        // Also what older tools stored: any name of a folder that is there.
+        let is_name = !commit.is_empty() && !commit.contains(['/', '\\']) && commit != "..";
+        is_name.then(|| commit.to_owned())
+    }
+
+    pub(super) fn blob(&self, hash: &str) -> PathBuf {
+        self.base.join("blobs").join(hash)
+    }
+
+    /// Where a blob grows.
+    pub(super) fn incomplete(&self, hash: &str) -> PathBuf {
+        self.base.join("blobs").join(format!("{hash}.incomplete"))
+    }
+
+    /// Whether `huggingface_hub` has found that the commit has no such file.
+    pub(super) fn is_known_absent(&self, commit: &str, path: &str) -> bool {
+        self.base.join(".no_exist").join(commit).join(path).exists()
+    }
+
+    /// The list of a commit's files, where one was stored.
+    pub(super) fn listing(&self, commit: &str) -> Option<Listing> {
+        [".embedctl", "trees"].into_iter().find_map(|folder| {
+            let path = self.base.join(folder).join(format!("{commit}.json"));
+            Listing::from_json(&fs::read(path).ok()?)
+        })
+    }
+
+    /// Stores the list of a commit's files.
+    pub(super) fn put_listing(&self, commit: &str, listing: &Listing) -> Result<()> {
+        let path = self.base.join(".embedctl").join(format!("{commit}.json"));
+        replace(&path, &listing.to_json())
+    }
+
+    /// Stores what a branch or tag stands for.
+    pub(super) fn put_ref(&self, revision: &str, commit: &str) -> Result<()> {
+        if is_commit(revision) || self.commit(revision).as_deref() == Some(commit) {
+            return Ok(());
+        }
+        replace(&self.base.join("refs").join(revision), commit.as_bytes())
+    }
+
+    /// Puts a blob into a snapshot under its path.
+    pub(super) fn link(&self, commit: &str, path: &str, hash: &str) -> Result<()> {
+        let place = self.snapshot(commit).join(path);
+        let blob = self.blob(hash);
+        let up = path.split('/').count() + 1;
+        let target: PathBuf = std::iter::repeat_n("..", up)
+            .chain(["blobs", hash])
+            .collect();
+        if fs::read_link(&place).is_ok_and(|found| found == target) {
+            return Ok(());
+        }
+        create_folder_of(&place)?;
+        let beside = temporary(&place);
+        let linked = symbolic_link(&target, &beside).or_else(|_| {
+            // No links here (Windows without its developer mode): a second name, or a copy.
+            fs::hard_link(&blob, &beside).or_else(|_| fs::copy(&blob, &beside).map(drop))
+        });
+        linked
+            .and_then(|()| fs::rename(&beside, &place))
+            .map_err(|error| {
+                let _ = fs::remove_file(&beside);
+                Error::io("create", &place, error)
+            })
+    }
+
+    /// Takes the lock of a blob, which `huggingface_hub` heeds too. `None` where the file system has no
+    /// locks: content is verified before it is published, so two writers cost time and no more.
+    pub(super) fn lock(
+        &self,
+        hash: &str,
+        cancel: &CancelToken,
+        transfer: &dyn Transfer,
+    ) -> Result<Option<File>> {
+        let folder = self.base.file_name().unwrap_or_default();
+        let path = self
+            .cache
+            .join(".locks")
+            .join(folder)
+            .join(format!("{hash}.lock"));
+        create_folder_of(&path)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|error| Error::io("open", &path, error))?;
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(_)) => return Ok(None),
+            }
+            if !told {
+                told = true;
+                transfer.note("another process is fetching the same file: waiting for it");
+            }
+            // Disconnected means cancelled; nothing is ever sent.
+            if cancel.channel().recv_timeout(LOOK_EVERY).is_err() && cancel.is_cancelled() {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+
+    /// Every file of a snapshot, by its path inside the repository.
+    pub(super) fn files(&self, commit: &str) -> Vec<String> {
+        let mut files = Vec::new();
+        walk(&self.snapshot(commit), "", &mut files);
+        files.sort();
+        files
+    }
+
+    /// The hash that a snapshot's file is linked to.
+    pub(super) fn linked(&self, commit: &str, path: &str) -> Option<String> {
+        let target = fs::read_link(self.snapshot(commit).join(path)).ok()?;
+        let name = target.file_name()?.to_str()?.to_owned();
+        let folder = target.parent()?.file_name()?;
+        (folder == "blobs").then_some(name)
+    }
+}
+
+fn walk(folder: &Path, prefix: &str, files: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else {
+            continue; // the Hub has no such names
+        };
+        let path = format!("{prefix}{name}");
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&entry.path(), &format!("{path}/"), files);
+        } else if !name.ends_with(".embedctl-tmp") {
+            files.push(path);
+        }
+    }
+}
+
+/// Creates the folder that a file will lie in.
+pub(super) fn create_folder_of(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(|error| Error::io("create the folder", folder, error))
+}
+
+/// A name beside a file for what will replace it; killed processes leave no two alike.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.embedctl-tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Writes a small file whole: beside, then renamed.
+pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    create_folder_of(path)?;
+    let beside = temporary(path);
+    let written = File::create(&beside)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        Error::io("write", path, error)
+    })
+}
+
+#[cfg(unix)]
+fn symbolic_link(target: &Path, place: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, place)
+}
+
+#[cfg(windows)]
+fn symbolic_link(target: &Path, place: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_file(target, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::hub::Silent;
+
+    const HASH: &str = "ce013625030ba8dba906f756967f9e9ca394464a";
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "org/name");
+        (folder, store)
+    }
+
+    #[test]
+    fn files_are_linked_as_python_links_them() {
+        let (folder, store) = store();
+        let commit = "1".repeat(40);
+        fs::create_dir_all(store.blob(HASH).parent().unwrap()).unwrap();
+        fs::write(store.blob(HASH), "hello\n").unwrap();
+        for path in ["config.json", "onnx/deep/model.onnx"] {
+            store.link(&commit, path, HASH).unwrap();
+            store.link(&commit, path, HASH).unwrap();
+            let place = folder
+                .path()
+                .join("models--org--name/snapshots")
+                .join(&commit)
+                .join(path);
+            assert_eq!(fs::read_to_string(place).unwrap(), "hello\n");
+            assert_eq!(store.linked(&commit, path).as_deref(), Some(HASH));
+        }
+        assert_eq!(
+            store.files(&commit),
+            ["config.json", "onnx/deep/model.onnx"]
+        );
+    }
+
+    #[test]
+    fn a_link_to_other_content_is_replaced() {
+        let (_folder, store) = store();
+        let commit = "1".repeat(40);
+        let other = "0".repeat(40);
+        fs::create_dir_all(store.blob(HASH).parent().unwrap()).unwrap();
+        fs::write(store.blob(HASH), "new").unwrap();
+        fs::write(store.blob(&other), "old").unwrap();
+        store.link(&commit, "a", &other).unwrap();
+        store.link(&commit, "a", HASH).unwrap();
+        assert_eq!(
+            fs::read_to_string(store.snapshot(&commit).join("a")).unwrap(),
+            "new"
+        );
+    }
+
+    #[test]
+    fn branches_are_remembered_and_commits_are_themselves() {
+        let (_folder, store) = store();
+        let commit = "a".repeat(40);
+        assert_eq!(store.commit("main"), None);
+        store.put_ref("main", &commit).unwrap();
+        store.put_ref("refs/pr/1", &commit).unwrap();
+        store.put_ref(&commit, &commit).unwrap();
+        assert_eq!(store.commit("main").as_deref(), Some(commit.as_str()));
+        assert_eq!(store.commit("refs/pr/1").as_deref(), Some(commit.as_str()));
+        assert_eq!(store.commit(&commit), Some(commit));
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_until_cancelled() {
+        let (_folder, store) = store();
+        let cancel = CancelToken::new();
+        let held = store.lock(HASH, &cancel, &Silent).unwrap();
+        assert!(held.is_some());
+        cancel.cancel();
+        let error = store.lock(HASH, &cancel, &Silent).unwrap_err();
+        assert!(matches!(error, Error::Interrupted));
+        drop(held);
+        assert!(
+            store
+                .lock(HASH, &CancelToken::new(), &Silent)
+                .unwrap()
+                .is_some()
+        );
+    }
+}
