@@ -183,6 +183,14 @@ impl<'a> Download<'a> {
             // Weights beside the ONNX file go by its name; fetched along with it rather than after it.
             selection.others.extend(data_of(&onnx, &paths));
         }
+        let extra = self.wanted.extra.iter();
+        selection.others.extend(
+            extra
+                .filter(|path| listing.contains(path) && Some(*path) != selection.onnx.as_ref())
+                .cloned(),
+        );
+        selection.others.sort_unstable();
+        selection.others.dedup();
         Ok(selection)
     }
 
@@ -664,6 +672,7 @@ pub fn list(
         model: model.clone(),
         onnx: OnnxChoice::default(),
         all: false,
+        extra: Vec::new(),
         local_dir: None,
         locked: None,
     };

@@ -64,6 +64,7 @@ pub fn ensure(
         onnx: options.onnx(),
         model,
         all: false,
+        extra: Vec::new(),
         local_dir: None,
         locked: None,
     };

@@ -50,6 +50,8 @@ pub struct Wanted {
     pub onnx: OnnxChoice,
     /// Everything in the repository, not just what embedding needs.
     pub all: bool,
+    /// Further files, such as damaged ones of another kind; those that the repository lacks are left out.
+    pub extra: Vec<String>,
     /// A plain folder to put the files into, instead of the cache.
     pub local_dir: Option<PathBuf>,
     /// Exactly these files, as an earlier download has written them down.

@@ -92,7 +92,7 @@ pub struct InputArgs {
 pub struct ModelArgs {
     /// Hub id (org/name or org/name@revision) or a folder
     ///
-    /// A Hub id is looked up in the Hub's cache on this machine.
+    /// A Hub id is looked up in the Hub's cache on this machine, and fetched where it is not there.
     #[arg(
         short,
         long,
@@ -104,19 +104,8 @@ pub struct ModelArgs {
     )]
     pub model: String,
 
-    /// ONNX file inside the model, such as onnx/model_fp16.onnx
-    #[arg(long, value_name = "FILE")]
-    pub model_file: Option<String>,
-
-    /// ONNX file inside the model, by its kind [default: fp32]
-    #[arg(
-        long,
-        value_name = "KIND",
-        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
-            .try_map(|name| name.parse::<Precision>()),
-        conflicts_with = "model_file"
-    )]
-    pub precision: Option<Precision>,
+    #[command(flatten)]
+    pub onnx: OnnxArgs,
 
     /// How token states become a vector; several, with commas between, are concatenated
     ///
@@ -143,6 +132,25 @@ pub struct ModelArgs {
     /// Components of a vector to keep (Matryoshka models); not scaled to length 1 again
     #[arg(long, value_name = "N", value_parser = positive)]
     pub dimensions: Option<usize>,
+}
+
+/// Which of a model's ONNX files.
+#[derive(Debug, Args)]
+pub struct OnnxArgs {
+    /// ONNX file inside the model, such as onnx/model_fp16.onnx
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub model_file: Option<String>,
+
+    /// ONNX file inside the model, by its kind [default: fp32]
+    #[arg(
+        long,
+        value_name = "KIND",
+        help_heading = "Model",
+        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+            .try_map(|name| name.parse::<Precision>()),
+        conflicts_with = "model_file"
+    )]
+    pub precision: Option<Precision>,
 }
 
 /// What runs the model.

@@ -1,6 +1,7 @@
 //! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
 //! stage, which builds the library's options, lives with each command.
 
+mod download;
 mod embed;
 mod values;
 
@@ -12,7 +13,8 @@ use clap::{
     Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 
-pub use embed::EmbedArgs;
+pub use download::DownloadArgs;
+pub use embed::{EmbedArgs, OnnxArgs};
 pub use values::{Devices, OnErrorName};
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
@@ -42,6 +44,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Embed(Box<EmbedArgs>),
+    Download(DownloadArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -78,11 +81,11 @@ pub struct MessageArgs {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
 
-    /// Never use the network (embed never does)
+    /// Never use the network: models must be here
     #[arg(long, global = true, help_heading = "Model")]
     pub offline: bool,
 
-    /// Folder of the Hub's cache, where models are looked up by id
+    /// Folder of the Hub's cache, where models are kept
     ///
     /// Without it: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model")]
@@ -134,6 +137,7 @@ pub struct ManArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Page {
     Embed,
+    Download,
     Completions,
     Man,
 }
@@ -143,6 +147,7 @@ impl Page {
     pub fn name(self) -> &'static str {
         match self {
             Self::Embed => "embed",
+            Self::Download => "download",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -180,6 +185,7 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
+  embedctl download sentence-transformers/all-MiniLM-L6-v2
   embedctl embed --help
 
 Exit codes:

@@ -10,6 +10,7 @@ use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, Source, WINDOW_BYTES};
 use embedctl::model::ModelOptions;
+use embedctl::model::hub::{self, Settings};
 use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
@@ -31,6 +32,14 @@ pub fn run(
     interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
         printer.note("reading records from standard input, one a line, until Ctrl-D");
+    }
+
+    if !Path::new(&options.model.model).is_dir() {
+        let settings = Settings::from_environment(&super::hub_options(messages))?;
+        let downloads = printer.downloads();
+        let ensured = hub::ensure(&settings, &options.model, downloads.as_ref(), &cancel);
+        downloads.end();
+        ensured?;
     }
 
     let to_terminal =
@@ -96,8 +105,8 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
     let model = &args.model;
     ModelOptions {
         model: model.model.clone(),
-        model_file: model.model_file.clone(),
-        precision: model.precision,
+        model_file: model.onnx.model_file.clone(),
+        precision: model.onnx.precision,
         cache_dir: messages.cache_dir.clone(),
         pooling: model.pooling.clone(),
         normalize: model.normalize,

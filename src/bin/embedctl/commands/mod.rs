@@ -2,10 +2,13 @@
 //! printer says what came of it.
 
 mod completions;
+mod download;
 mod embed;
 mod man;
 
-use crate::args::{Args, Command};
+use embedctl::model::hub::HubOptions;
+
+use crate::args::{Args, Command, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -14,7 +17,16 @@ use crate::printer::Printer;
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
+    }
+}
+
+/// What the command line says about the Hub.
+fn hub_options(messages: &MessageArgs) -> HubOptions {
+    HubOptions {
+        cache_dir: messages.cache_dir.clone(),
+        offline: messages.offline,
     }
 }

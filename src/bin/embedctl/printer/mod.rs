@@ -4,6 +4,7 @@
 mod meter;
 mod progress;
 mod summary;
+mod transfer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsStr;
@@ -17,7 +18,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
 
 pub use progress::Live;
-pub use summary::Report;
+pub use summary::{Report, bytes};
+pub use transfer::Downloads;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::exit::ExitCode;
@@ -177,6 +179,20 @@ impl Printer {
         Arc::new(Live::new(self.clone(), display))
     }
 
+    /// What shows a download.
+    pub fn downloads(&self) -> Arc<Downloads> {
+        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
+        let display = match self.progress {
+            When::Always if terminal => transfer::Display::bars(),
+            When::Always => transfer::Display::Lines,
+            When::Auto if terminal && self.verbosity > Verbosity::Quiet => {
+                transfer::Display::bars()
+            }
+            When::Auto | When::Never => transfer::Display::Files,
+        };
+        Arc::new(Downloads::new(self.clone(), display))
+    }
+
     fn panic(&self, panic: &PanicHookInfo<'_>) {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("unnamed").to_owned();
@@ -223,6 +239,13 @@ impl Printer {
         object.insert("message".to_owned(), message.into());
         object.extend(fields);
         self.object(&Value::Object(object));
+    }
+
+    /// The same, if it is to be shown.
+    fn shown_event(&self, level: Level, event: &str, message: &str, fields: Map<String, Value>) {
+        if self.verbosity >= level.shown_from() {
+            self.event(level, event, message, fields);
+        }
     }
 
     fn object(&self, object: &Value) {

@@ -182,6 +182,20 @@ pub fn count(amount: u64) -> String {
     text
 }
 
+/// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
+pub fn bytes(amount: u64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let amount_f = amount as f64;
+    // From where a unit would be shown as 1.0 of the next.
+    units
+        .into_iter()
+        .find(|(unit, _)| amount_f >= unit * 0.99995)
+        .map_or_else(
+            || format!("{amount} B"),
+            |(unit, name)| format!("{:.1} {name}", amount_f / unit),
+        )
+}
+
 /// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
@@ -214,6 +228,20 @@ mod tests {
         ];
         for (amount, text) in all {
             assert_eq!(count(amount), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_to_a_tenth() {
+        for (amount, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (90_405_214, "90.4 MB"),
+            (999_960_000, "1.0 GB"),
+            (2_270_000_000, "2.3 GB"),
+        ] {
+            assert_eq!(bytes(amount), text);
         }
     }
 

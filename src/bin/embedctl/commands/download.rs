@@ -1,0 +1,332 @@
+//! `embedctl download`: which models, and what is said about them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use embedctl::Error;
+use embedctl::cancel::CancelToken;
+use embedctl::model::OnnxChoice;
+use embedctl::model::hub::{
+    self, Checked, Downloaded, FileState, Listed, Lock, LockedModel, ModelId, Settings, Wanted,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::args::{DownloadArgs, MessageArgs};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::{Printer, bytes};
+
+/// Fetches, lists or checks what was asked for. A model that fails does not keep the others from coming.
+pub fn run(
+    args: &DownloadArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    let download = Download {
+        args,
+        printer,
+        settings: Settings::from_environment(&super::hub_options(messages))?,
+        cancel: CancelToken::new(),
+    };
+    interrupt::watch(download.cancel.clone()).context("cannot watch for signals")?;
+    if args.check {
+        return download.each(&args.models, |model| download.check(model));
+    }
+    if args.list {
+        return download.each(&args.models, |model| download.list(model));
+    }
+    let models = download.wanted()?;
+    if args.local_dir.is_some() && models.len() > 1 {
+        return Err(Failure::usage(
+            "--local-dir takes one model: its folder holds one model's files",
+        ));
+    }
+    let mut locked = Vec::new();
+    let code = download.each(&models, |wanted| {
+        locked.push(download.fetch(wanted)?);
+        Ok(())
+    })?;
+    // A lock file of some of the models would be taken for one of all.
+    if let (Some(path), ExitCode::Done) = (&args.lock, code) {
+        Lock::of(locked).write(path)?;
+        printer.info(format!("wrote {}", path.display()));
+    }
+    Ok(code)
+}
+
+struct Download<'a> {
+    args: &'a DownloadArgs,
+    printer: &'a Printer,
+    settings: Settings,
+    cancel: CancelToken,
+}
+
+impl Download<'_> {
+    /// Does something for each of `things`; the first interrupt, closed pipe or wrong option ends it all.
+    fn each<T>(
+        &self,
+        things: &[T],
+        mut work: impl FnMut(&T) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let mut code = ExitCode::Done;
+        for (index, thing) in things.iter().enumerate() {
+            match work(thing) {
+                Ok(()) => {}
+                Err(failure)
+                    if failure.exit_code() == ExitCode::Failed && index + 1 < things.len() =>
+                {
+                    self.printer.failure(&failure);
+                    code = ExitCode::Failed;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(code)
+    }
+
+    fn onnx(&self) -> OnnxChoice {
+        OnnxChoice {
+            file: self.args.onnx.model_file.clone(),
+            precision: self.args.onnx.precision,
+        }
+    }
+
+    fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
+        let Some(path) = &self.args.locked else {
+            return self.args.models.iter().map(|name| self.one(name)).collect();
+        };
+        let lock = Lock::read(path)?;
+        let of = |locked: &LockedModel| Wanted {
+            model: locked.id(),
+            onnx: OnnxChoice::default(),
+            all: false,
+            extra: Vec::new(),
+            local_dir: self.args.local_dir.clone(),
+            locked: Some(locked.clone()),
+        };
+        if self.args.models.is_empty() {
+            return Ok(lock.models.iter().map(of).collect());
+        }
+        self.args
+            .models
+            .iter()
+            .map(|name| {
+                let id = parse(name)?;
+                let is_it = |locked: &&LockedModel| {
+                    locked.model == id.repository
+                        && (!name.contains('@')
+                            || [&locked.requested, &locked.revision].contains(&&id.revision))
+                };
+                lock.models.iter().find(is_it).map(of).ok_or_else(|| {
+                    Failure::from(Error::model(
+                        name,
+                        format!(
+                            "is not in the lock file {}; write it anew with --lock",
+                            path.display()
+                        ),
+                    ))
+                })
+            })
+            .collect()
+    }
+
+    fn one(&self, name: &str) -> Result<Wanted, Failure> {
+        Ok(Wanted {
+            model: parse(name)?,
+            onnx: self.onnx(),
+            all: self.args.all,
+            extra: Vec::new(),
+            local_dir: self.args.local_dir.clone(),
+            locked: None,
+        })
+    }
+
+    fn fetch(&self, wanted: &Wanted) -> Result<LockedModel, Failure> {
+        let downloaded = self.bring(wanted)?;
+        let size: u64 = downloaded.files.iter().map(|file| file.size).sum();
+        let fetched = downloaded.files.iter().filter(|file| file.fetched).count();
+        let how = match (fetched, downloaded.files.len() - fetched) {
+            (0, _) => "all were here".to_owned(),
+            (_, 0) => "all fetched".to_owned(),
+            (fetched, here) => format!("{fetched} fetched, {here} were here"),
+        };
+        self.printer.info(format!(
+            "{} at {}: {}, {}, verified ({how}); in {}",
+            downloaded.model,
+            short(&downloaded.revision),
+            files(downloaded.files.len()),
+            bytes(size),
+            downloaded.folder.display()
+        ));
+        self.object(&downloaded)?;
+        Ok(match &wanted.locked {
+            Some(locked) => locked.clone(),
+            None => LockedModel::from_download(&wanted.model, &downloaded),
+        })
+    }
+
+    fn bring(&self, wanted: &Wanted) -> Result<Downloaded, Failure> {
+        let downloads = self.printer.downloads();
+        let result = hub::download(&self.settings, wanted, downloads.as_ref(), &self.cancel);
+        downloads.end();
+        Ok(result?)
+    }
+
+    fn list(&self, name: &str) -> Result<(), Failure> {
+        let downloads = self.printer.downloads();
+        let listed = hub::list(
+            &self.settings,
+            &parse(name)?,
+            downloads.as_ref(),
+            &self.cancel,
+        )?;
+        if self.args.json {
+            return self.object(&listed);
+        }
+        let title = if self.args.models.len() > 1 {
+            format!("{} at {}\n", listed.model, short(&listed.revision))
+        } else {
+            String::new()
+        };
+        self.printer
+            .data(format!("{title}{}", table(&listed)).as_bytes())
+    }
+
+    /// Says what is wrong with a model that is here, and mends it if it may.
+    fn check(&self, name: &str) -> Result<(), Failure> {
+        let mut checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
+        let mut wrong = Vec::new();
+        for file in checked.wrong() {
+            let words = match &file.state {
+                FileState::Damaged { reason } => format!("is damaged: {reason}"),
+                _ => "is missing".to_owned(),
+            };
+            self.printer
+                .warning(format!("{name}: {} {words}", file.path));
+            wrong.push(file.path.clone());
+        }
+        let unknown = checked
+            .files
+            .iter()
+            .filter(|file| file.state == FileState::Unverifiable)
+            .count();
+        if unknown > 0 {
+            self.printer.note(format!(
+                "{name}: nothing here says what {} should be; `embedctl download {name}` asks the Hub",
+                files(unknown)
+            ));
+        }
+        let failed = |remedy: &str| {
+            Failure::from(Error::model(
+                name,
+                format!(
+                    "{} of {} damaged or missing{remedy}",
+                    wrong.len(),
+                    files(checked.files.len())
+                ),
+            ))
+        };
+        let mut repaired = false;
+        if !wrong.is_empty() {
+            if Path::new(name).is_dir() {
+                self.checked(&checked, false)?;
+                return Err(failed(
+                    "; fetch them again with `embedctl download MODEL --local-dir` and this folder",
+                ));
+            }
+            if self.settings.offline.is_some() {
+                self.checked(&checked, false)?;
+                return Err(failed(
+                    "; run the same without --offline to fetch them again",
+                ));
+            }
+            let wanted = Wanted {
+                model: parse(name)?.at(&checked.revision),
+                extra: wrong.clone(),
+                ..self.one(name)?
+            };
+            self.bring(&wanted)?;
+            repaired = true;
+            self.printer
+                .info(format!("{name}: fetched {} again", files(wrong.len())));
+            checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
+        }
+        let still: Vec<&str> = checked.wrong().map(|file| file.path.as_str()).collect();
+        if !still.is_empty() {
+            let still = still.join(", ");
+            self.checked(&checked, repaired)?;
+            return Err(Error::model(name, format!("could not be mended: {still}")).into());
+        }
+        self.printer.info(format!(
+            "{name} at {}: {} verified in {}",
+            short(&checked.revision),
+            files(checked.files.len()),
+            checked.folder.display()
+        ));
+        self.checked(&checked, repaired)
+    }
+
+    fn checked(&self, checked: &Checked, repaired: bool) -> Result<(), Failure> {
+        let mut object = json!(checked);
+        object["repaired"] = json!(repaired);
+        self.object(&object)
+    }
+
+    /// One line of JSON, if it was asked for.
+    fn object(&self, object: &impl Serialize) -> Result<(), Failure> {
+        if !self.args.json {
+            return Ok(());
+        }
+        let object: Value = json!(object);
+        self.printer.data(format!("{object}\n").as_bytes())
+    }
+}
+
+fn parse(name: &str) -> Result<ModelId, Failure> {
+    name.parse().map_err(|reason: String| {
+        let folder = if Path::new(name).is_dir() {
+            "; it is a folder, which needs no download"
+        } else {
+            ""
+        };
+        Failure::usage(format!("{reason}{folder}"))
+    })
+}
+
+fn files(count: usize) -> String {
+    format!("{count} file{}", if count == 1 { "" } else { "s" })
+}
+
+/// A commit as people write it.
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+fn table(listed: &Listed) -> String {
+    let size = |size: Option<u64>| size.map_or_else(|| "?".to_owned(), bytes);
+    let width = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
+    let path_width = width(&mut listed.files.iter().map(|file| file.path.len()));
+    let size_width = width(&mut listed.files.iter().map(|file| size(file.size).len()));
+    let mut text = String::new();
+    for file in &listed.files {
+        let mut notes: Vec<String> = file
+            .precision
+            .iter()
+            .map(|precision| format!("--precision {precision}"))
+            .collect();
+        if !file.data.is_empty() {
+            notes.push(format!("with {}", file.data.join(", ")));
+        }
+        let line = format!(
+            "{:path_width$}  {:>size_width$}  {}",
+            file.path,
+            size(file.size),
+            notes.join(", ")
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}

@@ -1,0 +1,292 @@
+//! Downloads while they last: a bar for each file and one for all of it on a terminal, lines elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use embedctl::model::hub::{Outcome, Transfer};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::summary::{bytes, duration};
+use super::{Level, Printer};
+
+/// Time between two lines of `--progress always`.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+/// Width of a file's name beside its bar.
+const NAME_WIDTH: usize = 32;
+
+/// Where progress goes.
+#[derive(Debug)]
+pub enum Display {
+    /// Bars, the total below.
+    Bars {
+        all: MultiProgress,
+        total: ProgressBar,
+    },
+    /// A line now and then, and one for each file.
+    Lines,
+    /// A line for each file that came.
+    Files,
+}
+
+impl Display {
+    /// Bars on standard error.
+    pub fn bars() -> Self {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        let total = all.add(ProgressBar::new(0));
+        total.set_style(style(
+            "{prefix:32} {bar:16} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ));
+        total.set_prefix("total");
+        Self::Bars { all, total }
+    }
+}
+
+/// Shows a download while it lasts.
+#[derive(Debug)]
+pub struct Downloads {
+    printer: Printer,
+    display: Display,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    began: Option<Instant>,
+    shown: Option<Instant>,
+    planned: u64,
+    /// Bytes that are here, and bytes that came just now.
+    here: u64,
+    came: u64,
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Debug)]
+struct File {
+    began: Instant,
+    here: u64,
+    bar: Option<ProgressBar>,
+}
+
+impl Downloads {
+    pub(super) fn new(printer: Printer, display: Display) -> Self {
+        Self {
+            printer,
+            display,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the bars off the screen.
+    pub fn end(&self) {
+        if let Display::Bars { all, .. } = &self.display {
+            // Clearing can only fail where standard error is gone.
+            let _ = all.clear();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints above the bars, if there are any.
+    fn beside(&self, print: impl FnOnce()) {
+        match &self.display {
+            Display::Bars { all, .. } => all.suspend(print),
+            _ => print(),
+        }
+    }
+
+    fn event(&self, event: &str, message: &str, fields: &Value) {
+        self.beside(|| {
+            if !self.printer.json {
+                self.printer.info(message);
+            } else if let Value::Object(fields) = fields {
+                self.printer
+                    .shown_event(Level::Info, event, message, fields.clone());
+            }
+        });
+    }
+
+    fn line(&self, state: &mut State) {
+        let due = state
+            .shown
+            .is_none_or(|shown| shown.elapsed() >= LINE_EVERY);
+        let Some(began) = state.began.filter(|_| due) else {
+            return;
+        };
+        state.shown = Some(Instant::now());
+        let seconds = began.elapsed().as_secs_f64();
+        let rate = if seconds > 0.0 {
+            state.came as f64 / seconds
+        } else {
+            0.0
+        };
+        let mut message = format!(
+            "{} of {}, {}/s",
+            bytes(state.here),
+            bytes(state.planned),
+            bytes(rate as u64)
+        );
+        if rate > 0.0 {
+            let left = state.planned.saturating_sub(state.here) as f64 / rate;
+            let left = duration(Duration::from_secs(left.round() as u64));
+            message.push_str(&format!(", {left} left"));
+        }
+        let fields = json!({
+            "bytes": state.here,
+            "total_bytes": state.planned,
+            "bytes_per_second": rate,
+        });
+        self.event("progress", &message, &fields);
+    }
+}
+
+impl Transfer for Downloads {
+    fn planned(&self, _files: usize, bytes: u64) {
+        let mut state = self.state();
+        state.planned += bytes;
+        if let Display::Bars { total, .. } = &self.display {
+            total.set_length(state.planned);
+        }
+    }
+
+    fn began(&self, file: &str, size: Option<u64>, have: u64) {
+        let mut state = self.state();
+        state.began.get_or_insert_with(Instant::now);
+        state.here += have;
+        let bar = match &self.display {
+            Display::Bars { all, total } => {
+                let bar = all.insert_before(total, ProgressBar::new(size.unwrap_or(0)));
+                bar.set_style(style("{prefix:32} {bar:16} {bytes} of {total_bytes}"));
+                bar.set_prefix(shortened(file));
+                bar.set_position(have);
+                total.set_position(state.here);
+                // What was here does not count as speed.
+                total.reset_eta();
+                Some(bar)
+            }
+            _ => None,
+        };
+        let began = Instant::now();
+        let here = have;
+        state
+            .files
+            .insert(file.to_owned(), File { began, here, bar });
+    }
+
+    fn advanced(&self, file: &str, bytes: u64) {
+        let mut state = self.state();
+        state.here += bytes;
+        state.came += bytes;
+        if let Some(file) = state.files.get_mut(file) {
+            file.here += bytes;
+            if let Some(bar) = &file.bar {
+                bar.inc(bytes);
+            }
+        }
+        match &self.display {
+            Display::Bars { total, .. } => total.set_position(state.here),
+            Display::Lines => self.line(&mut state),
+            Display::Files => {}
+        }
+    }
+
+    fn restarted(&self, file: &str, reason: &str) {
+        let mut state = self.state();
+        let lost = state.files.get_mut(file).map_or(0, |file| {
+            if let Some(bar) = &file.bar {
+                bar.set_position(0);
+            }
+            std::mem::take(&mut file.here)
+        });
+        state.here = state.here.saturating_sub(lost);
+        drop(state);
+        self.beside(|| {
+            self.printer.note(format!("{file} begins again: {reason}"));
+        });
+    }
+
+    fn ended(&self, file: &str, size: u64, outcome: Outcome) {
+        let mut state = self.state();
+        let turn = state.files.remove(file);
+        if let Some(bar) = turn.as_ref().and_then(|turn| turn.bar.as_ref()) {
+            bar.finish_and_clear();
+        }
+        if outcome == Outcome::Verified {
+            state.here += size;
+            if let Display::Bars { total, .. } = &self.display {
+                total.set_position(state.here);
+                total.reset_eta();
+            }
+        }
+        drop(state);
+        match outcome {
+            Outcome::Fetched => {
+                let took = turn.map_or(Duration::ZERO, |turn| turn.began.elapsed());
+                let message = format!("fetched {file} ({}) in {}", bytes(size), duration(took));
+                let fields = json!({"file": file, "bytes": size, "seconds": took.as_secs_f64()});
+                match &self.display {
+                    Display::Bars { .. } => self.beside(|| self.printer.detail(message)),
+                    _ => self.event("fetched", &message, &fields),
+                }
+            }
+            Outcome::Verified => self.beside(|| {
+                self.printer
+                    .detail(format!("{file} is here ({})", bytes(size)));
+            }),
+            Outcome::Failed => {}
+        }
+    }
+
+    fn retrying(&self, what: &str, reason: &str, pause: Duration) {
+        self.beside(|| {
+            self.printer.note(format!(
+                "{what}: {reason}; trying again in {}",
+                duration(pause)
+            ));
+        });
+    }
+
+    fn note(&self, message: &str) {
+        self.beside(|| self.printer.warning(message));
+    }
+}
+
+impl Drop for Downloads {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The end of a path tells files apart.
+fn shortened(file: &str) -> String {
+    let length = file.chars().count();
+    if length <= NAME_WIDTH {
+        return file.to_owned();
+    }
+    let end: String = file.chars().skip(length - NAME_WIDTH + 1).collect();
+    format!("…{end}")
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the templates in this file are valid")
+        .progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_keep_their_ends() {
+        assert_eq!(shortened("onnx/model.onnx"), "onnx/model.onnx");
+        let long = "sentence-transformers/onnx/model_qint8_avx512_vnni.onnx";
+        let short = shortened(long);
+        assert_eq!(short.chars().count(), NAME_WIDTH);
+        assert!(short.starts_with('…') && long.ends_with(&short['…'.len_utf8()..]));
+    }
+}
