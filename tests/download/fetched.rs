@@ -1,0 +1,350 @@
+//! What comes, and to where.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::hub::{At, Fault, Files};
+use crate::world::{MODEL, ONNX, World, fixture, json, names, small_model};
+
+/// Files that embedding does not need.
+fn with_other_frameworks(files: Files) -> Files {
+    files
+        .with("README.md", "# A model\n")
+        .with(".gitattributes", "*.onnx filter=lfs\n")
+        .with("pytorch_model.bin", [0; 2000])
+        .with("model.safetensors", [1; 2000])
+        .with("openvino/openvino_model.xml", "<net/>")
+        .with("onnx/model_fp16.onnx", fixture("bert-dense-tanh").get(ONNX))
+        .with("onnx/model_int8.onnx", [3; 3000])
+}
+
+fn published() -> (World, String) {
+    let world = World::new();
+    let commit = world
+        .hub
+        .publish(MODEL, with_other_frameworks(small_model()));
+    (world, commit)
+}
+
+#[test]
+fn what_embedding_needs_comes_and_nothing_else() {
+    let (world, commit) = published();
+    assert_snapshot!(world.done("download org/small"));
+    let wanted = small_model();
+    assert_eq!(world.hub.fetched(), wanted.paths().collect::<Vec<_>>());
+    let cached = world.cached();
+    assert_eq!(cached.commit("main"), Some(commit.clone()));
+    assert_eq!(cached.files(&commit), wanted);
+    assert_eq!(cached.incomplete(), [""; 0]);
+    world.assert_whole();
+}
+
+#[test]
+fn what_is_here_is_verified_and_not_fetched_again() {
+    let (world, _) = published();
+    world.done("download org/small");
+    world.hub.take_asked();
+    assert_snapshot!(world.done("download org/small -v"));
+    // Only what `main` stands for today.
+    assert_eq!(world.hub.asked().len(), 1);
+    assert_eq!(world.hub.fetched(), [""; 0]);
+}
+
+#[test]
+fn a_branch_that_moved_is_followed() {
+    let (world, before) = published();
+    world.done("download org/small");
+    let config = String::from_utf8(small_model().get("config.json").to_vec()).unwrap();
+    let files = small_model().with("config.json", format!("{config}\n"));
+    let after = world.hub.publish(MODEL, files);
+    world.hub.take_asked();
+    world.done("download org/small");
+    assert_eq!(world.hub.fetched(), ["config.json"]);
+    let cached = world.cached();
+    assert_eq!(cached.commit("main"), Some(after.clone()));
+    assert_eq!(names(&cached.0.join("snapshots")).len(), 2);
+    assert_ne!(cached.files(&before), cached.files(&after));
+    world.assert_whole();
+}
+
+#[test]
+fn a_kind_of_weights_is_chosen_by_its_name() {
+    let (world, commit) = published();
+    world.done("download org/small --precision fp16");
+    let fetched = world.hub.fetched();
+    assert!(fetched.contains(&"onnx/model_fp16.onnx".to_owned()));
+    assert!(!fetched.contains(&ONNX.to_owned()));
+    assert!(!world.cached().snapshot(&commit).join(ONNX).exists());
+}
+
+#[test]
+fn an_onnx_file_is_chosen_by_its_path() {
+    let (world, _) = published();
+    let run = world.done("download org/small --model-file onnx/model_fp16.onnx --json -q");
+    assert_eq!(json(&run.stdout)[0]["onnx"], "onnx/model_fp16.onnx");
+    assert!(!world.hub.fetched().contains(&ONNX.to_owned()));
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_what_is() {
+    let (world, _) = published();
+    assert_snapshot!(world.run("download org/small --precision q4"));
+    assert_snapshot!(world.run("download org/small --model-file onnx/other.onnx"));
+}
+
+#[test]
+fn onnx_files_are_listed_with_their_sizes() {
+    let (world, _) = published();
+    let external = fixture("weights-external-data");
+    world.hub.publish("org/external", external);
+    assert_snapshot!(world.done("download org/small --list"));
+    assert_snapshot!(world.done("download org/small org/external --list"));
+    assert_snapshot!(world.done("download org/external --list --json"));
+    assert_eq!(world.hub.fetched(), [""; 0]);
+    assert!(!world.cached().exists());
+}
+
+#[test]
+fn a_repository_without_onnx_says_what_can_be_done() {
+    let world = World::new();
+    let files = small_model().without(ONNX).with("model.safetensors", "x");
+    let commit = world.hub.publish(MODEL, files.clone());
+    assert_snapshot!(world.run("download org/small"));
+    assert_snapshot!(world.run("download org/small --list"));
+    // It may be wanted for something else.
+    world.done("download org/small --all");
+    assert_eq!(world.cached().files(&commit), files);
+}
+
+#[test]
+fn everything_comes_where_everything_is_wanted() {
+    let world = World::new();
+    let files = with_other_frameworks(small_model())
+        .with("deep/er/a b#c?d%25+ü.txt", "escaped")
+        .with("empty", "");
+    let commit = world.hub.publish(MODEL, files.clone());
+    world.done("download org/small --all");
+    assert_eq!(world.cached().files(&commit), files);
+    world.assert_whole();
+}
+
+#[test]
+fn modules_come_with_their_weights() {
+    let world = World::new();
+    let files = fixture("bert-dense-tanh");
+    let commit = world.hub.publish(
+        MODEL,
+        files.clone().with("2_Dense/pytorch_model.bin", "other"),
+    );
+    world.done("download org/small");
+    assert_eq!(world.cached().files(&commit), files);
+}
+
+#[test]
+fn weights_beside_the_graph_come_along() {
+    let world = World::new();
+    let files = fixture("weights-external-data");
+    let commit = world.hub.publish(MODEL, files.clone());
+    world.done("download org/small");
+    assert_eq!(world.cached().files(&commit), files);
+    let run = world.embed("--model org/small --offline");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+/// The graph names its weights, whatever they are called.
+fn renamed_weights() -> Files {
+    const OLD: &[u8] = b"model.onnx_data";
+    const NEW: &[u8] = b"some.other_name"; // as long: nothing else in the graph changes
+    let files = fixture("weights-external-data");
+    let mut graph = files.get(ONNX).to_vec();
+    for at in 0..graph.len() - OLD.len() {
+        if graph[at..].starts_with(OLD) {
+            graph[at..at + OLD.len()].copy_from_slice(NEW);
+        }
+    }
+    let weights = files.get("onnx/model.onnx_data").to_vec();
+    files
+        .without("onnx/model.onnx_data")
+        .with(ONNX, graph)
+        .with("onnx/some.other_name", weights)
+}
+
+#[test]
+fn weights_of_another_name_come_along() {
+    let world = World::new();
+    let files = renamed_weights();
+    let commit = world.hub.publish(MODEL, files.clone());
+    world.done("download org/small");
+    assert_eq!(world.cached().files(&commit), files);
+    let run = world.embed("--model org/small --offline");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn weights_that_the_repository_lacks() {
+    let world = World::new();
+    let files = renamed_weights().without("onnx/some.other_name");
+    let commit = world.hub.publish(MODEL, files);
+    assert_snapshot!(world.run("download org/small"));
+    assert!(!world.cached().snapshot(&commit).exists());
+}
+
+#[test]
+fn a_branch_a_tag_and_a_change_request() {
+    let (world, commit) = published();
+    let other = world
+        .hub
+        .publish(MODEL, small_model().with("vocab.txt", "x"));
+    for name in ["v1.0", "refs/pr/7", "feature/x"] {
+        world.hub.tag(MODEL, name, &commit);
+        world.done(&format!("download org/small@{name}"));
+        assert_eq!(world.cached().commit(name), Some(commit.clone()), "{name}");
+    }
+    world.done("download org/small");
+    assert_eq!(world.cached().commit("main"), Some(other));
+}
+
+#[test]
+fn one_object_a_model_for_programs() {
+    let world = World::new();
+    world
+        .hub
+        .publish("org/external", fixture("weights-external-data"));
+    let run = world.done("download org/small org/external --json -q");
+    let objects = json(&run.stdout);
+    assert_eq!(objects.len(), 2);
+    assert_eq!(run.stderr, "");
+    for file in objects.iter().flat_map(|one| one["files"].as_array().unwrap()) {
+        let location = file["location"].as_str().unwrap().to_owned();
+        let location = location.replace("[FOLDER]", world.sandbox.path("").to_str().unwrap());
+        let content = fs::read(location).unwrap();
+        assert_eq!(file["sha256"], crate::hub::sha256(&content));
+        assert_eq!(file["size"], content.len());
+        assert_eq!(file["fetched"], true);
+    }
+    insta::assert_json_snapshot!(objects[1]);
+}
+
+#[test]
+fn a_model_that_fails_does_not_keep_others_from_coming() {
+    let world = World::new();
+    let run = world.run("download org/none org/small");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("error: model org/none"), "{run}");
+    world.assert_whole();
+}
+
+// Plain folders.
+
+#[test]
+fn a_folder_for_a_machine_without_a_network() {
+    let (mut world, _) = published();
+    assert_snapshot!(world.done("download org/small --local-dir models/small"));
+    let mut folder = Files::of(&world.sandbox.path("models/small"));
+    let manifest = String::from_utf8(folder.0.remove("embedctl.lock.json").unwrap()).unwrap();
+    assert_eq!(folder, small_model());
+    assert!(manifest.contains(&crate::hub::sha256(folder.get(ONNX))));
+    assert!(!world.cached().exists(), "the cache was to be left alone");
+    world.hub.stop();
+    let run = world.embed("--model models/small");
+    assert_eq!(run.code, Some(0), "{run}");
+    world.done("download --check models/small");
+    // And what happens to it on the way.
+    let weights = world.sandbox.path("models/small").join(ONNX);
+    let mut bytes = fs::read(&weights).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    fs::remove_file(world.sandbox.path("models/small/tokenizer.json")).unwrap();
+    assert_snapshot!(world.run("download --check models/small"));
+}
+
+#[test]
+fn a_folder_is_mended_by_fetching_into_it_again() {
+    let (world, _) = published();
+    world.done("download org/small --local-dir small");
+    world.sandbox.write("small/config.json", "{}");
+    world.hub.take_asked();
+    let run = world.done("download org/small --local-dir small");
+    assert!(run.stderr.contains("config.json is damaged"), "{run}");
+    assert_eq!(world.hub.fetched(), ["config.json"]);
+    world.done("download --check small");
+}
+
+#[test]
+fn a_folder_is_filled_from_the_cache() {
+    let (world, _) = published();
+    world.done("download org/small");
+    world.hub.take_asked();
+    world.done("download org/small --local-dir small --offline");
+    assert_eq!(world.hub.asked().len(), 0);
+    world.done("download --check small");
+}
+
+#[test]
+fn a_folder_is_filled_where_an_earlier_run_stopped() {
+    let (world, _) = published();
+    world.hub.spoil_some(At::Content(ONNX.into()), 0, 4, Fault::Cut(100_000));
+    world.hub.spoil_some(At::Hub(ONNX.into()), 4, 1, Fault::Status(404, Vec::new()));
+    let run = world.run("download org/small --local-dir small");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(!world.sandbox.path("small").join(ONNX).exists());
+    world.hub.mend();
+    world.hub.take_asked();
+    world.done("download org/small --local-dir small");
+    assert!(world.hub.ranges(ONNX)[0].is_some());
+    assert!(!world.sandbox.path("small/.embedctl-partial").exists());
+}
+
+#[test]
+fn a_file_where_the_folder_should_be() {
+    let (world, _) = published();
+    world.sandbox.write("small", "");
+    assert_snapshot!(world.run("download org/small --local-dir small"));
+    assert_snapshot!(world.run("download org/small org/b --local-dir other"));
+}
+
+// `embed` by itself.
+
+#[test]
+fn embed_fetches_what_is_missing() {
+    let (mut world, commit) = published();
+    let run = world.embed("--model org/small");
+    assert_snapshot!(run);
+    let provenance = || {
+        let text = fs::read_to_string(world.sandbox.path("out.npy.json")).unwrap();
+        json(&text.replace('\n', ""))[0]["model"].clone()
+    };
+    assert_eq!(provenance()["revision"], commit);
+    assert_eq!(provenance()["id"], MODEL);
+    world.hub.take_asked();
+    let again = world.embed("--model org/small");
+    assert_eq!(again.code, Some(0), "{again}");
+    assert_eq!(world.hub.asked().len(), 0, "all of it is here");
+    world.hub.stop();
+    for options in ["", "--offline"] {
+        let run = world.embed(&format!("--model org/small {options}"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+}
+
+#[test]
+fn embed_does_not_fetch_offline() {
+    let (world, _) = published();
+    assert_snapshot!(world.embed("--model org/small --offline"));
+    assert_eq!(world.hub.asked().len(), 0);
+    world.done("download org/small");
+    world.hub.take_asked();
+    assert_snapshot!(world.embed("--model org/small --offline --precision fp16"));
+    assert_eq!(world.hub.asked().len(), 0);
+}
+
+#[test]
+fn embed_fetches_a_single_file_that_is_missing() {
+    let (world, commit) = published();
+    world.done("download org/small");
+    fs::remove_file(world.cached().snapshot(&commit).join("tokenizer.json")).unwrap();
+    world.hub.take_asked();
+    assert_eq!(world.embed("--model org/small").code, Some(0));
+    world.assert_whole();
+}

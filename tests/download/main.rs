@@ -1,0 +1,18 @@
+//! `embedctl download`, and models that `embed` fetches by itself: whole runs of the real binary against a
+//! Hub on this machine.
+//!
+//! `fetched.rs`: what comes, and to where. `faults.rs`: what goes wrong on the way. `refused.rs`: whom the
+//! Hub lets in, and what is said where it doesn't. `cached.rs`: what is here already, and what is damaged.
+//! `pinned.rs`: commits and lock files. `network.rs`: proxies and certificates. `stopped.rs`: interrupts and
+//! kills. `python.rs`: the same cache, shared with `huggingface_hub`.
+
+#[path = "../support/hub/mod.rs"]
+mod hub;
+#[path = "../cli/sandbox.rs"]
+#[allow(dead_code)] // for all that the command line's tests need
+mod sandbox;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;
+
+mod fetched;
