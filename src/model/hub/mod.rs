@@ -17,12 +17,14 @@ mod download;
 mod ensure;
 mod fetch;
 mod id;
+mod list;
 mod listing;
 mod local;
 mod lockfile;
 mod refusal;
 mod select;
 mod settings;
+mod source;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -31,9 +33,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use check::{Checked, FileState, check};
-pub use download::{Listed, ListedFile, download, list};
+pub use download::download;
 pub use ensure::ensure;
 pub use id::ModelId;
+pub use list::{Listed, ListedFile, list};
 pub use lockfile::{Lock, LockedModel};
 pub use settings::{HubOptions, Settings, Token, default_cache};
 pub(super) use store::Store;
