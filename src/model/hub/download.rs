@@ -10,7 +10,7 @@ use std::thread;
 use crossbeam_channel::{bounded, select, unbounded};
 
 use super::client::Client;
-use super::digest::{Sums, sums};
+use super::digest::{Digest, Sums, sums};
 use super::fetch::{self, Content, difference};
 use super::list::data_of;
 use super::listing::{self, Listing, Remote};
@@ -256,9 +256,9 @@ impl<'a> Download<'a> {
         self.transfer
             .planned(queue.len(), queue.iter().map(|(size, _)| size).sum());
         let (to_do, jobs) = unbounded();
-        for (_, path) in &queue {
+        for group in self.by_content(queue.iter().map(|(_, path)| path.as_str())) {
             // The channel has no limit and both its ends are here.
-            let _ = to_do.send(*path);
+            let _ = to_do.send(group);
         }
         drop(to_do);
         let (report, results) = unbounded();
@@ -267,7 +267,7 @@ impl<'a> Download<'a> {
             for _ in 0..STREAMS.min(queue.len()) {
                 let (jobs, report) = (jobs.clone(), report.clone());
                 scope.spawn(move || {
-                    while let Ok(path) = jobs.recv() {
+                    for path in jobs.into_iter().flatten() {
                         if self.client.cancel().is_cancelled() {
                             break;
                         }
@@ -300,6 +300,23 @@ impl<'a> Download<'a> {
             None if self.client.cancel().is_cancelled() => Err(Error::Interrupted),
             None => Ok(()),
         }
+    }
+
+    /// Paths in groups of the same content: one blob, which one stream brings.
+    fn by_content<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<Vec<&'p str>> {
+        let listing = self.listing();
+        let mut groups: Vec<(Option<&Digest>, Vec<&str>)> = Vec::new();
+        for path in paths {
+            let digest = listing.get(path).and_then(|file| file.digest.as_ref());
+            let known = groups
+                .iter_mut()
+                .find(|(other, _)| digest.is_some() && *other == digest);
+            match known {
+                Some((_, group)) => group.push(path),
+                None => groups.push((digest, vec![path])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
     }
 
     /// Brings one file here, unless it is, and verifies it.
@@ -445,7 +462,7 @@ impl<'a> Download<'a> {
             ));
         }
         self.transfer
-            .note(&format!("{path} is damaged ({wrong}): it is fetched again"));
+            .warning(&format!("{path} is damaged ({wrong}): it is fetched again"));
         // A link is taken away, not what it leads to: that may belong to others.
         fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
         Ok(None)

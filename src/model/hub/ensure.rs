@@ -37,7 +37,7 @@ pub fn ensure(
         Found::Whole => return Ok(()),
         Found::Doubtful { commit } => match settings.offline {
             Some(_) => {
-                transfer.note(&doubt(&model));
+                transfer.warning(&doubt(&model));
                 return Ok(());
             }
             None => match confirm(settings, &store, &model.at(&commit), cancel) {

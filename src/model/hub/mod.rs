@@ -2,9 +2,10 @@
 //! keeps them. The only network code there is.
 //!
 //! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to whatever host a redirect
-//! names, publishes what it has not verified, and never gets past a complete partial file; its 1.0 begins
-//! again after a cut connection, verifies nothing either, and brings an asynchronous runtime along. So
-//! requests ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
+//! names, publishes what it has not verified, and never gets past a complete partial file. Its 1.0 keeps the
+//! token to itself, but gives up at the first cut connection and begins again the next time, publishes
+//! content that is not what its name says, and brings an asynchronous runtime along. So requests
+//! ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
 //!
 //! What is published is verified: content arrives in a file beside ([`fetch`]), is summed up, and is renamed
 //! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
@@ -136,8 +137,13 @@ pub trait Transfer: Send + Sync {
         let _ = (what, reason, pause);
     }
 
-    /// Something that should be known, such as a damaged file.
+    /// Something to know, such as what is being waited for.
     fn note(&self, message: &str) {
+        let _ = message;
+    }
+
+    /// Something not to be overlooked, such as a damaged file.
+    fn warning(&self, message: &str) {
         let _ = message;
     }
 }
