@@ -32,13 +32,14 @@ json\t''"
 complete -c embedctl -n "__fish_embedctl_needs_command" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_needs_command" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
@@ -88,12 +89,41 @@ json\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'ONNX file inside the model, by its kind [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l local-dir -d 'Put the files into this folder, under their own names, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l lock -d 'Write down the commits and hashes of what was fetched' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l locked -d 'Fetch exactly what --lock has written down, or fail' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l all -d 'Fetch everything in the repository'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'Show the model\'s ONNX files with their sizes, and fetch nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l check -d 'Verify what is here: name every damaged or missing file, and fetch it again'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l json -d 'Print one JSON object a model to standard output: paths, commit, sizes, hashes'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -103,10 +133,10 @@ json\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l dir -d 'Write all pages into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
@@ -117,8 +147,8 @@ json\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'

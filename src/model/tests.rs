@@ -197,9 +197,12 @@ fn a_model_that_is_not_here_is_refused_with_the_way_to_get_it() {
     };
     assert_says(
         Model::open(&options("org/name")),
-        &["org/name", "hf download org/name"],
+        &["org/name", "embedctl download org/name", "--local-dir"],
     );
-    assert_says(Model::open(&options("org/name@v2")), &["--revision v2"]);
+    assert_says(
+        Model::open(&options("org/name@v2")),
+        &["embedctl download org/name@v2"],
+    );
     assert_says(
         Model::open(&options("./nowhere/at/all")),
         &["neither a folder"],

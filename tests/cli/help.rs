@@ -30,6 +30,11 @@ fn embed_long_help() {
 }
 
 #[test]
+fn download_long_help() {
+    assert_snapshot!(Sandbox::new().run("download --help"));
+}
+
+#[test]
 fn completions_help() {
     assert_snapshot!(Sandbox::new().run("completions --help"));
 }

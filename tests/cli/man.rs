@@ -38,6 +38,7 @@ fn all_pages_into_a_folder() {
     pages.sort();
     let expected = [
         "embedctl-completions.1",
+        "embedctl-download.1",
         "embedctl-embed.1",
         "embedctl-man.1",
         "embedctl.1",
@@ -47,5 +48,5 @@ fn all_pages_into_a_folder() {
 
 #[test]
 fn unknown_page() {
-    assert_snapshot!(Sandbox::new().run("man download"));
+    assert_snapshot!(Sandbox::new().run("man nothing"));
 }

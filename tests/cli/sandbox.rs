@@ -62,6 +62,8 @@ impl Sandbox {
             .current_dir(self.folder.path())
             .env_clear()
             .env("HOME", self.folder.path())
+            // Nobody listens there: no test asks a real Hub.
+            .env("HF_ENDPOINT", "http://127.0.0.1:1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

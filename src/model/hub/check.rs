@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::digest::sums;
-use super::download::Source;
 use super::fetch::difference;
 use super::listing::{Listing, Remote};
 use super::local::MANIFEST;
 use super::lockfile::Lock;
 use super::select::{self as selection, Layout, MODULES};
+use super::source::Source;
 use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::cancel::CancelToken;

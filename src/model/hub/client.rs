@@ -227,10 +227,12 @@ impl<'a> Client<'a> {
             }
             before = now;
             if failures == RETRIES {
-                let reason = format!(
-                    "{what}: {reason}; tried {} times; what has arrived is kept, and the next run goes on from there",
-                    RETRIES + 1
-                );
+                let kept = if now > 0 {
+                    "; what has arrived is kept, and the next run goes on from there"
+                } else {
+                    "; try again later"
+                };
+                let reason = format!("{what}: {reason}; tried {} times{kept}", RETRIES + 1);
                 return Err(Error::model(model, reason));
             }
             let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));

@@ -8,23 +8,22 @@ use std::sync::PoisonError;
 use std::thread;
 
 use crossbeam_channel::{bounded, select, unbounded};
-use serde::Serialize;
 
 use super::client::Client;
 use super::digest::{Digest, Sums, sums};
 use super::fetch::{self, Content, difference};
+use super::list::data_of;
 use super::listing::{self, Listing, Remote};
 use super::local::Folder;
+use super::lockfile::LockedModel;
 use super::select::{self as selection, Layout, MODULES, Selection};
+use super::source::Source;
 use super::store::Store;
-use super::{
-    Downloaded, DownloadedFile, ModelId, Outcome, Settings, Transfer, Wanted, not_cached, offline,
-};
+use super::{Downloaded, DownloadedFile, Outcome, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::graph::Graph;
-use crate::model::onnx_file::{self, OnnxChoice};
-use crate::model::precision::Precision;
+use crate::model::onnx_file::OnnxChoice;
 
 /// Files fetched at a time.
 const STREAMS: usize = 4;
@@ -55,7 +54,7 @@ pub fn download(
                 }
             }
         });
-        let result = Download::new(&client, wanted, transfer).and_then(|download| download.run());
+        let result = Download::new(&client, wanted, transfer).and_then(Download::run);
         drop(done);
         result
     });
@@ -257,9 +256,9 @@ impl<'a> Download<'a> {
         self.transfer
             .planned(queue.len(), queue.iter().map(|(size, _)| size).sum());
         let (to_do, jobs) = unbounded();
-        for (_, path) in &queue {
+        for group in self.by_content(queue.iter().map(|(_, path)| path.as_str())) {
             // The channel has no limit and both its ends are here.
-            let _ = to_do.send(*path);
+            let _ = to_do.send(group);
         }
         drop(to_do);
         let (report, results) = unbounded();
@@ -268,7 +267,7 @@ impl<'a> Download<'a> {
             for _ in 0..STREAMS.min(queue.len()) {
                 let (jobs, report) = (jobs.clone(), report.clone());
                 scope.spawn(move || {
-                    while let Ok(path) = jobs.recv() {
+                    for path in jobs.into_iter().flatten() {
                         if self.client.cancel().is_cancelled() {
                             break;
                         }
@@ -301,6 +300,23 @@ impl<'a> Download<'a> {
             None if self.client.cancel().is_cancelled() => Err(Error::Interrupted),
             None => Ok(()),
         }
+    }
+
+    /// Paths in groups of the same content: one blob, which one stream brings.
+    fn by_content<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<Vec<&'p str>> {
+        let listing = self.listing();
+        let mut groups: Vec<(Option<&Digest>, Vec<&str>)> = Vec::new();
+        for path in paths {
+            let digest = listing.get(path).and_then(|file| file.digest.as_ref());
+            let known = groups
+                .iter_mut()
+                .find(|(other, _)| digest.is_some() && *other == digest);
+            match known {
+                Some((_, group)) => group.push(path),
+                None => groups.push((digest, vec![path])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
     }
 
     /// Brings one file here, unless it is, and verifies it.
@@ -446,7 +462,7 @@ impl<'a> Download<'a> {
             ));
         }
         self.transfer
-            .note(&format!("{path} is damaged ({wrong}): it is fetched again"));
+            .warning(&format!("{path} is damaged ({wrong}): it is fetched again"));
         // A link is taken away, not what it leads to: that may belong to others.
         fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
         Ok(None)
@@ -519,12 +535,27 @@ impl<'a> Download<'a> {
                         store.link(&self.commit, &file.path, hash)?;
                     }
                 }
-                if self.client.settings().offline.is_none() {
+                if let Some(locked) = &self.wanted.locked {
+                    self.remember_lock(store, locked)?;
+                } else if self.client.settings().offline.is_none() {
                     store.put_ref(&self.wanted.model.revision, &self.commit)?;
                 }
                 Ok(store.snapshot(&self.commit))
             }
         }
+    }
+
+    /// Lets later runs find what a lock file has brought, under the name that was asked for then. A branch
+    /// that already stands for something is not moved.
+    fn remember_lock(&self, store: &Store, locked: &LockedModel) -> Result<()> {
+        // The lock was made from the Hub's whole list.
+        if !locked.files.iter().any(|file| file.path == MODULES) {
+            store.put_absent(&self.commit, MODULES)?;
+        }
+        if store.commit(&locked.requested).is_none() {
+            store.put_ref(&locked.requested, &self.commit)?;
+        }
+        Ok(())
     }
 
     fn absent(&self, missing: &[&str]) -> Error {
@@ -541,182 +572,7 @@ impl<'a> Download<'a> {
     }
 }
 
-/// A commit and its files, from wherever they can be had.
-pub(super) struct Source {
-    pub(super) commit: String,
-    pub(super) listing: Listing,
-    /// Whether the list holds all of the repository's files.
-    pub(super) whole: bool,
-}
-
-impl Source {
-    fn find(
-        client: &Client,
-        store: &Store,
-        wanted: &Wanted,
-        transfer: &dyn Transfer,
-    ) -> Result<Self> {
-        let model = &wanted.model;
-        if let Some(locked) = &wanted.locked {
-            return Ok(Self {
-                commit: locked.revision.clone(),
-                listing: locked.listing(),
-                whole: true,
-            });
-        }
-        let settings = client.settings();
-        if let Some(by) = settings.offline {
-            return Self::cached(store, &model.revision)
-                .ok_or_else(|| offline(model, settings, by, &[]));
-        }
-        if model.is_pinned() {
-            if let Some(listing) = store.listing(&model.revision) {
-                return Ok(Self {
-                    commit: model.revision.clone(),
-                    listing,
-                    whole: true,
-                });
-            }
-        }
-        let described = listing::describe(client, model, transfer)?;
-        Ok(Self {
-            commit: described.commit,
-            listing: described.listing,
-            whole: true,
-        })
-    }
-
-    /// What the cache knows by itself.
-    pub(super) fn cached(store: &Store, revision: &str) -> Option<Self> {
-        let commit = store.commit(revision)?;
-        if !store.snapshot(&commit).is_dir() {
-            return None;
-        }
-        if let Some(listing) = store.listing(&commit) {
-            return Some(Self {
-                commit,
-                listing,
-                whole: true,
-            });
-        }
-        // Files are linked to blobs that are called by their hashes.
-        let files = store.files(&commit).into_iter().map(|path| {
-            let digest = store
-                .linked(&commit, &path)
-                .and_then(|name| Digest::parse(&name));
-            (path, Remote { size: None, digest })
-        });
-        let listing = Listing(files.collect());
-        Some(Self {
-            commit,
-            listing,
-            whole: false,
-        })
-    }
-}
-
 /// The name of partial content whose hash is not known.
 fn unnamed(commit: &str, path: &str) -> String {
     format!("{commit}-{}", path.replace('/', "--"))
-}
-
-/// Files of weights that go by an ONNX file's name.
-fn data_of(onnx: &str, paths: &[&str]) -> Vec<String> {
-    paths
-        .iter()
-        .filter(|path| {
-            path.strip_prefix(onnx)
-                .is_some_and(|rest| rest.starts_with("_data") || rest.starts_with(".data"))
-        })
-        .map(|&path| path.to_owned())
-        .collect()
-}
-
-/// The ONNX files of a repository.
-#[derive(Debug, Clone, Serialize)]
-pub struct Listed {
-    /// Repository.
-    pub model: String,
-    /// Full commit.
-    pub revision: String,
-    /// Its ONNX files, sorted by path.
-    pub files: Vec<ListedFile>,
-}
-
-/// An ONNX file.
-#[derive(Debug, Clone, Serialize)]
-pub struct ListedFile {
-    /// Path inside the repository, as `--model-file` takes it.
-    pub path: String,
-    /// Bytes, with its files of weights; none where the Hub doesn't say.
-    pub size: Option<u64>,
-    /// Files of weights that go by its name.
-    pub data: Vec<String>,
-    /// The kinds that `--precision` finds it by on this machine.
-    pub precision: Vec<&'static str>,
-}
-
-/// Asks the Hub (or, offline, the cache) which ONNX files a model has.
-///
-/// # Errors
-/// If the model cannot be asked for, or has none.
-pub fn list(
-    settings: &Settings,
-    model: &ModelId,
-    transfer: &dyn Transfer,
-    cancel: &CancelToken,
-) -> Result<Listed> {
-    let client = Client::new(settings, cancel)?;
-    let store = Store::new(&settings.cache, &model.repository);
-    let wanted = Wanted {
-        model: model.clone(),
-        onnx: OnnxChoice::default(),
-        all: false,
-        extra: Vec::new(),
-        local_dir: None,
-        locked: None,
-    };
-    let source = Source::find(&client, &store, &wanted, transfer)?;
-    let paths: Vec<&str> = source.listing.paths().collect();
-    let onnx = onnx_file::among(&paths);
-    if onnx.is_empty() {
-        let reason = onnx_file::choose(&paths, "", &OnnxChoice::default())
-            .expect_err("there is no ONNX file to be chosen");
-        return Err(Error::model(model, reason));
-    }
-    let chosen: Vec<(&'static str, String)> = Precision::ALL
-        .into_iter()
-        .filter_map(|precision| {
-            let choice = OnnxChoice {
-                file: None,
-                precision: Some(precision),
-            };
-            let path = onnx_file::choose(&paths, "", &choice).ok()?;
-            Some((precision.name(), path))
-        })
-        .collect();
-    let files = onnx.into_iter().map(|path| {
-        let data = data_of(path, &paths);
-        let size = |path: &str| source.listing.get(path)?.size;
-        ListedFile {
-            size: data
-                .iter()
-                .try_fold(size(path), |sum, data| {
-                    Some(sum.map(|sum| sum + size(data).unwrap_or(0)))
-                })
-                .flatten(),
-            path: path.to_owned(),
-            data,
-            precision: chosen
-                .iter()
-                .filter(|(_, chosen)| chosen == path)
-                .map(|(name, _)| *name)
-                .collect(),
-        }
-    });
-    Ok(Listed {
-        model: model.repository.clone(),
-        revision: source.commit,
-        files: files.collect(),
-    })
 }

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use super::check::required;
 use super::client::Client;
-use super::download::{Source, download};
+use super::download::download;
 use super::listing;
+use super::refusal::UNREACHABLE;
 use super::select::MODULES;
+use super::source::Source;
 use super::store::Store;
-use super::{ModelId, Settings, Transfer, Wanted, offline};
+use super::{ModelId, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::ModelOptions;
@@ -35,7 +37,7 @@ pub fn ensure(
         Found::Whole => return Ok(()),
         Found::Doubtful { commit } => match settings.offline {
             Some(_) => {
-                transfer.note(&doubt(&model));
+                transfer.warning(&doubt(&model));
                 return Ok(());
             }
             None => match confirm(settings, &store, &model.at(&commit), cancel) {
@@ -68,7 +70,23 @@ pub fn ensure(
         local_dir: None,
         locked: None,
     };
-    download(settings, &wanted, transfer, cancel).map(drop)
+    match download(settings, &wanted, transfer, cancel) {
+        Ok(_) => Ok(()),
+        // Who has no network at all is told what else can be done.
+        Err(Error::Model { reason, .. }) if reason.starts_with(UNREACHABLE) => {
+            let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+            let Error::Model { model, reason: way } =
+                not_cached(&wanted.model, &settings.cache, &missing)
+            else {
+                unreachable!("not_cached makes errors of this kind");
+            };
+            Err(Error::Model {
+                model,
+                reason: format!("{reason}. It {way}"),
+            })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What the cache holds of a model.

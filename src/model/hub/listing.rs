@@ -239,7 +239,7 @@ pub(super) fn inspect(
             .or_else(|| answer.headers.get(length?)?.to_str().ok())
             .and_then(|size| size.parse().ok());
         if digest.is_none() {
-            transfer.note(&format!(
+            transfer.warning(&format!(
                 "{path}: {} gives no hash for it, so only its size can be checked",
                 client.settings().endpoint
             ));

@@ -2,9 +2,10 @@
 //! keeps them. The only network code there is.
 //!
 //! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to whatever host a redirect
-//! names, publishes what it has not verified, and never gets past a complete partial file; its 1.0 begins
-//! again after a cut connection, verifies nothing either, and brings an asynchronous runtime along. So
-//! requests ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
+//! names, publishes what it has not verified, and never gets past a complete partial file. Its 1.0 keeps the
+//! token to itself, but gives up at the first cut connection and begins again the next time, publishes
+//! content that is not what its name says, and brings an asynchronous runtime along. So requests
+//! ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
 //!
 //! What is published is verified: content arrives in a file beside ([`fetch`]), is summed up, and is renamed
 //! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
@@ -17,12 +18,14 @@ mod download;
 mod ensure;
 mod fetch;
 mod id;
+mod list;
 mod listing;
 mod local;
 mod lockfile;
 mod refusal;
 mod select;
 mod settings;
+mod source;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -31,9 +34,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use check::{Checked, FileState, check};
-pub use download::{Listed, ListedFile, download, list};
+pub use download::download;
 pub use ensure::ensure;
 pub use id::ModelId;
+pub use list::{Listed, ListedFile, list};
 pub use lockfile::{Lock, LockedModel};
 pub use settings::{HubOptions, Settings, Token, default_cache};
 pub(super) use store::Store;
@@ -133,8 +137,13 @@ pub trait Transfer: Send + Sync {
         let _ = (what, reason, pause);
     }
 
-    /// Something that should be known, such as a damaged file.
+    /// Something to know, such as what is being waited for.
     fn note(&self, message: &str) {
+        let _ = message;
+    }
+
+    /// Something not to be overlooked, such as a damaged file.
+    fn warning(&self, message: &str) {
         let _ = message;
     }
 }

@@ -8,6 +8,9 @@ use super::client::{Fault, host, is_transient};
 use super::settings::Settings;
 use crate::error::Error;
 
+/// How every reason begins that says that the network, and not the Hub, stood in the way.
+pub(super) const UNREACHABLE: &str = "cannot be asked for";
+
 /// An answer that refuses.
 pub(super) struct Refused<'a> {
     pub(super) model: &'a str,
@@ -43,8 +46,14 @@ pub(super) fn error(refused: &Refused) -> Error {
         );
     }
     let token = settings.token.as_ref().map(|token| &token.origin);
-    let unauthorized = status.as_u16() == 401;
+    // The Hub gives 401 for repositories that don't exist, too, and for tokens it doesn't know.
+    let about_the_token = status.as_u16() == 401 && is_about_the_token(refused.message);
     let words = match (refused.code, status.as_u16()) {
+        (None | Some("RepoNotFound"), _) if about_the_token && token.is_some() => format!(
+            "{endpoint} does not accept the token from {} ({status}): it is mistyped, expired or revoked; make a new \
+             one at {endpoint}/settings/tokens, or take it away to go without",
+            token.map_or("", String::as_str)
+        ),
         (Some("GatedRepo"), _) | (None, 403) => {
             let pass = match token {
                 Some(origin) => format!(
@@ -91,19 +100,6 @@ pub(super) fn error(refused: &Refused) -> Error {
             format!("{reason}{said}")
         }
     };
-    // The Hub gives 401 for repositories that don't exist, too, and for tokens it doesn't know.
-    let known_code = refused.code.is_some_and(|code| code != "RepoNotFound");
-    if unauthorized && !known_code && is_about_the_token(refused.message) {
-        if let Some(origin) = token {
-            return Error::model(
-                model,
-                format!(
-                    "{endpoint} does not accept the token from {origin}: it is mistyped, expired or revoked; make a \
-                     new one at {endpoint}/settings/tokens, or take it away to go without"
-                ),
-            );
-        }
-    }
     Error::model(model, words)
 }
 

@@ -124,6 +124,7 @@ impl Settings {
 }
 
 /// The Hub's cache of this environment, as `huggingface_hub` finds it.
+#[must_use]
 pub fn default_cache() -> PathBuf {
     Environment(&|name| std::env::var_os(name)).cache()
 }

@@ -82,6 +82,11 @@ impl Store {
         self.base.join(".no_exist").join(commit).join(path).exists()
     }
 
+    /// Stores that the commit has no such file, as `huggingface_hub` does.
+    pub(super) fn put_absent(&self, commit: &str, path: &str) -> Result<()> {
+        replace(&self.base.join(".no_exist").join(commit).join(path), b"")
+    }
+
     /// The list of a commit's files, where one was stored.
     pub(super) fn listing(&self, commit: &str) -> Option<Listing> {
         [".embedctl", "trees"].into_iter().find_map(|folder| {

@@ -36,7 +36,7 @@ impl Display {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let total = all.add(ProgressBar::new(0));
         total.set_style(style(
-            "{prefix:32} {bar:16} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            "{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
         ));
         total.set_prefix("total");
         Self::Bars { all, total }
@@ -160,7 +160,9 @@ impl Transfer for Downloads {
         let bar = match &self.display {
             Display::Bars { all, total } => {
                 let bar = all.insert_before(total, ProgressBar::new(size.unwrap_or(0)));
-                bar.set_style(style("{prefix:32} {bar:16} {bytes} of {total_bytes}"));
+                bar.set_style(style(
+                    "{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}",
+                ));
                 bar.set_prefix(shortened(file));
                 bar.set_position(have);
                 total.set_position(state.here);
@@ -251,6 +253,10 @@ impl Transfer for Downloads {
     }
 
     fn note(&self, message: &str) {
+        self.beside(|| self.printer.note(message));
+    }
+
+    fn warning(&self, message: &str) {
         self.beside(|| self.printer.warning(message));
     }
 }
