@@ -4,6 +4,7 @@
 //! unfolded; [`plans`] keeps as few of them as the model allows; this file cuts batches into the [`shapes`]
 //! that there are plans for.
 
+mod external;
 mod fold;
 mod plans;
 mod shapes;

@@ -12,6 +12,7 @@ use tract_onnx::prelude::{
 use tract_onnx::tract_core::optim::Optimizer;
 use tract_onnx::tract_hir::internal::{anyhow, bail};
 
+use super::external;
 use super::fold::fold;
 use super::shapes::Shape;
 use crate::batch::Batch;
@@ -43,11 +44,18 @@ pub(super) struct Source {
 impl Source {
     /// Reads an ONNX file.
     pub fn read(path: &Path, feeds: Feeds) -> TractResult<Self> {
-        let mut model = tract_onnx::onnx()
+        let onnx = tract_onnx::onnx()
             // Shapes stored with symbols of other names clash with those that plans are made for.
             .with_ignore_output_shapes(true)
-            .with_ignore_value_info(true)
-            .model_for_path(path)?;
+            .with_ignore_value_info(true);
+        let mut proto = onnx.proto_model_for_path(path)?;
+        let folder = external::resolve(&mut proto, path.parent().unwrap_or(path))?;
+        let parsed = onnx.parse(&proto, Some(&folder))?;
+        drop(proto);
+        if !parsed.unresolved_inputs.is_empty() {
+            bail!("inputs that nothing gives: {:?}", parsed.unresolved_inputs);
+        }
+        let mut model = parsed.model;
         model.select_outputs_by_name([feeds.output.name()])?;
         fold(&mut model)?;
         // Else tract cannot prove that additions are long enough for its vector kernels (7 % slower).
