@@ -18,7 +18,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hf_hub::{Cache, Repo};
 
@@ -124,7 +125,7 @@ impl Store {
         let beside = temporary(&place);
         let linked = symbolic_link(&target, &beside).or_else(|_| {
             // No links here (Windows without its developer mode): a second name, or a copy.
-            fs::hard_link(&blob, &beside).or_else(|_| fs::copy(&blob, &beside).map(drop))
+            fs::hard_link(&blob, &beside).or_else(|_| copy(&blob, &beside))
         });
         linked
             .and_then(|()| fs::rename(&beside, &place))
@@ -213,18 +214,32 @@ pub(super) fn create_folder_of(path: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| Error::io("create the folder", folder, error))
 }
 
-/// A name beside a file for what will replace it; killed processes leave no two alike.
+/// A name beside a file for what will replace it, which no other writer uses. The process's number alone
+/// would not do: in containers every process may have the same, and a killed one may have left its file.
 fn temporary(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.embedctl-tmp", std::process::id()));
+    name.push(format!(
+        ".{}-{}-{}.embedctl-tmp",
+        std::process::id(),
+        since.map_or(0, |since| since.as_nanos()),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     path.with_file_name(name)
+}
+
+/// Copies a file to a name that is not taken: what a name that is leads to may be the file itself.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut target = File::options().write(true).create_new(true).open(to)?;
+    io::copy(&mut File::open(from)?, &mut target).map(drop)
 }
 
 /// Writes a small file whole: beside, then renamed.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     create_folder_of(path)?;
     let beside = temporary(path);
-    let written = File::create(&beside)
+    let written = File::create_new(&beside)
         .and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()
@@ -296,6 +311,24 @@ mod tests {
             fs::read_to_string(store.snapshot(&commit).join("a")).unwrap(),
             "new"
         );
+    }
+
+    #[test]
+    fn a_copy_never_goes_through_a_link() {
+        let (_folder, store) = store();
+        let blob = store.blob(HASH);
+        fs::create_dir_all(blob.parent().unwrap()).unwrap();
+        fs::write(&blob, "content").unwrap();
+        let link = blob.with_file_name("link");
+        symbolic_link(Path::new(HASH), &link).unwrap();
+        assert!(copy(&blob, &link).is_err());
+        assert_eq!(fs::read_to_string(&blob).unwrap(), "content");
+        copy(&blob, &blob.with_file_name("copy")).unwrap();
+        assert_eq!(
+            fs::read_to_string(blob.with_file_name("copy")).unwrap(),
+            "content"
+        );
+        assert_ne!(temporary(&blob), temporary(&blob));
     }
 
     #[test]
