@@ -215,7 +215,10 @@ fn one_object_a_model_for_programs() {
     let objects = json(&run.stdout);
     assert_eq!(objects.len(), 2);
     assert_eq!(run.stderr, "");
-    for file in objects.iter().flat_map(|one| one["files"].as_array().unwrap()) {
+    for file in objects
+        .iter()
+        .flat_map(|one| one["files"].as_array().unwrap())
+    {
         let location = file["location"].as_str().unwrap().to_owned();
         let location = location.replace("[FOLDER]", world.sandbox.path("").to_str().unwrap());
         let content = fs::read(location).unwrap();
@@ -284,8 +287,12 @@ fn a_folder_is_filled_from_the_cache() {
 #[test]
 fn a_folder_is_filled_where_an_earlier_run_stopped() {
     let (world, _) = published();
-    world.hub.spoil_some(At::Content(ONNX.into()), 0, 4, Fault::Cut(100_000));
-    world.hub.spoil_some(At::Hub(ONNX.into()), 4, 1, Fault::Status(404, Vec::new()));
+    world
+        .hub
+        .spoil_some(At::Content(ONNX.into()), 0, 4, Fault::Cut(100_000));
+    world
+        .hub
+        .spoil_some(At::Hub(ONNX.into()), 4, 1, Fault::Status(404, Vec::new()));
     let run = world.run("download org/small --local-dir small");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(!world.sandbox.path("small").join(ONNX).exists());

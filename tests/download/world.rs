@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::hub::{Files, Hub, SIGNATURE, sha256, git_blob};
+use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
 
 /// The repository of the small model.
@@ -61,7 +61,8 @@ impl World {
 
     /// `embed` of three texts with the engine inside the binary.
     pub fn embed_command(&self, line: &str) -> Command {
-        self.sandbox.write("texts.txt", "one\ntwo words\nand three more\n");
+        self.sandbox
+            .write("texts.txt", "one\ntwo words\nand three more\n");
         let fixed = "embed texts.txt -o out.npy --force --provider tract --threads 1";
         self.command(&format!("{fixed} {line}"))
     }

@@ -6,9 +6,10 @@
 
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use ureq::http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER,
 };
@@ -17,6 +18,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Proxy};
 
 use super::Transfer;
+use super::digest::Digest;
 use super::refusal::{self, Refused};
 use super::settings::{Settings, shown};
 use crate::cancel::CancelToken;
@@ -95,8 +97,41 @@ impl From<Error> for Fault {
     }
 }
 
+/// Does `work` with a client whose requests end at once when `cancel` is cancelled.
+///
+/// # Errors
+/// Those of `work`; [`Error::Interrupted`] if cancelled meanwhile.
+pub(super) fn with_client<T>(
+    settings: &Settings,
+    cancel: &CancelToken,
+    work: impl FnOnce(&Client) -> Result<T>,
+) -> Result<T> {
+    // Cancelled by the caller, or by the first of several requests that fails for good.
+    let stop = CancelToken::new();
+    let client = Client::new(settings, &stop)?;
+    let (done, finished) = bounded::<()>(0);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            select! {
+                recv(finished) -> _ => {}
+                recv(cancel.channel()) -> _ => {
+                    stop.cancel();
+                    client.stop();
+                }
+            }
+        });
+        let result = work(&client);
+        drop(done);
+        result
+    });
+    if cancel.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
+    result
+}
+
 impl<'a> Client<'a> {
-    pub(super) fn new(settings: &'a Settings, cancel: &'a CancelToken) -> Result<Self> {
+    fn new(settings: &'a Settings, cancel: &'a CancelToken) -> Result<Self> {
         let origin = settings
             .endpoint
             .parse()
@@ -121,7 +156,8 @@ impl<'a> Client<'a> {
         self.cancel
     }
 
-    /// Makes one request of the Hub and follows where it leads. `model` is for messages.
+    /// Makes one request of the Hub and follows where it leads; a `HEAD` only until somebody says the hash, and
+    /// a storage need not answer it: its addresses may be signed for `GET` alone. `model` is for messages.
     ///
     /// # Errors
     /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`Fault`].
@@ -172,12 +208,20 @@ impl<'a> Client<'a> {
                 // A repository that was renamed: what the Hub says stands at its new place.
                 if Origin::of(&target).as_ref() == Some(&self.origin) {
                     hub = None;
+                } else if method == Method::HEAD && says_hash(said) {
+                    return Ok(Answer {
+                        status,
+                        hub: std::mem::take(said),
+                        headers: parts.headers,
+                        body,
+                    });
                 }
                 uri = target;
                 continue;
             }
             let hub = std::mem::take(said);
-            if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
+            let may_refuse = method == Method::HEAD && !to_hub && status.is_client_error();
+            if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE || may_refuse {
                 return Ok(Answer {
                     status,
                     hub,
@@ -324,6 +368,10 @@ impl<'a> Client<'a> {
         if let Some((_, agent)) = agents.iter().find(|(name, _)| *name == variable) {
             return Ok((agent.clone(), variable));
         }
+        // Under the lock: what `stop` does not find here must not begin after it.
+        if self.cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
         let proxy = named
             .map(|(variable, address)| {
                 Proxy::new(address).map_err(|_| {
@@ -352,6 +400,14 @@ impl<'a> Client<'a> {
         agents.push((variable, agent.clone()));
         Ok((agent, variable))
     }
+}
+
+/// Whether an answer tells the hash of a file's content.
+fn says_hash(headers: &HeaderMap) -> bool {
+    ["x-linked-etag", "etag"]
+        .iter()
+        .filter_map(|name| headers.get(*name)?.to_str().ok())
+        .any(|etag| Digest::parse(etag).is_some())
 }
 
 /// Whom to trust: a file that the environment names, or the system's store, or, on a system without one

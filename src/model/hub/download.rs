@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
 
-use crossbeam_channel::{bounded, select, unbounded};
+use crossbeam_channel::unbounded;
 
-use super::client::Client;
+use super::client::{Client, with_client};
 use super::digest::{Digest, Sums, sums};
 use super::fetch::{self, Content, difference};
 use super::list::data_of;
@@ -40,28 +40,9 @@ pub fn download(
     transfer: &dyn Transfer,
     cancel: &CancelToken,
 ) -> Result<Downloaded> {
-    // Stopped by the caller, or by the first file that cannot be had.
-    let stop = CancelToken::new();
-    let client = Client::new(settings, &stop)?;
-    let (done, finished) = bounded::<()>(0);
-    let result = thread::scope(|scope| {
-        scope.spawn(|| {
-            select! {
-                recv(finished) -> _ => {}
-                recv(cancel.channel()) -> _ => {
-                    stop.cancel();
-                    client.stop();
-                }
-            }
-        });
-        let result = Download::new(&client, wanted, transfer).and_then(Download::run);
-        drop(done);
-        result
-    });
-    if cancel.is_cancelled() {
-        return Err(Error::Interrupted);
-    }
-    result
+    with_client(settings, cancel, |client| {
+        Download::new(client, wanted, transfer)?.run()
+    })
 }
 
 /// Where the files go.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::check::required;
-use super::client::Client;
+use super::client::with_client;
 use super::download::download;
 use super::listing;
 use super::refusal::UNREACHABLE;
@@ -181,8 +181,9 @@ fn confirm(
         pause: std::time::Duration::from_millis(200),
         ..settings.clone()
     };
-    let client = Client::new(&hasty, cancel)?;
-    let described = listing::describe(&client, model, &super::Silent)?;
+    let described = with_client(&hasty, cancel, |client| {
+        listing::describe(client, model, &super::Silent)
+    })?;
     store.put_listing(&described.commit, &described.listing)
 }
 

@@ -44,6 +44,10 @@ pub(super) fn fetch(
     create_folder_of(incomplete)?;
     create_folder_of(place)?;
     let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    // Nothing could tell whether what an earlier run has left is of the same content.
+    if content.remote.digest.is_none() && length(incomplete) > 0 {
+        fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
+    }
     transfer.began(content.path, content.remote.size, length(incomplete));
     // Content that was begun by an earlier run may be wrong without anybody's fault: it gets a second
     // chance from the beginning, and so does, once, content that was spoiled on its way.

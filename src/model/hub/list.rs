@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::client::Client;
+use super::client::with_client;
 use super::source::Source;
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted};
@@ -45,7 +45,6 @@ pub fn list(
     transfer: &dyn Transfer,
     cancel: &CancelToken,
 ) -> Result<Listed> {
-    let client = Client::new(settings, cancel)?;
     let store = Store::new(&settings.cache, &model.repository);
     let wanted = Wanted {
         model: model.clone(),
@@ -55,7 +54,9 @@ pub fn list(
         local_dir: None,
         locked: None,
     };
-    let source = Source::find(&client, &store, &wanted, transfer)?;
+    let source = with_client(settings, cancel, |client| {
+        Source::find(client, &store, &wanted, transfer)
+    })?;
     let paths: Vec<&str> = source.listing.paths().collect();
     let onnx = onnx_file::among(&paths);
     if onnx.is_empty() {

@@ -233,6 +233,7 @@ pub(super) fn inspect(
             .or_else(|| answer.headers.get("etag"))
             .and_then(|value| value.to_str().ok());
         let digest = etag.and_then(Digest::parse);
+        // Of the file, not of an answer that redirects or refuses.
         let length = (answer.status == StatusCode::OK).then_some("content-length");
         let size = answer
             .header("x-linked-size")

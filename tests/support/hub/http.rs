@@ -221,7 +221,11 @@ impl Shared {
         }
         if reply.unmeasured {
             head.push_str("Connection: close\r\n");
-        } else if !reply.headers.iter().any(|(name, _)| name == "Content-Length") {
+        } else if !reply
+            .headers
+            .iter()
+            .any(|(name, _)| name == "Content-Length")
+        {
             head.push_str(&format!("Content-Length: {}\r\n", reply.body.len()));
         }
         connection.write_all(format!("{head}\r\n").as_bytes())?;

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
-pub use fault::{At, Fault};
 use fault::Rule;
+pub use fault::{At, Fault};
 pub use http::Request;
 use http::{Reply, Server};
 pub use repository::{Files, etag, git_blob, is_lfs, sha256};
@@ -301,7 +301,12 @@ impl State {
             None => (false, path.trim_start_matches('/').to_owned()),
         };
         let (id, rest) = split(&rest, if api { &API } else { &["resolve"] });
-        let file = (!api).then(|| rest.1.split_once('/').map_or("", |(_, file)| file).to_owned());
+        let file = (!api).then(|| {
+            rest.1
+                .split_once('/')
+                .map_or("", |(_, file)| file)
+                .to_owned()
+        });
         self.log(Host::Hub, file.as_deref(), request);
         if let Some(new) = nature.renamed.get(&id) {
             let moved = request.path.replacen(&id, new, 1);
@@ -326,8 +331,15 @@ impl State {
         } else {
             rest.1.split_once('/').map_or("", |(one, _)| one).to_owned()
         };
-        let revision = if revision.is_empty() { "main" } else { &revision };
-        let commit = repository.names.get(revision).map_or(revision, String::as_str);
+        let revision = if revision.is_empty() {
+            "main"
+        } else {
+            &revision
+        };
+        let commit = repository
+            .names
+            .get(revision)
+            .map_or(revision, String::as_str);
         let Some(files) = repository.commits.get(commit) else {
             let message = format!("Invalid rev id: {revision}");
             return coded(404, "RevisionNotFound", &message);
@@ -350,7 +362,8 @@ impl State {
             return coded(404, "EntryNotFound", "Entry not found").with("X-Repo-Commit", &commit);
         };
         let storage = self.storage.lock().unwrap().clone();
-        let reply = |request: &Request| resolved(request, &file, content, &commit, &storage, &nature);
+        let reply =
+            |request: &Request| resolved(request, &file, content, &commit, &storage, &nature);
         let told = At::Hub(file.clone());
         if is_lfs(&file, content) || request.method == "HEAD" {
             return self.spoiled(&told, request, reply);
@@ -391,7 +404,10 @@ fn refused(nature: &Nature, id: &str, request: &Request, api: bool) -> Option<Re
         return Some(coded(status, "RepoNotFound", "Repository not found"));
     }
     let status = if token.is_some() { 403 } else { 401 };
-    let is_closed = nature.gated.get(id).is_some_and(|wanted| token != Some(wanted));
+    let is_closed = nature
+        .gated
+        .get(id)
+        .is_some_and(|wanted| token != Some(wanted));
     (is_closed && !api).then(|| {
         let message = format!("Access to model {id} is restricted.");
         coded(status, "GatedRepo", &message)
@@ -496,7 +512,10 @@ fn tree(files: &Files) -> Value {
 
 impl Request {
     fn parameter(&self, name: &str) -> Option<String> {
-        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let mut pairs = self
+            .query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='));
         let found = pairs.find(|(key, _)| *key == name);
         found.map(|(_, value)| value.to_owned())
     }

@@ -116,7 +116,9 @@ impl Shared {
             return None;
         }
         let server = TcpStream::connect(self.to.as_ref().unwrap_or(&target)).ok()?;
-        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").ok()?;
+        client
+            .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            .ok()?;
         let mut streams = self.streams.lock().unwrap();
         streams.push(client.try_clone().ok()?);
         streams.push(server.try_clone().ok()?);
