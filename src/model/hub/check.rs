@@ -1,5 +1,6 @@
 //! `--check`: whether what is here is what it should be.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -15,8 +16,8 @@ use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::model::OnnxChoice;
 use crate::model::graph::Graph;
+use crate::model::onnx_file::{self, OnnxChoice};
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +28,8 @@ pub struct Checked {
     pub revision: String,
     /// The folder that holds the files.
     pub folder: PathBuf,
+    /// The ONNX file that was wanted, or, where nobody asked for one in particular, one that is here.
+    pub onnx: Option<String>,
     /// Every file that is here or should be, sorted by path.
     pub files: Vec<CheckedFile>,
 }
@@ -104,7 +107,9 @@ pub fn check(
             state: state(&folder.join(path), &remote, cancel)?,
         });
     }
-    for path in needed(&id, &folder, &source, choice) {
+    let choice = choice_among(&source.listing, &present, choice);
+    let (onnx, needed) = needed(&id, &folder, &source, &present, &choice);
+    for path in needed {
         if !present.contains(&path) {
             files.push(CheckedFile {
                 path,
@@ -117,6 +122,7 @@ pub fn check(
         model: id.repository,
         revision: source.commit,
         folder,
+        onnx,
         files,
     })
 }
@@ -134,8 +140,10 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
     let lock = Lock::read(&manifest)?;
     let mut files = Vec::new();
     let mut revision = String::new();
+    let mut onnx = None;
     for locked in &lock.models {
         revision.clone_from(&locked.revision);
+        onnx.clone_from(&locked.onnx);
         for file in &locked.files {
             let remote = Remote {
                 size: Some(file.size),
@@ -151,6 +159,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
         model: model.to_owned(),
         revision,
         folder: folder.to_path_buf(),
+        onnx,
         files,
     })
 }
@@ -169,16 +178,63 @@ fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileStat
     })
 }
 
-/// The files that embedding needs, as far as what is here can tell.
-fn needed(id: &ModelId, folder: &Path, source: &Source, choice: &OnnxChoice) -> Vec<String> {
-    required(&id.to_string(), folder, &source.listing, choice).unwrap_or_else(|_| {
-        // No ONNX file is known: the rest can be told all the same.
-        let paths: Vec<&str> = source.listing.paths().collect();
-        selection::metadata(
-            &paths,
-            &layout("", folder, &source.listing).unwrap_or_default(),
-        )
-    })
+/// What is meant where nothing was said: the default, unless a file of another kind is here in its place.
+fn choice_among(listing: &Listing, present: &[String], choice: &OnnxChoice) -> OnnxChoice {
+    let here: Vec<&str> = present.iter().map(String::as_str).collect();
+    let all: Vec<&str> = listing.paths().collect();
+    let other = onnx_file::among(&here).first().map(|&path| path.to_owned());
+    let is_here = |path: String| here.contains(&path.as_str());
+    if *choice != OnnxChoice::default()
+        || other.is_none()
+        || onnx_file::choose(&all, "", choice).is_ok_and(is_here)
+    {
+        return choice.clone();
+    }
+    OnnxChoice {
+        file: other,
+        precision: None,
+    }
+}
+
+/// The ONNX file that is wanted, and all that embedding needs, as far as what is here can tell.
+fn needed(
+    id: &ModelId,
+    folder: &Path,
+    source: &Source,
+    present: &[String],
+    choice: &OnnxChoice,
+) -> (Option<String>, BTreeSet<String>) {
+    let paths: Vec<&str> = source.listing.paths().collect();
+    let layout = layout("", folder, &source.listing).unwrap_or_default();
+    let here: Vec<&str> = present.iter().map(String::as_str).collect();
+    // No ONNX file may be known: the rest can be told all the same.
+    let (onnx, mut needed): (_, BTreeSet<String>) =
+        match selection::select(&id.to_string(), &paths, &layout, choice) {
+            Ok(selection) => {
+                let paths = selection.paths().map(str::to_owned).collect();
+                (selection.onnx, paths)
+            }
+            Err(_) => (
+                None,
+                selection::metadata(&paths, &layout).into_iter().collect(),
+            ),
+        };
+    for graph in onnx_file::among(&here) {
+        needed.extend(external(folder, graph));
+    }
+    (onnx, needed)
+}
+
+/// The files of weights that an ONNX file names.
+fn external(folder: &Path, onnx: &str) -> Vec<String> {
+    let beside = onnx.rsplit_once('/').map_or("", |(folder, _)| folder);
+    // A damaged or missing graph names nothing; it is reported itself.
+    let external =
+        Graph::read(&folder.join(onnx)).map_or_else(|_| Vec::new(), |graph| graph.external);
+    let path = |file: &PathBuf| Path::new(beside).join(file);
+    (external.iter())
+        .map(|file| path(file).to_string_lossy().replace('\\', "/"))
+        .collect()
 }
 
 /// The files of a commit that embedding needs, by its list and by what is in `folder`.
@@ -193,14 +249,7 @@ pub(super) fn required(
     let selection = selection::select(name, &paths, &layout, choice)?;
     let mut needed: Vec<String> = selection.paths().map(str::to_owned).collect();
     if let Some(onnx) = &selection.onnx {
-        let beside = onnx.rsplit_once('/').map_or("", |(folder, _)| folder);
-        // A damaged or missing graph names nothing; it is reported itself.
-        let external =
-            Graph::read(&folder.join(onnx)).map_or_else(|_| Vec::new(), |graph| graph.external);
-        needed.extend(external.iter().map(|file| {
-            let path = Path::new(beside).join(file);
-            path.to_string_lossy().replace('\\', "/")
-        }));
+        needed.extend(external(folder, onnx));
     }
     Ok(needed)
 }

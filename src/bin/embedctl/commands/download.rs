@@ -245,6 +245,10 @@ impl Download<'_> {
             }
             let wanted = Wanted {
                 model: parse(name)?.at(&checked.revision),
+                onnx: OnnxChoice {
+                    file: checked.onnx.clone(),
+                    precision: None,
+                },
                 extra: wrong.clone(),
                 ..self.one(name)?
             };
