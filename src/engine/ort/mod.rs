@@ -6,7 +6,9 @@
 
 mod discovery;
 mod library;
+mod placement;
 mod python;
+mod registration;
 mod session;
 mod temporary;
 mod weights;
