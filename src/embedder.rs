@@ -13,6 +13,7 @@ use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
+use crate::stage::{Clocks, Watch};
 use crate::tokenize::TextTokenizer;
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -67,7 +68,7 @@ impl Embedder {
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
         let limit = Arc::default();
         let workers = (0..engine.workers().unwrap_or(options.workers))
-            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit))
+            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &Arc::default()))
             .collect::<Result<_>>()?;
         Ok(Self {
             limits: engine.limits(),
@@ -207,6 +208,7 @@ pub(crate) struct RowWorker {
     limit: Arc<TokenLimit>,
     padding_id: u32,
     batch: Batch,
+    clocks: Arc<Clocks>,
 }
 
 impl RowWorker {
@@ -215,6 +217,7 @@ impl RowWorker {
         model: &Model,
         pooler: &Arc<Pooler>,
         limit: &Arc<TokenLimit>,
+        clocks: &Arc<Clocks>,
     ) -> Result<Self> {
         Ok(Self {
             worker: engine.worker()?,
@@ -222,6 +225,7 @@ impl RowWorker {
             limit: Arc::clone(limit),
             padding_id: model.config.padding_id,
             batch: Batch::default(),
+            clocks: Arc::clone(clocks),
         })
     }
 
@@ -230,8 +234,10 @@ impl RowWorker {
         let mut vectors = self.fitting(plan, tokens)?;
         let news = self.limit.news();
         let width = self.pooler.width();
-        let finite = |vector: &[f32]| vector.iter().all(|value| value.is_finite());
-        if vectors.chunks_exact(width).all(finite) {
+        let mut watch = Watch::start();
+        let all_finite = finite(&vectors);
+        watch.lap(&self.clocks.pool);
+        if all_finite {
             return Ok(Finished {
                 rows: plan.rows.clone(),
                 vectors,
@@ -272,6 +278,7 @@ impl RowWorker {
     }
 
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+        let mut watch = Watch::start();
         self.batch.fill(plan, tokens, self.padding_id);
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
@@ -281,7 +288,10 @@ impl RowWorker {
                 plan.length
             ))
         };
-        match self.worker.run(&self.batch)? {
+        watch.lap(&self.clocks.pool);
+        let output = self.worker.run(&self.batch)?;
+        watch.lap(&self.clocks.infer);
+        match output {
             Output::Hidden(hidden) => {
                 if !self.pooler.accepts(hidden.width)
                     || hidden.states.len() != rows * plan.length * hidden.width
@@ -302,8 +312,13 @@ impl RowWorker {
                     .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
             }
         }
+        watch.lap(&self.clocks.pool);
         Ok(vectors)
     }
+}
+
+fn finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
 }
 
 /// What a panic said.
