@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::batch::{self, Batch, Plan, TokenRows};
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Output, Worker};
 use crate::error::{Error, Result};
+use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
+use crate::stage::{Clocks, Watch};
 use crate::tokenize::TextTokenizer;
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -64,8 +66,9 @@ impl Embedder {
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
         let engine = engine::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
-        let workers = (0..options.workers)
-            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler))
+        let limit = Arc::default();
+        let workers = (0..engine.workers().unwrap_or(options.workers))
+            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &Arc::default()))
             .collect::<Result<_>>()?;
         Ok(Self {
             limits: engine.limits(),
@@ -194,39 +197,58 @@ pub(crate) struct Finished {
     pub vectors: Vec<f32>,
     /// Rows for which there is no vector, and why.
     pub failed: Vec<(u32, String)>,
+    /// What a user should be told once.
+    pub news: Option<String>,
 }
 
 /// One thread's way from a plan to finished rows.
 pub(crate) struct RowWorker {
     worker: Box<dyn Worker>,
     pooler: Arc<Pooler>,
+    limit: Arc<TokenLimit>,
     padding_id: u32,
     batch: Batch,
+    clocks: Arc<Clocks>,
 }
 
 impl RowWorker {
-    pub fn new(engine: &dyn Engine, model: &Model, pooler: &Arc<Pooler>) -> Result<Self> {
+    pub fn new(
+        engine: &dyn Engine,
+        model: &Model,
+        pooler: &Arc<Pooler>,
+        limit: &Arc<TokenLimit>,
+        clocks: &Arc<Clocks>,
+    ) -> Result<Self> {
         Ok(Self {
             worker: engine.worker()?,
             pooler: Arc::clone(pooler),
+            limit: Arc::clone(limit),
             padding_id: model.config.padding_id,
             batch: Batch::default(),
+            clocks: Arc::clone(clocks),
         })
     }
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let mut vectors = self.vectors(plan, tokens)?;
+        let mut vectors = self.fitting(plan, tokens)?;
+        let news = self.limit.news();
         let width = self.pooler.width();
-        let finite = |vector: &[f32]| vector.iter().all(|value| value.is_finite());
-        if vectors.chunks_exact(width).all(finite) {
+        let mut watch = Watch::start();
+        let all_finite = finite(&vectors);
+        watch.lap(&self.clocks.pool);
+        if all_finite {
             return Ok(Finished {
                 rows: plan.rows.clone(),
                 vectors,
                 failed: Vec::new(),
+                news,
             });
         }
-        let mut finished = Finished::default();
+        let mut finished = Finished {
+            news,
+            ..Finished::default()
+        };
         for (index, &row) in plan.rows.iter().enumerate() {
             let own = index * width..(index + 1) * width;
             if !finite(&vectors[own.clone()]) && plan.rows.len() > 1 {
@@ -234,7 +256,7 @@ impl RowWorker {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
-                let again = self.vectors(&alone, tokens)?;
+                let again = self.fitting(&alone, tokens)?;
                 vectors[own.clone()].copy_from_slice(&again);
             }
             if finite(&vectors[own.clone()]) {
@@ -249,7 +271,14 @@ impl RowWorker {
         Ok(finished)
     }
 
+    /// The vectors of a plan's rows, in parts where they don't fit into memory together.
+    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+        let limit = Arc::clone(&self.limit);
+        limit.run(plan, &mut |part| self.vectors(part, tokens))
+    }
+
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+        let mut watch = Watch::start();
         self.batch.fill(plan, tokens, self.padding_id);
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
@@ -259,7 +288,10 @@ impl RowWorker {
                 plan.length
             ))
         };
-        match self.worker.run(&self.batch)? {
+        watch.lap(&self.clocks.pool);
+        let output = self.worker.run(&self.batch)?;
+        watch.lap(&self.clocks.infer);
+        match output {
             Output::Hidden(hidden) => {
                 if !self.pooler.accepts(hidden.width)
                     || hidden.states.len() != rows * plan.length * hidden.width
@@ -272,7 +304,7 @@ impl RowWorker {
                 rows: pooled,
                 width,
             } => {
-                if !self.pooler.accepts(width) || pooled.len() != rows * width {
+                if !self.pooler.accepts_pooled(width) || pooled.len() != rows * width {
                     return Err(unexpected(width, pooled.len()));
                 }
                 pooled
@@ -280,8 +312,13 @@ impl RowWorker {
                     .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
             }
         }
+        watch.lap(&self.clocks.pool);
         Ok(vectors)
     }
+}
+
+fn finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
 }
 
 /// What a panic said.

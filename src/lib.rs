@@ -16,6 +16,7 @@ pub mod cancel;
 mod embedder;
 pub mod engine;
 pub mod error;
+mod halving;
 pub mod input;
 pub mod model;
 pub mod output;
@@ -25,6 +26,7 @@ pub mod progress;
 pub mod provenance;
 pub mod record;
 pub mod rejects;
+pub mod stage;
 pub mod tokenize;
 
 pub use embedder::{Embedder, usable_cores};

@@ -28,7 +28,7 @@ use self::stages::{
 };
 use crate::cancel::CancelToken;
 use crate::embedder::usable_cores;
-use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions};
+use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions};
@@ -37,6 +37,7 @@ use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::provenance::Provenance;
 use crate::rejects::RejectsWriter;
+use crate::stage::{Clocks, StageTimes};
 use crate::tokenize::TextTokenizer;
 
 /// What a bad record does.
@@ -54,7 +55,8 @@ pub enum OnError {
 pub struct EmbedOptions {
     /// Which model, and what overrides its files.
     pub model: ModelOptions,
-    /// Which engine and provider. [`EngineOptions::workers`] is set by the pipeline.
+    /// Which engine and provider. [`EngineOptions::workers`] and [`EngineOptions::batch_tokens`] are set by
+    /// the pipeline.
     pub engine: EngineOptions,
     /// Sources, read one after another.
     pub sources: Vec<Source>,
@@ -70,7 +72,7 @@ pub struct EmbedOptions {
     pub batch_tokens: Option<usize>,
     /// Rows in a batch at most; `None`: what suits the engine.
     pub batch_rows: Option<usize>,
-    /// Worker threads; `None`: one per usable core.
+    /// Worker threads; `None`: one per usable core. A device has its own number.
     pub threads: Option<usize>,
 }
 
@@ -93,6 +95,8 @@ pub struct Summary {
     pub load: Duration,
     /// Time from then to the published output.
     pub run: Duration,
+    /// Where that time went.
+    pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
     /// Things a user should be told once, such as a default that was taken.
@@ -207,6 +211,7 @@ fn open_engine(model: &Arc<Model>, options: &EmbedOptions, threads: usize) -> Re
     let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
+        batch_tokens: options.batch_tokens,
         cancel: stop.clone(),
         ..options.engine.clone()
     };
@@ -229,7 +234,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
 
     // Reading and tokenizing start while the engine loads; files are hashed meanwhile.
-    let windows = spawn_reader(reader)?;
+    let clocks = Arc::new(Clocks::default());
+    let windows = spawn_reader(reader, &clocks)?;
     let (limits_sender, limits) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
     let flights = spawn_tokenizer(
@@ -239,6 +245,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         limits,
         jobs_sender,
         names.clone(),
+        &clocks,
     )?;
     let hashes = in_background("hash", {
         let model = Arc::clone(&model);
@@ -247,12 +254,13 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
     let suits = engine.limits();
+    let threads = engine.workers().unwrap_or(threads);
     // The tokenizer thread may be gone after an error of its own, which is found below.
     let _ = limits_sender.send(BatchLimits {
         tokens: parts.batch_tokens.unwrap_or(suits.tokens),
         rows: parts.batch_rows.unwrap_or(suits.rows),
     });
-    let workers = Workers::spawn(threads, engine, &model, &pooler, &jobs)?;
+    let workers = Workers::spawn(threads, engine, &model, &pooler, &clocks, &jobs)?;
     drop(jobs);
     workers.wait_for_first(cancel)?;
     let load = started.elapsed();
@@ -279,7 +287,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         match message {
             Message::Flight(flight) => {
                 let finished = collect(&flight, &workers, progress, cancel)?;
-                ledger.settle(*flight, finished)?;
+                clocks.write.time(|| ledger.settle(*flight, finished))?;
             }
             Message::End { read, schema } => break (read, schema),
         }
@@ -311,10 +319,11 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     if let Some(rejects) = rejects {
         rejects.finish()?;
     }
-    writer.finish(&Finish {
+    let finish = Finish {
         schema,
         provenance: &provenance,
-    })?;
+    };
+    clocks.write.time(|| writer.finish(&finish))?;
     let mut notes = model.notes.clone();
     if without_tokens > 0 {
         notes.push(format!(
@@ -322,6 +331,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
              no token at all"
         ));
     }
+    // These compute on their worker's thread; others have threads or a device of their own.
+    let on_worker = matches!(info.provider, Provider::Cpu | Provider::Tract);
     Ok(Summary {
         counts,
         engine: info,
@@ -331,6 +342,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         max_length: model.config.limit(),
         load,
         run: started.elapsed().saturating_sub(load),
+        stages: clocks.times(threads, on_worker),
         rejects: reasons,
         notes,
     })
