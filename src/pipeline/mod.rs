@@ -117,6 +117,29 @@ pub fn embed(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
+    run(options, open_engine, progress, cancel)
+}
+
+/// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
+///
+/// # Errors
+/// As [`embed`].
+pub fn embed_with(
+    engine: Box<dyn Engine>,
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    run(options, open, progress, cancel)
+}
+
+fn run(
+    options: &EmbedOptions,
+    open: impl FnOnce(&Arc<Model>, &EmbedOptions, usize) -> Result<Opening>,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
     let started = Instant::now();
     // Everything that can be refused without work is refused first: model, sources, output.
     if let (Destination::Path(output), Some(rejects)) =
@@ -143,7 +166,7 @@ pub fn embed(
     let threads = options.threads.unwrap_or_else(usable_cores).max(1);
     let parts = Parts {
         started,
-        engine: open_engine(&model, options, threads)?,
+        engine: open(&model, options, threads)?,
         tokenizer: TextTokenizer::new(&model, threads)?,
         model,
         reader,
@@ -197,6 +220,17 @@ struct Opening {
 
 impl Opening {
     const GRACE: Duration = Duration::from_secs(2);
+
+    /// An engine that is open.
+    fn done(engine: Box<dyn Engine>) -> Self {
+        let (sender, receiver) = bounded(1);
+        // There is room for one, and the other end is held.
+        let _ = sender.send(Ok(engine));
+        Self {
+            engine: receiver,
+            stop: CancelToken::new(),
+        }
+    }
 }
 
 impl Drop for Opening {
