@@ -29,6 +29,9 @@ pub struct EngineOptions {
     pub devices: Vec<u32>,
     /// `--ort-lib`: an ONNX Runtime library or the folder that holds it.
     pub ort_library: Option<PathBuf>,
+    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
+    /// library that has the wanted provider is loaded into this process.
+    pub probe: Option<ort::probe::ProbeCommand>,
     /// How many workers will be asked for (lets an engine share weights between them or not).
     pub workers: usize,
     /// Stops an engine that is still being opened.

@@ -7,6 +7,7 @@
 mod discovery;
 mod library;
 mod placement;
+pub mod probe;
 mod python;
 mod registration;
 mod session;
