@@ -64,7 +64,7 @@ impl Embedder {
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
         let engine = engine::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
-        let workers = (0..options.workers)
+        let workers = (0..engine.workers().unwrap_or(options.workers))
             .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler))
             .collect::<Result<_>>()?;
         Ok(Self {
@@ -272,7 +272,7 @@ impl RowWorker {
                 rows: pooled,
                 width,
             } => {
-                if !self.pooler.accepts(width) || pooled.len() != rows * width {
+                if !self.pooler.accepts_pooled(width) || pooled.len() != rows * width {
                     return Err(unexpected(width, pooled.len()));
                 }
                 pooled

@@ -48,14 +48,15 @@ impl Pooler {
         self.kept
     }
 
-    /// Width that the engine's rows must have for the modules to fit; `None` where nothing fixes it.
+    /// Whether token states of this width fit the modules.
     #[must_use]
     pub fn accepts(&self, width: usize) -> bool {
-        let pooled = if self.pools {
-            width * self.modes.len()
-        } else {
-            width
-        };
+        self.pools && self.accepts_pooled(width * self.modes.len())
+    }
+
+    /// Whether pooled rows of this width fit the modules.
+    #[must_use]
+    pub fn accepts_pooled(&self, pooled: usize) -> bool {
         match self
             .steps
             .iter()
@@ -79,7 +80,7 @@ impl Pooler {
         self.finish(pooled, out);
     }
 
-    /// Finishes a row that the graph has pooled.
+    /// Finishes a row that the graph or the device has pooled, with all of the modes.
     pub fn finish_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
         self.finish(row.to_vec(), out);
     }

@@ -1,10 +1,11 @@
 //! What runs the model: one trait, two engines.
 //!
 //! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
-//! `run` needs no lock. A worker returns token-level hidden states, or finished rows where the graph (or,
-//! later, the device) pools; [`crate::pool`] finishes only the former.
+//! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
+//! device pools; [`crate::pool`] finishes both.
 
 mod feeds;
+mod options;
 pub mod ort;
 mod provider;
 pub mod tract;
@@ -13,11 +14,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use options::ProviderOption;
 pub use provider::{Provider, ProviderChoice};
 
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Model;
 
 /// How to open an engine.
@@ -27,6 +29,12 @@ pub struct EngineOptions {
     pub providers: ProviderChoice,
     /// `--device`: device numbers for the provider; empty means the provider's default.
     pub devices: Vec<u32>,
+    /// `--device all`: every device that the provider has, whatever `devices` says.
+    pub all_devices: bool,
+    /// `--provider-option`: those of other providers than the one that is taken have no effect.
+    pub provider_options: Vec<ProviderOption>,
+    /// `--batch-tokens`: a budget that is given need not be measured.
+    pub batch_tokens: Option<usize>,
     /// `--ort-lib`: an ONNX Runtime library or the folder that holds it.
     pub ort_library: Option<PathBuf>,
     /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
@@ -50,9 +58,61 @@ pub struct EngineInfo {
     /// The shared library, for engines that live in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<PathBuf>,
+    /// Numbers of the provider's devices in use; empty for engines on the processor.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
+    /// Options that the provider was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<ProviderOption>,
+    /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placed>,
+    /// Token budget of a batch, where it was found by measuring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
     /// Candidates that were passed over and why, in order: shown with `-v`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<PassedOver>,
+}
+
+impl EngineInfo {
+    /// An engine of which nothing more is known.
+    #[must_use]
+    pub fn new(engine: &'static str, version: String, provider: Provider) -> Self {
+        Self {
+            engine,
+            version,
+            provider,
+            library: None,
+            devices: Vec::new(),
+            options: Vec::new(),
+            placement: Vec::new(),
+            batch_tokens: None,
+            passed_over: Vec::new(),
+        }
+    }
+}
+
+/// What one provider did of a batch's work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    /// The provider's name: one of [`Provider`]'s, or the library's own for one that has none there.
+    pub provider: String,
+    /// Nodes of the graph that ran there; a graph that a provider compiled as a whole counts as one.
+    pub nodes: usize,
+    /// Its share of the time in matrix products, in percent.
+    pub matrix_percent: u8,
+}
+
+/// Refuses device numbers that a provider with a single device does not have.
+fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
+    if options.all_devices || matches!(options.devices[..], [] | [0]) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "--device: the provider {provider} has one device, number 0; leave --device out, or name a provider \
+         that has more"
+    )))
 }
 
 /// A library or provider that was considered and not taken.
@@ -103,6 +163,11 @@ pub trait Engine: Send + Sync {
 
     /// Batch shapes that suit this engine and model best.
     fn limits(&self) -> BatchLimits;
+
+    /// How many workers suit the engine; `None`: as many as there are cores.
+    fn workers(&self) -> Option<usize> {
+        None
+    }
 
     /// A worker for one thread. Called once per thread, before the first batch.
     ///

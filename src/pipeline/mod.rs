@@ -54,7 +54,8 @@ pub enum OnError {
 pub struct EmbedOptions {
     /// Which model, and what overrides its files.
     pub model: ModelOptions,
-    /// Which engine and provider. [`EngineOptions::workers`] is set by the pipeline.
+    /// Which engine and provider. [`EngineOptions::workers`] and [`EngineOptions::batch_tokens`] are set by
+    /// the pipeline.
     pub engine: EngineOptions,
     /// Sources, read one after another.
     pub sources: Vec<Source>,
@@ -70,7 +71,7 @@ pub struct EmbedOptions {
     pub batch_tokens: Option<usize>,
     /// Rows in a batch at most; `None`: what suits the engine.
     pub batch_rows: Option<usize>,
-    /// Worker threads; `None`: one per usable core.
+    /// Worker threads; `None`: one per usable core. A device has its own number.
     pub threads: Option<usize>,
 }
 
@@ -207,6 +208,7 @@ fn open_engine(model: &Arc<Model>, options: &EmbedOptions, threads: usize) -> Re
     let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
+        batch_tokens: options.batch_tokens,
         cancel: stop.clone(),
         ..options.engine.clone()
     };
@@ -247,6 +249,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
     let suits = engine.limits();
+    let threads = engine.workers().unwrap_or(threads);
     // The tokenizer thread may be gone after an error of its own, which is found below.
     let _ = limits_sender.send(BatchLimits {
         tokens: parts.batch_tokens.unwrap_or(suits.tokens),

@@ -125,13 +125,7 @@ fn run(
         window_rows: 7,
         window_bytes: 1 << 20,
     };
-    let info = EngineInfo {
-        engine: "fake",
-        version: "1".into(),
-        provider: Provider::Cpu,
-        library: None,
-        passed_over: Vec::new(),
-    };
+    let info = EngineInfo::new("fake", "1".into(), Provider::Cpu);
     let engine: Box<dyn Engine> = Box::new(Fake {
         info,
         behaviour,

@@ -1,43 +1,51 @@
 //! ONNX Runtime, loaded at run time.
 //!
 //! One binary serves every build of the library: [`discovery`] says where libraries may lie, [`library`]
-//! loads the first that will do, [`session`] runs batches, and [`weights`] lets all workers share one
-//! copy of the weights.
+//! loads the first that will do, [`registration`] asks it for a provider, [`proof`] makes sure that the
+//! provider does the work. [`session`] runs batches: on the processor one session a worker, over one copy
+//! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
+//! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
 
+mod binding;
 mod discovery;
+mod inputs;
 mod library;
+mod opener;
 mod placement;
+mod pooled;
 pub mod probe;
+mod proof;
 mod python;
 mod registration;
 mod session;
+mod settings;
 mod temporary;
 mod weights;
 
-use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ort::session::Session;
 
 pub use library::disable_telemetry;
 
-use self::library::{Library, Missing, with_causes};
-use self::session::{OrtWorker, builder, load};
-use self::weights::{SharedSessions, Weights, release_free_memory};
+use self::library::{Missing, with_causes};
+use self::opener::Opener;
+use self::session::{OrtWorker, Reading};
+use self::settings::{CPU_LIMITS, DEVICE_LIMITS};
+use self::weights::{SharedSessions, Weights};
 use super::feeds::Feeds;
-use super::{BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker};
-use crate::cancel::CancelToken;
+use super::{
+    BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker, single_device,
+};
 use crate::error::{Error, Result};
 use crate::model::Model;
 
 /// The engine's name in messages.
 const NAME: &str = "ONNX Runtime";
 
-/// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
-const CPU_LIMITS: BatchLimits = BatchLimits {
-    tokens: 512,
-    rows: 128,
-};
+/// Threads that feed one device: one is in the session while the others prepare and finish batches.
+const WORKERS_PER_DEVICE: usize = 2;
 
 /// Why a model could not be opened with ONNX Runtime.
 #[derive(Debug)]
@@ -46,7 +54,10 @@ pub(super) enum Failure {
     NoLibrary(Error),
     /// A library was named, and it cannot be used.
     NamedLibrary(Error),
-    /// Anything else: the provider, the model.
+    /// The library has no such provider, the provider cannot be had here or cannot load the model, or it
+    /// left the work to the CPU: a step that `auto` passes over.
+    Provider(Error),
+    /// Anything else: the model, as a rule.
     Other(Error),
 }
 
@@ -59,48 +70,61 @@ impl From<Error> for Failure {
 impl Failure {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Self::NoLibrary(error) | Self::NamedLibrary(error) | Self::Other(error) => error,
+            Self::NoLibrary(error)
+            | Self::NamedLibrary(error)
+            | Self::Provider(error)
+            | Self::Other(error) => error,
         }
     }
 }
 
 /// Opens `model` with `provider`; libraries that were tried in vain are appended to `passed_over`.
+///
+/// A provider other than the CPU is proved to do the work; see [`Failure::Provider`].
 pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
-    if provider != Provider::Cpu {
-        return Err(Failure::Other(engine_error(format!(
-            "this version of embedctl has no provider '{provider}' yet; \
-             --provider cpu and --provider tract are there"
-        ))));
-    }
     let feeds = Arc::new(Feeds::of(model)?);
     let library =
         library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
             Missing::NotFound(error) => Failure::NoLibrary(error),
             Missing::Unusable(error) => Failure::NamedLibrary(error),
         })?;
-    let mut info = EngineInfo {
-        engine: "onnxruntime",
-        version: library.version.clone(),
-        provider,
-        library: Some(library.path.clone()),
-        passed_over: [passed_over, library.passed_over.as_slice()].concat(),
+    let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
+    info.library = Some(library.path.clone());
+    info.passed_over = [passed_over, library.passed_over.as_slice()].concat();
+    let own = options.provider_options.iter();
+    info.options = own
+        .filter(|one| one.provider == provider)
+        .cloned()
+        .collect();
+    let rows = feeds.max_rows;
+    let opener = Opener::new(library, provider, model, feeds, options)?;
+    let kind = opener.kind;
+    let mut engine = if kind.device {
+        on_devices(model, options, opener, info)?
+    } else {
+        on_processor(model, options, opener, info)?
     };
-    let opener = Opener {
-        library,
-        provider,
-        onnx: model.onnx.clone(),
-        feeds,
-        cancel: options.cancel.clone(),
-    };
+    engine.limits.rows = rows.unwrap_or(usize::MAX).min(engine.limits.rows);
+    Ok(Box::new(engine))
+}
+
+/// One session a worker, over one copy of the weights where the CPU provider itself runs them.
+fn on_processor(
+    model: &Model,
+    options: &EngineOptions,
+    opener: Opener,
+    mut info: EngineInfo,
+) -> Result<OrtEngine, Failure> {
+    single_device(opener.provider, options)?;
     let mut shared = None;
-    if options.workers > 1 {
-        let builder = || builder(&opener.library.environment, provider);
-        match SharedSessions::open(&builder, &opener.onnx, options.workers, &opener.cancel) {
+    if options.workers > 1 && opener.provider == Provider::Cpu {
+        let builder = || opener.builder();
+        match SharedSessions::open(&builder, &model.onnx, options.workers, &opener.cancel) {
             Ok(sessions) => shared = Some(sessions),
             Err(_) if opener.cancel.is_cancelled() => return Err(Error::Interrupted.into()),
             // Works without, too, in more memory. If the model is at fault, loading it will say so.
@@ -113,80 +137,100 @@ pub(super) fn open(
     let (sessions, weights) = match shared {
         Some(shared) => (shared.sessions, Some(shared.weights)),
         // A model that cannot be loaded fails here, not in a worker's thread.
-        None => (vec![opener.session()?], None),
+        None if opener.provider == Provider::Cpu => (vec![opener.session()?], None),
+        None => {
+            let proved = opener.proved(model, 0)?;
+            info.placement = proved.placement;
+            (vec![proved.session], None)
+        }
     };
-    let rows = opener.feeds.max_rows.unwrap_or(CPU_LIMITS.rows);
-    Ok(Box::new(OrtEngine {
+    let sessions = sessions.into_iter().map(|one| Arc::new(Mutex::new(one)));
+    Ok(OrtEngine {
         info,
-        limits: BatchLimits {
-            rows: rows.min(CPU_LIMITS.rows),
-            ..CPU_LIMITS
-        },
-        sessions: Mutex::new(sessions),
+        limits: CPU_LIMITS,
+        sessions: Sessions::Ready(Mutex::new(sessions.collect())),
         weights,
         opener,
-    }))
+    })
 }
 
-/// What it takes to make a session.
-struct Opener {
-    library: Library,
-    provider: Provider,
-    onnx: PathBuf,
-    feeds: Arc<Feeds>,
-    cancel: CancelToken,
-}
-
-impl Opener {
-    /// A session with weights of its own.
-    fn session(&self) -> Result<Session> {
-        let session = builder(&self.library.environment, self.provider)
-            .and_then(|builder| load(builder, &self.onnx, &self.cancel))
-            .map_err(|error| self.explain(&error))?;
-        release_free_memory();
-        Ok(session)
-    }
-
-    /// ONNX Runtime's words, and what to do where the library is too old for the model.
-    fn explain(&self, error: &ort::Error) -> Error {
-        if self.cancel.is_cancelled() {
-            return Error::Interrupted;
+/// One session a device, shared by its workers.
+fn on_devices(
+    model: &Model,
+    options: &EngineOptions,
+    opener: Opener,
+    mut info: EngineInfo,
+) -> Result<OrtEngine, Failure> {
+    let numbers = opener.devices(options)?;
+    let mut sessions = Vec::new();
+    for &number in &numbers {
+        match opener.proved(model, number) {
+            Ok(proved) => {
+                if sessions.is_empty() {
+                    info.placement = proved.placement;
+                }
+                info.devices.push(number);
+                sessions.push(Device {
+                    session: Arc::new(Mutex::new(proved.session)),
+                    output: proved.output,
+                });
+            }
+            Err(Failure::Provider(error)) if options.all_devices && !sessions.is_empty() => {
+                // Devices are counted by trying: this is the first number that there is none for.
+                info.passed_over.push(PassedOver {
+                    candidate: format!("{} device {number}", opener.provider),
+                    reason: error.to_string(),
+                });
+                break;
+            }
+            Err(failure) => return Err(failure),
         }
-        let words = with_causes(error);
-        let lower = words.to_ascii_lowercase();
-        let unknown = [
-            "ir version",
-            "opset",
-            "not a registered",
-            "no op registered",
-        ]
-        .iter()
-        .any(|sign| lower.contains(sign));
-        let hint = if unknown {
-            format!(
-                "; this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
-                self.library.version,
-                self.library.path.display()
-            )
-        } else {
-            String::new()
-        };
-        engine_error(format!(
-            "cannot load {}: {words}{hint}",
-            self.onnx.display()
-        ))
     }
+    let limits = BatchLimits {
+        rows: match opener.provider {
+            Provider::TensorRt => settings::compiled_rows(model),
+            _ => DEVICE_LIMITS.rows,
+        },
+        ..DEVICE_LIMITS
+    };
+    Ok(OrtEngine {
+        info,
+        limits,
+        sessions: Sessions::Shared {
+            devices: sessions,
+            next: AtomicUsize::new(0),
+        },
+        weights: None,
+        opener,
+    })
 }
 
 /// A model opened with ONNX Runtime.
 struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
-    /// Sessions made at opening, one for each worker that was announced.
-    sessions: Mutex<Vec<Session>>,
-    /// What those sessions run on, where they share.
+    sessions: Sessions,
+    /// What sessions run on, where they share.
     weights: Option<Arc<Weights>>,
     opener: Opener,
+}
+
+/// The sessions of an engine.
+enum Sessions {
+    /// Made at opening, one for each worker that was announced.
+    Ready(Mutex<Vec<Arc<Mutex<Session>>>>),
+    /// One for each device; workers take them in turn.
+    Shared {
+        devices: Vec<Device>,
+        next: AtomicUsize,
+    },
+}
+
+/// A device's session.
+struct Device {
+    session: Arc<Mutex<Session>>,
+    /// Where outputs are put; `None`: inputs and outputs are not bound.
+    output: Option<binding::OutputMemory>,
 }
 
 impl Engine for OrtEngine {
@@ -198,18 +242,41 @@ impl Engine for OrtEngine {
         self.limits
     }
 
+    fn workers(&self) -> Option<usize> {
+        match &self.sessions {
+            Sessions::Ready(_) => None,
+            Sessions::Shared { devices, .. } => Some(WORKERS_PER_DEVICE * devices.len()),
+        }
+    }
+
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let ready = self
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let (session, weights) = match ready {
-            Some(session) => (session, self.weights.clone()),
-            None => (self.opener.session()?, None),
+        let reading = self.opener.reading.clone();
+        let failed = |error: ort::Error| engine_error(with_causes(&error));
+        let worker = match &self.sessions {
+            Sessions::Ready(sessions) => {
+                let ready = sessions
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop();
+                let (session, weights) = match ready {
+                    Some(session) => (session, self.weights.clone()),
+                    None => {
+                        let session = self.opener.session().map_err(Failure::into_error)?;
+                        (Arc::new(Mutex::new(session)), None)
+                    }
+                };
+                OrtWorker::new(session, weights, reading).map_err(failed)?
+            }
+            Sessions::Shared { devices, next } => {
+                let device = &devices[next.fetch_add(1, Ordering::Relaxed) % devices.len()];
+                let mut worker =
+                    OrtWorker::new(Arc::clone(&device.session), None, reading).map_err(failed)?;
+                if let Some(memory) = device.output {
+                    worker.bind(memory).map_err(failed)?;
+                }
+                worker
+            }
         };
-        let worker = OrtWorker::new(session, weights, Arc::clone(&self.opener.feeds))
-            .map_err(|error| engine_error(with_causes(&error)))?;
         Ok(Box::new(worker))
     }
 }

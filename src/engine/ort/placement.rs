@@ -3,12 +3,14 @@
 //! Two sources. The *assignment* is what the library decided while it made the session; it costs nothing.
 //! The *profile* is what ran, with times, for a batch that was run under the profiler.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use ort::AsPointer as _;
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
+use serde::Deserialize;
 
 use super::library::with_causes;
 use crate::engine::Provider;
@@ -119,4 +121,93 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
+}
+
+/// A node that ran, as the profiler saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RanNode {
+    /// The provider, in the library's words.
+    pub provider: String,
+    /// The operator without its domain, or the name of a compiled part of the graph.
+    pub operator: String,
+    /// Microseconds on the calling thread. A device that works on its own is only given its orders then.
+    pub time: u64,
+    /// Multiplications, for a product of matrices whose shapes are known.
+    pub products: Option<u64>,
+}
+
+/// The nodes of the last run in a profile that the library has written.
+///
+/// # Errors
+/// If the profile is not readable or holds no run.
+pub(super) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
+    let events: Vec<Event> =
+        serde_json::from_slice(profile).map_err(|error| format!("the profile: {error}"))?;
+    let run = events
+        .iter()
+        .rev()
+        .find(|event| event.name == "model_run")
+        .ok_or("the profile holds no run")?;
+    let during = run.ts..=run.ts + run.dur;
+    Ok(events
+        .iter()
+        .filter(|event| event.cat == "Node" && during.contains(&event.ts))
+        // Older libraries also log the time around a kernel.
+        .filter(|event| event.name.ends_with("_kernel_time"))
+        .map(|event| RanNode {
+            provider: event.args.provider.clone(),
+            operator: event.args.op_name.clone(),
+            time: event.dur,
+            products: event.args.products(),
+        })
+        .collect())
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    cat: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    ts: u64,
+    #[serde(default)]
+    dur: u64,
+    #[serde(default)]
+    args: Args,
+}
+
+#[derive(Default, Deserialize)]
+struct Args {
+    #[serde(default)]
+    provider: String,
+    #[serde(default)]
+    op_name: String,
+    #[serde(default)]
+    input_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
+    #[serde(default)]
+    output_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
+}
+
+impl Args {
+    /// Multiplications of a product: an output's elements times the length of the rows they come from;
+    /// for attention, the two products of queries with keys and of weights with values.
+    fn products(&self) -> Option<u64> {
+        if !multiplies_matrices(&self.op_name) {
+            return None;
+        }
+        let shape = |shapes: &[BTreeMap<String, Vec<u64>>]| {
+            shapes.first().and_then(|one| one.values().next()).cloned()
+        };
+        let (input, output) = (
+            shape(&self.input_type_shape)?,
+            shape(&self.output_type_shape)?,
+        );
+        let inner = if self.op_name.contains("Attention") {
+            2 * output.get(output.len().checked_sub(2)?)?
+        } else {
+            *input.last()?
+        };
+        Some(output.iter().product::<u64>() * inner)
+    }
 }

@@ -3,7 +3,6 @@
 //! Every registration fails where the provider cannot be had. ONNX Runtime's own habit, to log that and
 //! run on the CPU, is what this tool exists to avoid.
 
-use std::fmt::Display;
 use std::path::PathBuf;
 
 use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider as _, ArenaExtendStrategy};

@@ -1,7 +1,7 @@
-//! Sessions: their options, and running a batch in one.
+//! Sessions: their options, and running batches in them.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crossbeam_channel::{bounded, select};
@@ -9,49 +9,77 @@ use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use ort::environment::Environment;
 use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
-use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionInputValue};
-use ort::value::{DynValue, Tensor, TensorRef};
+use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
+use ort::value::DynValue;
 
+use super::binding::Binding;
+use super::engine_error;
+use super::inputs::Inputs;
 use super::library::with_causes;
 use super::weights::Weights;
-use super::{Provider, engine_error};
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
-use crate::engine::feeds::{Feed, Feeds, PastDim, PastElement, TokenInt, Tokens, Width};
+use crate::engine::feeds::Feeds;
 use crate::engine::{Output, Worker};
 use crate::error::{Error, Result};
-use crate::model::ElementType;
+use crate::model::{ElementType, PoolingMode};
 
-/// The options of a session on `provider`.
+/// The options of a session, whatever its provider.
 ///
 /// Parallelism comes from workers, so a session has one thread; batches differ in shape, so memory is not
-/// planned ahead for a shape. Only providers registered here take part: the library's own choice among
-/// devices is switched off.
-pub(super) fn builder(
-    environment: &Environment,
-    provider: Provider,
-) -> Result<SessionBuilder, ort::Error> {
-    let builder = Session::builder(environment)?
+/// planned ahead for a shape. Only providers registered by [`super::registration`] take part: the
+/// library's own choice among devices is switched off.
+pub(super) fn builder(environment: &Environment) -> Result<SessionBuilder, ort::Error> {
+    Ok(Session::builder(environment)?
         .with_auto_device(AutoDevicePolicy::PreferCPU)?
         .with_optimization_level(GraphOptimizationLevel::All)?
         .with_intra_threads(1)?
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
-        .with_memory_pattern(false)?;
-    register(builder, provider)
+        .with_memory_pattern(false)?)
 }
 
-/// Registers what runs the graph. The CPU needs no registration: it is always there.
-fn register(builder: SessionBuilder, provider: Provider) -> Result<SessionBuilder, ort::Error> {
-    debug_assert_eq!(provider, Provider::Cpu, "others are refused before");
-    Ok(builder)
+/// What a session is made from.
+pub(super) enum Source {
+    /// The model's own file.
+    File(PathBuf),
+    /// A changed copy of the file, and the folder to which its references to external weights lead.
+    Memory { bytes: Vec<u8>, folder: PathBuf },
+}
+
+impl Source {
+    /// Loads it, unless asked to stop meanwhile.
+    pub(super) fn load(
+        &self,
+        builder: SessionBuilder,
+        cancel: &CancelToken,
+    ) -> Result<Session, ort::Error> {
+        match self {
+            Self::File(path) => load(builder, path, cancel),
+            Self::Memory { bytes, folder } => {
+                let builder = builder.with_config_entry(
+                    "session.model_external_initializers_file_folder_path",
+                    folder.to_string_lossy(),
+                )?;
+                cancellable(builder, cancel, |builder| builder.commit_from_memory(bytes))
+            }
+        }
+    }
 }
 
 /// Loads the model at `path`, unless asked to stop meanwhile.
 pub(super) fn load(
-    mut builder: SessionBuilder,
+    builder: SessionBuilder,
     path: &Path,
     cancel: &CancelToken,
+) -> Result<Session, ort::Error> {
+    cancellable(builder, cancel, |builder| builder.commit_from_file(path))
+}
+
+fn cancellable(
+    mut builder: SessionBuilder,
+    cancel: &CancelToken,
+    load: impl FnOnce(&mut SessionBuilder) -> Result<Session, ort::Error>,
 ) -> Result<Session, ort::Error> {
     let canceler = builder.canceler();
     let (loaded, finished) = bounded::<()>(0);
@@ -65,84 +93,120 @@ pub(super) fn load(
                 }
             }
         });
-        let session = builder.commit_from_file(path);
+        let session = load(&mut builder);
         drop(loaded);
         session
     })
 }
 
-/// One thread's session with its buffers.
+/// What is read from a session.
+#[derive(Clone)]
+pub(super) struct Reading {
+    /// Inputs, and the output that the model's files name.
+    pub feeds: Arc<Feeds>,
+    /// Modes with which the graph pools, where [`super::pooled`] made it.
+    pub pooling: Option<Arc<[PoolingMode]>>,
+}
+
+impl Reading {
+    /// The output's name in the graph.
+    pub(super) fn output(&self) -> &str {
+        match self.pooling {
+            Some(_) => super::pooled::POOLED,
+            None => self.feeds.output.name(),
+        }
+    }
+}
+
+/// One thread's way to run batches in a session: its own, or one that the workers of a device share.
+///
+/// `ort` lets one thread at a time into a session, and several providers could not bear more. Two workers
+/// of one device still gain: while the device computes for one, the other tokens are laid out and the
+/// other's rows pooled.
 pub(super) struct OrtWorker {
     // Fields are dropped in this order: the last output and the session go before the weights.
     output: Option<DynValue>,
-    session: Session,
+    binding: Option<Binding>,
+    session: Arc<Mutex<Session>>,
     _weights: Option<Arc<Weights>>,
-    feeds: Arc<Feeds>,
+    reading: Reading,
     options: RunOptions<HasSelectedOutputs>,
-    buffers: Vec<Buffer>,
+    inputs: Inputs,
     converted: Vec<f32>,
-}
-
-/// Memory for an input, kept from batch to batch.
-enum Buffer {
-    I64(Vec<i64>),
-    I32(Vec<i32>),
-    None,
 }
 
 impl OrtWorker {
     pub(super) fn new(
-        session: Session,
+        session: Arc<Mutex<Session>>,
         weights: Option<Arc<Weights>>,
-        feeds: Arc<Feeds>,
+        reading: Reading,
     ) -> Result<Self, ort::Error> {
-        let options =
-            RunOptions::new()?.with_outputs(OutputSelector::no_default().with(feeds.output.name()));
-        let buffers = feeds
-            .inputs
-            .iter()
-            .map(|input| match input.feed {
-                Feed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
-                Feed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
-                Feed::Past(..) | Feed::NoCache => Buffer::None,
-            })
-            .collect();
+        let outputs = OutputSelector::no_default().with(reading.output());
         Ok(Self {
             output: None,
+            binding: None,
             session,
             _weights: weights,
-            feeds,
-            options,
-            buffers,
+            options: RunOptions::new()?.with_outputs(outputs),
+            inputs: Inputs::new(&reading),
+            reading,
             converted: Vec::new(),
         })
+    }
+
+    /// Hands inputs over to the device as they are bound, and takes the output from `memory`.
+    pub(super) fn bind(&mut self, memory: super::binding::OutputMemory) -> Result<(), ort::Error> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        self.binding = Some(Binding::new(&session, memory)?);
+        Ok(())
+    }
+
+    /// Undoes [`OrtWorker::bind`].
+    pub(super) fn unbind(&mut self) {
+        let _session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        self.output = None;
+        self.binding = None;
     }
 
     fn infer(&mut self, batch: &Batch) -> Result<DynValue, ort::Error> {
         // The last output goes first, so that its memory can be used again.
         self.output = None;
-        let shape = [batch.rows, batch.length];
-        let mut inputs: Vec<(&str, SessionInputValue)> = Vec::with_capacity(self.buffers.len());
-        for (input, buffer) in self.feeds.inputs.iter().zip(&mut self.buffers) {
-            let value = match (&input.feed, buffer) {
-                (Feed::Tokens(tokens, _), Buffer::I64(buffer)) => {
-                    TensorRef::from_array_view((shape, filled(*tokens, batch, buffer)))?.into()
-                }
-                (Feed::Tokens(tokens, _), Buffer::I32(buffer)) => {
-                    TensorRef::from_array_view((shape, filled(*tokens, batch, buffer)))?.into()
-                }
-                (Feed::Past(dims, element), _) => empty(dims, *element, batch.rows)?,
-                (Feed::NoCache, _) => Tensor::from_array(([1_usize], vec![false]))?.into(),
-                (Feed::Tokens(..), Buffer::None) => unreachable!("tokens have a buffer"),
-            };
-            inputs.push((&input.name, value));
+        let name = self.reading.output();
+        let inputs = self.inputs.values(batch, self.binding.is_some())?;
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(binding) = &mut self.binding {
+            return binding.run(&mut session, &inputs, name, [batch.rows, batch.length]);
         }
-        let name = self.feeds.output.name();
-        let mut outputs = self.session.run_with_options(inputs, &self.options)?;
-        outputs
-            .remove(name)
-            .ok_or_else(|| ort::Error::new(format!("the output '{name}' is missing")))
+        let inputs: Vec<_> = inputs
+            .into_iter()
+            .map(|input| (input.name, input.value))
+            .collect();
+        let mut outputs = session.run_with_options(inputs, &self.options)?;
+        outputs.remove(name).ok_or_else(|| missing(name))
     }
+
+    /// The output's elements as f32 and its shape.
+    fn read(&mut self) -> Result<(Vec<usize>, &[f32])> {
+        let output = self.output.as_ref().expect("called after a run");
+        let half = self.reading.pooling.is_none() && self.reading.feeds.element == ElementType::F16;
+        let (shape, elements) = if half {
+            let (shape, states) = output.try_extract_tensor::<f16>().map_err(unexpected)?;
+            self.converted.resize(states.len(), 0.0);
+            states.convert_to_f32_slice(&mut self.converted);
+            (shape, self.converted.as_slice())
+        } else {
+            output.try_extract_tensor::<f32>().map_err(unexpected)?
+        };
+        let shape = shape
+            .iter()
+            .map(|&size| usize::try_from(size).unwrap_or(0))
+            .collect();
+        Ok((shape, elements))
+    }
+}
+
+pub(super) fn missing(output: &str) -> ort::Error {
+    ort::Error::new(format!("the output '{output}' is missing"))
 }
 
 impl Worker for OrtWorker {
@@ -155,22 +219,30 @@ impl Worker for OrtWorker {
                 with_causes(&error)
             ))
         })?;
-        let output = self.output.insert(output);
-        let states = if self.feeds.element == ElementType::F16 {
-            let (shape, states) = output.try_extract_tensor::<f16>().map_err(unexpected)?;
-            self.converted.resize(states.len(), 0.0);
-            states.convert_to_f32_slice(&mut self.converted);
-            (shape, self.converted.as_slice())
-        } else {
-            output.try_extract_tensor::<f32>().map_err(unexpected)?
-        };
-        let (shape, states) = states;
-        let shape: Vec<usize> = shape
-            .iter()
-            .map(|&size| usize::try_from(size).unwrap_or(0))
-            .collect();
-        let width = self.feeds.width(&shape, batch).map_err(engine_error)?;
-        Ok(self.feeds.wrap(states, width))
+        self.output = Some(output);
+        let reading = self.reading.clone();
+        let (shape, elements) = self.read()?;
+        if reading.pooling.is_some() {
+            return match shape[..] {
+                [rows, width] if rows == batch.rows && width > 0 => Ok(Output::Pooled {
+                    rows: elements,
+                    width,
+                }),
+                _ => Err(engine_error(format!(
+                    "the pooled rows came out with the shape {shape:?} where [{}, width] was expected",
+                    batch.rows
+                ))),
+            };
+        }
+        let width = reading.feeds.width(&shape, batch).map_err(engine_error)?;
+        Ok(reading.feeds.wrap(elements, width))
+    }
+}
+
+impl Drop for OrtWorker {
+    fn drop(&mut self) {
+        // What is bound may lie in the device's memory, which only one thread at a time may touch.
+        self.unbind();
     }
 }
 
@@ -180,21 +252,4 @@ fn unexpected(error: ort::Error) -> Error {
         "the output is not of the declared type: {}",
         with_causes(&error)
     ))
-}
-
-fn filled<'a, T: TokenInt>(tokens: Tokens, batch: &Batch, buffer: &'a mut Vec<T>) -> &'a [T] {
-    tokens.fill(batch, buffer);
-    buffer
-}
-
-fn empty(
-    dims: &[PastDim],
-    element: PastElement,
-    rows: usize,
-) -> Result<SessionInputValue<'static>, ort::Error> {
-    let shape: Vec<usize> = dims.iter().map(|dim| dim.size(rows)).collect();
-    Ok(match element {
-        PastElement::F32 => Tensor::<f32>::from_array((shape, Vec::new()))?.into(),
-        PastElement::F16 => Tensor::<f16>::from_array((shape, Vec::new()))?.into(),
-    })
 }

@@ -17,7 +17,10 @@ use std::sync::Arc;
 use self::plans::Plans;
 use self::shapes::fill_part;
 use super::feeds::Feeds;
-use super::{BatchLimits, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider, Worker};
+use super::{
+    BatchLimits, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider, Worker,
+    single_device,
+};
 use crate::batch::Batch;
 use crate::embedder::panic_message;
 use crate::error::{Error, Result};
@@ -38,9 +41,10 @@ const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --p
 /// If tract lacks an operator of the graph or cannot plan it.
 pub(super) fn open(
     model: &Model,
-    _options: &EngineOptions,
+    options: &EngineOptions,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
+    single_device(Provider::Tract, options)?;
     let contrib: Vec<&str> = model.graph.contrib_operators().collect();
     if !contrib.is_empty() {
         return Err(failed(format!(
@@ -59,11 +63,8 @@ pub(super) fn open(
         })?;
     Ok(Box::new(TractEngine {
         info: EngineInfo {
-            engine: "tract",
-            version: VERSION.into(),
-            provider: Provider::Tract,
-            library: None,
             passed_over: passed_over.to_vec(),
+            ..EngineInfo::new("tract", VERSION.into(), Provider::Tract)
         },
         limits: plans.limits(),
         plans: Arc::new(plans),

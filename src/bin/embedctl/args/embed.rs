@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::engine::ProviderChoice;
+use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::Keep;
 use embedctl::model::{PoolingMode, Precision};
 
@@ -18,7 +18,7 @@ use super::values::{
 /// Reads records, runs the model, and writes one vector for each record, in the input's order. The
 /// output appears under its name only when it is complete.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = after_help())]
 pub struct EmbedArgs {
     /// Files to read, one after another; '-' or nothing: standard input
     ///
@@ -175,6 +175,12 @@ pub struct EngineArgs {
     )]
     pub device: Option<Devices>,
 
+    /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
+    ///
+    /// The options are listed at the end of this help.
+    #[arg(long = "provider-option", value_name = "OPTION")]
+    pub provider_options: Vec<ProviderOption>,
+
     /// ONNX Runtime library, or the folder that holds it
     ///
     /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, system folders.
@@ -229,6 +235,13 @@ pub struct BadRecordArgs {
     /// File for skipped records, JSONL: file, line, reason, start of the record
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub rejects: Option<PathBuf>,
+}
+
+fn after_help() -> String {
+    format!(
+        "{EXAMPLES}\n\nProvider options (--provider-option):\n{}",
+        ProviderOption::help()
+    )
 }
 
 const EXAMPLES: &str = "\

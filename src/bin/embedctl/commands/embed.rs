@@ -110,31 +110,39 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
 
 fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
     let engine = &args.engine;
+    if let ProviderChoice::List(list) = &engine.provider {
+        let mut options = engine.provider_options.iter();
+        if let Some(idle) = options.find(|option| !list.contains(&option.provider)) {
+            return Err(Failure::usage(format!(
+                "--provider-option {idle}: the provider {0} is not among those of --provider; add it there or \
+                 leave the option out",
+                idle.provider
+            )));
+        }
+    }
     Ok(EngineOptions {
         providers: engine.provider.clone(),
         devices: devices(engine.device.as_ref(), &engine.provider)?,
+        all_devices: engine.device == Some(Devices::All),
+        provider_options: engine.provider_options.clone(),
         ort_library: engine.ort_lib.clone(),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
 
-/// The processor is one device, number 0; `auto` chooses among engines that run on it.
+/// The processor is one device, number 0.
 fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<u32>, Failure> {
     let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Tract);
     let processor_only = match providers {
-        ProviderChoice::Auto => true,
+        ProviderChoice::Auto => false,
         ProviderChoice::List(list) => list.iter().all(on_processor),
     };
     match devices {
-        None => Ok(Vec::new()),
-        Some(Devices::All) if processor_only => Ok(Vec::new()),
-        Some(Devices::All) => Err(Failure::usage(
-            "--device all: this version runs on one device; name it by its number",
-        )),
+        None | Some(Devices::All) => Ok(Vec::new()),
         Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
             Err(Failure::usage(
-                "--device: the processor is device 0 and the only one that the providers auto, cpu \
-                 and tract have; leave --device out (and unset EMBEDCTL_DEVICE)",
+                "--device: the processor is device 0 and the only one that the providers cpu and tract \
+                 have; leave --device out (and unset EMBEDCTL_DEVICE)",
             ))
         }
         Some(Devices::Numbers(numbers)) => Ok(numbers.clone()),

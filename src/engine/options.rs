@@ -1,0 +1,313 @@
+//! `--provider-option NAME=VALUE`: what a provider can be told beside its device, and what is refused.
+//!
+//! A short list, on purpose: an option stands here when it changes what people care about (speed, memory,
+//! the vectors), and its values are checked before anything is loaded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use super::Provider;
+
+/// A provider's option with its value, as in `openvino.precision=bf16`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderOption {
+    /// Whose option it is.
+    pub provider: Provider,
+    /// Its name.
+    pub name: &'static str,
+    /// Its value; a size in bytes, whatever unit it was given in.
+    pub value: String,
+}
+
+/// What an option's value may be.
+enum Values {
+    /// `true` or `false`.
+    Flag,
+    /// One of these; the first is the default.
+    OneOf(&'static [&'static str]),
+    /// A size such as `8GiB`.
+    Bytes,
+    /// A whole number of at least 1.
+    Count,
+}
+
+struct Known {
+    provider: Provider,
+    name: &'static str,
+    values: Values,
+    /// What it does, for `--help`.
+    help: &'static str,
+}
+
+const fn known(
+    provider: Provider,
+    name: &'static str,
+    values: Values,
+    help: &'static str,
+) -> Known {
+    Known {
+        provider,
+        name,
+        values,
+        help,
+    }
+}
+
+const KNOWN: [Known; 15] = [
+    known(
+        Provider::Cuda,
+        "memory-limit",
+        Values::Bytes,
+        "device memory for the arena",
+    ),
+    known(
+        Provider::Cuda,
+        "arena",
+        Values::OneOf(&["exact", "doubling"]),
+        "how the arena grows",
+    ),
+    known(
+        Provider::Cuda,
+        "tf32",
+        Values::Flag,
+        "TensorFloat-32 products: faster, less exact",
+    ),
+    known(
+        Provider::TensorRt,
+        "precision",
+        Values::OneOf(&["fp32", "fp16", "bf16"]),
+        "arithmetic of an fp32 model",
+    ),
+    known(
+        Provider::TensorRt,
+        "memory-limit",
+        Values::Bytes,
+        "workspace while an engine is built",
+    ),
+    known(
+        Provider::TensorRt,
+        "cache",
+        Values::Flag,
+        "keep built engines in the cache folder",
+    ),
+    known(
+        Provider::OpenVino,
+        "device",
+        Values::OneOf(&["CPU", "GPU", "NPU"]),
+        "which of OpenVINO's devices",
+    ),
+    known(
+        Provider::OpenVino,
+        "precision",
+        Values::OneOf(&["fp32", "bf16", "fp16"]),
+        "arithmetic of an fp32 model",
+    ),
+    known(
+        Provider::OpenVino,
+        "threads",
+        Values::Count,
+        "threads of a worker",
+    ),
+    known(
+        Provider::WebGpu,
+        "backend",
+        Values::OneOf(&["vulkan", "d3d12"]),
+        "graphics interface",
+    ),
+    known(
+        Provider::CoreMl,
+        "units",
+        Values::OneOf(&["all", "gpu", "ane"]),
+        "processors to use beside the CPU",
+    ),
+    known(
+        Provider::CoreMl,
+        "cache",
+        Values::Flag,
+        "keep compiled models in the cache folder",
+    ),
+    known(
+        Provider::MiGraphX,
+        "precision",
+        Values::OneOf(&["fp32", "fp16"]),
+        "arithmetic of an fp32 model",
+    ),
+    known(
+        Provider::MiGraphX,
+        "memory-limit",
+        Values::Bytes,
+        "device memory for the arena",
+    ),
+    known(
+        Provider::Xnnpack,
+        "threads",
+        Values::Count,
+        "threads of a worker",
+    ),
+];
+
+impl Known {
+    fn spell(&self) -> String {
+        let values = match self.values {
+            Values::Flag => "true|false".to_owned(),
+            Values::OneOf(values) => values.join("|"),
+            Values::Bytes => "SIZE".to_owned(),
+            Values::Count => "N".to_owned(),
+        };
+        format!("{}.{}={values}", self.provider, self.name)
+    }
+
+    fn check(&self, value: &str) -> Result<String, String> {
+        let taken = match self.values {
+            Values::Flag => ["true", "false"]
+                .into_iter()
+                .find(|one| one.eq_ignore_ascii_case(value))
+                .map(str::to_owned),
+            Values::OneOf(values) => values
+                .iter()
+                .find(|one| one.eq_ignore_ascii_case(value))
+                .map(|&one| one.to_owned()),
+            Values::Bytes => bytes(value).map(|bytes| bytes.to_string()),
+            Values::Count => value
+                .parse::<usize>()
+                .ok()
+                .filter(|&count| count > 0)
+                .map(|count| count.to_string()),
+        };
+        taken.ok_or_else(|| format!("'{value}' is no value here: {}", self.spell()))
+    }
+}
+
+impl ProviderOption {
+    /// All options with their values and what they do, a line each, for `--help`.
+    #[must_use]
+    pub fn help() -> String {
+        let spelled = KNOWN.map(|known| (known.spell(), known.help));
+        let width = spelled.iter().map(|(name, _)| name.len()).max();
+        let width = width.unwrap_or_default();
+        let lines: Vec<String> = spelled
+            .iter()
+            .map(|(name, help)| format!("  {name:width$}  {help}"))
+            .collect();
+        lines.join("\n")
+    }
+}
+
+impl fmt::Display for ProviderOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}={}", self.provider, self.name, self.value)
+    }
+}
+
+impl Serialize for ProviderOption {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for ProviderOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text
+            .split_once('=')
+            .and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        let Some(((provider, name), value)) = parts else {
+            return Err(format!(
+                "'{text}' is no option of a provider; write PROVIDER.NAME=VALUE, such as openvino.precision=bf16"
+            ));
+        };
+        let provider: Provider = provider.parse()?;
+        let name = name.trim();
+        let of_provider = || KNOWN.iter().filter(|known| known.provider == provider);
+        let known = of_provider()
+            .find(|known| known.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| {
+                let names: Vec<String> = of_provider().map(Known::spell).collect();
+                if names.is_empty() {
+                    format!("the provider {provider} has no options")
+                } else {
+                    format!(
+                        "the provider {provider} has no option '{name}'; it has {}",
+                        names.join(", ")
+                    )
+                }
+            })?;
+        Ok(Self {
+            provider,
+            name: known.name,
+            value: known.check(value.trim())?,
+        })
+    }
+}
+
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: usize = number.parse().ok()?;
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_a_provider_a_name_and_a_checked_value() {
+        let option: ProviderOption = "OpenVINO.precision=BF16".parse().unwrap();
+        assert_eq!(option.to_string(), "openvino.precision=bf16");
+        let option: ProviderOption = "gpu.memory-limit=2GiB".parse().unwrap();
+        assert_eq!(
+            (option.provider, option.value.as_str()),
+            (Provider::Cuda, "2147483648")
+        );
+        let option: ProviderOption = "openvino.device=gpu".parse().unwrap();
+        assert_eq!(option.value, "GPU");
+    }
+
+    #[test]
+    fn what_is_refused_names_what_is_possible() {
+        for (text, named) in [
+            ("precision=bf16", "PROVIDER.NAME=VALUE"),
+            ("openvino", "PROVIDER.NAME=VALUE"),
+            ("npu.precision=bf16", "unknown provider 'npu'"),
+            ("cpu.threads=2", "has no options"),
+            (
+                "cuda.precision=fp16",
+                "cuda.memory-limit=SIZE, cuda.arena=exact|doubling",
+            ),
+            ("cuda.tf32=maybe", "cuda.tf32=true|false"),
+            ("cuda.memory-limit=0", "cuda.memory-limit=SIZE"),
+            ("cuda.memory-limit=99999999999GiB", "cuda.memory-limit=SIZE"),
+            ("openvino.threads=0", "openvino.threads=N"),
+        ] {
+            let reason = text.parse::<ProviderOption>().unwrap_err();
+            assert!(reason.contains(named), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn every_option_can_be_given_and_stands_in_the_help() {
+        let help = ProviderOption::help();
+        for known in &KNOWN {
+            let value = match known.values {
+                Values::Flag => "true",
+                Values::OneOf(values) => values[0],
+                Values::Bytes => "1GiB",
+                Values::Count => "3",
+            };
+            let text = format!("{}.{}={value}", known.provider, known.name);
+            assert!(text.parse::<ProviderOption>().is_ok(), "{text}");
+            assert!(help.contains(&known.spell()), "{text}");
+        }
+    }
+}

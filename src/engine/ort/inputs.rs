@@ -1,0 +1,124 @@
+//! The tensors that a batch is fed as, over buffers that are kept from batch to batch.
+
+use std::sync::Arc;
+use std::{fmt, mem};
+
+use half::f16;
+use ort::session::SessionInputValue;
+use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
+
+use super::pooled;
+use super::session::Reading;
+use crate::batch::Batch;
+use crate::engine::feeds::{Feed, Feeds, PastDim, PastElement, Tokens, Width};
+use crate::model::PoolingMode;
+
+/// An input of the graph with its tensor.
+pub(super) struct InputValue<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its elements, on the processor.
+    pub value: SessionInputValue<'a>,
+    /// Whether it is the same for every batch of the same shape.
+    pub fixed: bool,
+}
+
+/// Makes a session's inputs.
+pub(super) struct Inputs {
+    feeds: Arc<Feeds>,
+    pooling: Option<Arc<[PoolingMode]>>,
+    buffers: Vec<Buffer>,
+    weights: Vec<f32>,
+}
+
+/// Memory for an input.
+enum Buffer {
+    I64(Vec<i64>),
+    I32(Vec<i32>),
+    None,
+}
+
+impl Inputs {
+    pub(super) fn new(reading: &Reading) -> Self {
+        let buffers = reading.feeds.inputs.iter().map(|input| match input.feed {
+            Feed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
+            Feed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
+            Feed::Past(..) | Feed::NoCache => Buffer::None,
+        });
+        Self {
+            buffers: buffers.collect(),
+            feeds: Arc::clone(&reading.feeds),
+            pooling: reading.pooling.clone(),
+            weights: Vec::new(),
+        }
+    }
+
+    /// The inputs for `batch`, in the graph's order. Tensors that are to be bound must own their elements:
+    /// a binding keeps them beyond the batch.
+    pub(super) fn values(
+        &mut self,
+        batch: &Batch,
+        owned: bool,
+    ) -> Result<Vec<InputValue<'_>>, ort::Error> {
+        let shape = [batch.rows, batch.length];
+        let mut inputs = Vec::with_capacity(self.buffers.len() + 1);
+        for (input, buffer) in self.feeds.inputs.iter().zip(&mut self.buffers) {
+            let value = match (&input.feed, buffer) {
+                (Feed::Tokens(tokens, _), Buffer::I64(buffer)) => {
+                    tokens.fill(batch, buffer);
+                    tensor(shape, buffer, owned)?
+                }
+                (Feed::Tokens(tokens, _), Buffer::I32(buffer)) => {
+                    tokens.fill(batch, buffer);
+                    tensor(shape, buffer, owned)?
+                }
+                (Feed::Past(dims, element), _) => empty(dims, *element, batch.rows)?,
+                (Feed::NoCache, _) => Tensor::from_array(([1_usize], vec![false]))?.into(),
+                (Feed::Tokens(..), Buffer::None) => unreachable!("tokens have a buffer"),
+            };
+            inputs.push(InputValue {
+                name: &input.name,
+                value,
+                fixed: !matches!(
+                    input.feed,
+                    Feed::Tokens(Tokens::Ids | Tokens::Mask | Tokens::Positions(_), _)
+                ),
+            });
+        }
+        if let Some(modes) = &self.pooling {
+            pooled::fill_weights(modes, batch, &mut self.weights);
+            let shape = [batch.rows, modes.len(), batch.length];
+            inputs.push(InputValue {
+                name: pooled::WEIGHTS,
+                value: tensor(shape, &mut self.weights, owned)?,
+                fixed: false,
+            });
+        }
+        Ok(inputs)
+    }
+}
+
+/// A tensor over a buffer, or one that takes the buffer's elements with it.
+fn tensor<T: PrimitiveTensorElementType + Clone + fmt::Debug + 'static, const N: usize>(
+    shape: [usize; N],
+    buffer: &mut Vec<T>,
+    owned: bool,
+) -> Result<SessionInputValue<'_>, ort::Error> {
+    Ok(if owned {
+        Tensor::from_array((shape, mem::take(buffer)))?.into()
+    } else {
+        TensorRef::from_array_view((shape, buffer.as_slice()))?.into()
+    })
+}
+
+fn empty(
+    dims: &[PastDim],
+    element: PastElement,
+    rows: usize,
+) -> Result<SessionInputValue<'static>, ort::Error> {
+    let shape: Vec<usize> = dims.iter().map(|dim| dim.size(rows)).collect();
+    Ok(match element {
+        PastElement::F32 => Tensor::<f32>::from_array((shape, Vec::new()))?.into(),
+        PastElement::F16 => Tensor::<f16>::from_array((shape, Vec::new()))?.into(),
+    })
+}

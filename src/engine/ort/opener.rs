@@ -1,0 +1,253 @@
+//! Making sessions of one model on one provider.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use ort::session::Session;
+use ort::session::builder::SessionBuilder;
+
+use super::binding::OutputMemory;
+use super::library::{Library, with_causes};
+use super::placement;
+use super::proof::{self, Profiling};
+use super::registration::{self, ProviderSettings};
+use super::session::{OrtWorker, Reading, Source, builder};
+use super::settings::{Kind, settings};
+use super::weights::release_free_memory;
+use super::{Failure, engine_error, pooled};
+use crate::batch::Batch;
+use crate::cancel::CancelToken;
+use crate::engine::feeds::Feeds;
+use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
+use crate::error::{Error, Result};
+use crate::model::{Model, OutputChoice};
+
+/// More devices than any machine has: where counting them by trying ends at the latest.
+const MOST_DEVICES: u32 = 64;
+
+/// What it takes to make a session.
+pub(super) struct Opener {
+    library: Library,
+    pub provider: Provider,
+    pub kind: Kind,
+    settings: ProviderSettings,
+    onnx: PathBuf,
+    source: Source,
+    pub reading: Reading,
+    operators: BTreeSet<String>,
+    /// Of the first session that was proved.
+    products_on_cpu: OnceLock<usize>,
+    pub cancel: CancelToken,
+}
+
+/// A session whose provider was seen to do the work.
+pub(super) struct Proved {
+    pub session: Session,
+    pub placement: Vec<Placed>,
+    /// Where outputs are put, where they are bound.
+    pub output: Option<OutputMemory>,
+}
+
+impl Opener {
+    pub(super) fn new(
+        library: Library,
+        provider: Provider,
+        model: &Model,
+        feeds: Arc<Feeds>,
+        options: &EngineOptions,
+    ) -> Result<Self> {
+        let kind = Kind::of(provider, options);
+        let mut reading = Reading {
+            feeds,
+            pooling: None,
+        };
+        let mut source = Source::File(model.onnx.clone());
+        // A prompt that is left out of pooling has a length that only the tokenizer knows.
+        let pools = model.config.include_prompt || model.config.prompt.is_empty();
+        if let OutputChoice::Tokens(states) = &model.config.output
+            && kind.own_memory
+            && pools
+        {
+            let modes = model.config.pooling.as_slice();
+            let bytes = pooled::graph(&model.onnx, states, reading.feeds.element, modes)
+                .map_err(|reason| Error::model(&model.id, reason))?;
+            reading.pooling = Some(modes.into());
+            source = Source::Memory {
+                bytes,
+                folder: model.onnx.parent().map(PathBuf::from).unwrap_or_default(),
+            };
+        }
+        Ok(Self {
+            settings: settings(provider, model, &reading, options)?,
+            library,
+            provider,
+            kind,
+            onnx: model.onnx.clone(),
+            source,
+            reading,
+            operators: model.graph.operators.clone(),
+            products_on_cpu: OnceLock::new(),
+            cancel: options.cancel.clone(),
+        })
+    }
+
+    /// The options of a session, nothing registered yet.
+    pub(super) fn builder(&self) -> Result<SessionBuilder, ort::Error> {
+        builder(&self.library.environment)
+    }
+
+    /// Numbers of the devices to open, as asked for.
+    pub(super) fn devices(&self, options: &EngineOptions) -> Result<Vec<u32>> {
+        if !self.kind.numbered {
+            single_device(self.provider, options)?;
+            return Ok(vec![0]);
+        }
+        Ok(if options.all_devices {
+            (0..MOST_DEVICES).collect()
+        } else if options.devices.is_empty() {
+            vec![0]
+        } else {
+            options.devices.clone()
+        })
+    }
+
+    /// A session with weights of its own, on the provider's default device. On a provider that was proved,
+    /// it must leave no more to the CPU than the proved one does.
+    pub(super) fn session(&self) -> Result<Session, Failure> {
+        let builder = self.builder().map_err(|error| self.refused(&error))?;
+        let builder = placement::record(builder).map_err(engine_error)?;
+        let builder = self.register(builder, 0)?;
+        let session = self.load(builder)?;
+        if let Some(&proved) = self.products_on_cpu.get()
+            && products_on_cpu(&session) > proved
+        {
+            return Err(Failure::Provider(engine_error(format!(
+                "{} placed another session of the same model differently, and left products to the CPU",
+                self.provider
+            ))));
+        }
+        Ok(session)
+    }
+
+    /// A session on device `number` that has run a batch, whose products were not left to the CPU.
+    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<Proved, Failure> {
+        let provider = |reason: String| Failure::Provider(engine_error(reason));
+        let builder = self.builder().map_err(|error| self.refused(&error))?;
+        let builder = placement::record(builder).map_err(provider)?;
+        let builder = self.register(builder, number)?;
+        let (builder, profiling) = Profiling::start(builder).map_err(engine_error)?;
+        let session = Arc::new(Mutex::new(self.load(builder)?));
+        let batch = proof::short_batch(model, self.reading.feeds.max_rows);
+        let mut worker = OrtWorker::new(Arc::clone(&session), None, self.reading.clone())
+            .map_err(|error| self.refused(&error))?;
+        let output = if self.kind.own_memory {
+            self.bind(&mut worker, &batch, number)
+        } else {
+            None
+        };
+        let ran = profiling
+            .run(&session, &mut worker, &batch)
+            .map_err(|reason| {
+                provider(format!(
+                    "{} cannot run {}: {reason}",
+                    self.provider,
+                    self.onnx.display()
+                ))
+            })?;
+        drop(worker);
+        if self.cancel.is_cancelled() {
+            return Err(Error::Interrupted.into());
+        }
+        let (placement, complaint) = proof::judge(&ran, self.provider, &self.operators);
+        if let Some(complaint) = complaint {
+            return Err(provider(complaint));
+        }
+        let session = Arc::into_inner(session)
+            .expect("the worker that shared it is gone")
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let _ = self.products_on_cpu.set(products_on_cpu(&session));
+        Ok(Proved {
+            session,
+            placement,
+            output,
+        })
+    }
+
+    /// Binds `worker`'s tensors as well as the provider bears it: what fails with a first batch is not
+    /// tried again with a real one.
+    fn bind(&self, worker: &mut OrtWorker, batch: &Batch, number: u32) -> Option<OutputMemory> {
+        OutputMemory::candidates(self.provider, number)
+            .into_iter()
+            .find(|&memory| worker.bind(memory).is_ok() && worker.run(batch).is_ok())
+            .or_else(|| {
+                worker.unbind();
+                None
+            })
+    }
+
+    fn register(&self, builder: SessionBuilder, number: u32) -> Result<SessionBuilder, Failure> {
+        let settings = ProviderSettings {
+            device: number,
+            ..self.settings.clone()
+        };
+        registration::register(builder, self.provider, &settings).map_err(|reason| {
+            Failure::Provider(engine_error(format!(
+                "the provider {} cannot be had from {}: {reason}",
+                self.provider,
+                self.library.path.display()
+            )))
+        })
+    }
+
+    fn load(&self, builder: SessionBuilder) -> Result<Session, Failure> {
+        let session = self
+            .source
+            .load(builder, &self.cancel)
+            .map_err(|error| self.refused(&error))?;
+        release_free_memory();
+        Ok(session)
+    }
+
+    /// ONNX Runtime's words, and what to do where the library is too old for the model. On the CPU the
+    /// model is at fault; another provider may have reasons of its own.
+    fn refused(&self, error: &ort::Error) -> Failure {
+        if self.cancel.is_cancelled() {
+            return Error::Interrupted.into();
+        }
+        let words = with_causes(error);
+        let lower = words.to_ascii_lowercase();
+        let unknown = [
+            "ir version",
+            "opset",
+            "not a registered",
+            "no op registered",
+        ]
+        .iter()
+        .any(|sign| lower.contains(sign));
+        let hint = if unknown {
+            format!(
+                "; this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
+                self.library.version,
+                self.library.path.display()
+            )
+        } else {
+            String::new()
+        };
+        let model = self.onnx.display();
+        if self.provider == Provider::Cpu {
+            Failure::Other(engine_error(format!("cannot load {model}: {words}{hint}")))
+        } else {
+            Failure::Provider(engine_error(format!(
+                "{} cannot load {model}: {words}{hint}",
+                self.provider
+            )))
+        }
+    }
+}
+
+/// A library that keeps no list has nothing to compare.
+fn products_on_cpu(session: &Session) -> usize {
+    proof::products_on_cpu(&placement::assigned(session).unwrap_or_default())
+}

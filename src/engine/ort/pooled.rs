@@ -1,0 +1,474 @@
+//! Pooling as a part of the graph, for devices with memory of their own: token states stay there, and
+//! only one vector a row comes back.
+//!
+//! All modes but `max` are sums over tokens with weights that depend on the mask alone: [`fill_weights`]
+//! makes them on the processor, as an input of the graph, and one matrix product does the rest. So the
+//! rules about which tokens count stand here in one readable place, and the graph needs no operator that
+//! differs between versions of ONNX (but for `ReduceMax`).
+//!
+//! The ONNX file is not decoded for that: the nodes are appended to its bytes, as Protocol Buffers allow,
+//! and its declared outputs are left out. Nothing else is touched, whatever newer fields it may hold, and
+//! references to external weights stay as they are.
+
+use std::path::Path;
+
+use prost::Message;
+
+use crate::batch::Batch;
+use crate::model::{ElementType, PoolingMode};
+
+/// The input that [`fill_weights`] makes, f32 `[rows, modes, length]`.
+pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";
+/// The output, f32 `[rows, modes × width]`.
+pub(super) const POOLED: &str = "embedctl/pooled";
+
+/// The ONNX file at `path` as bytes of a model whose only output is [`POOLED`], pooled from its output
+/// `states` with `modes`.
+///
+/// # Errors
+/// If the file cannot be read or is not understood.
+pub(super) fn graph(
+    path: &Path,
+    states: &str,
+    element: ElementType,
+    modes: &[PoolingMode],
+) -> Result<Vec<u8>, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let opset = opset(&bytes)?;
+    let addition = addition(states, element, modes, opset).encode_to_vec();
+    let mut model = Vec::with_capacity(bytes.len() + addition.len() + 16);
+    let mut found = false;
+    for field in fields(&bytes) {
+        let field = field?;
+        if field.number != MODEL_GRAPH {
+            model.extend_from_slice(field.whole);
+            continue;
+        }
+        found = true;
+        let mut graph = Vec::with_capacity(field.content.len() + addition.len());
+        for field in fields(field.content) {
+            let field = field?;
+            if field.number != GRAPH_OUTPUT {
+                graph.extend_from_slice(field.whole);
+            }
+        }
+        graph.extend_from_slice(&addition);
+        prost::encoding::encode_key(
+            MODEL_GRAPH,
+            prost::encoding::WireType::LengthDelimited,
+            &mut model,
+        );
+        prost::encoding::encode_varint(graph.len() as u64, &mut model);
+        model.append(&mut graph);
+    }
+    if found {
+        Ok(model)
+    } else {
+        Err("the file holds no graph".into())
+    }
+}
+
+/// Fills `out` with the weights of a batch's tokens, `[rows, modes, length]`; for `max`, with 1 for each
+/// token that takes part. Real tokens as in [`Batch::real`]; no token is excluded.
+pub(super) fn fill_weights(modes: &[PoolingMode], batch: &Batch, out: &mut Vec<f32>) {
+    out.clear();
+    out.resize(batch.rows * modes.len() * batch.length, 0.0);
+    if batch.length == 0 {
+        return;
+    }
+    let mut chunks = out.chunks_exact_mut(batch.length);
+    for row in 0..batch.rows {
+        let real = batch.real(row);
+        for (&mode, weights) in modes.iter().zip(&mut chunks) {
+            weigh(mode, &mut weights[real.clone()]);
+        }
+    }
+}
+
+/// Weights of a row's real tokens.
+#[allow(clippy::cast_precision_loss)] // rows are far shorter than 2^24 tokens
+fn weigh(mode: PoolingMode, weights: &mut [f32]) {
+    let count = weights.len();
+    match mode {
+        PoolingMode::Cls => {
+            if let Some(first) = weights.first_mut() {
+                *first = 1.0;
+            }
+        }
+        PoolingMode::LastToken => {
+            if let Some(last) = weights.last_mut() {
+                *last = 1.0;
+            }
+        }
+        PoolingMode::Max => weights.fill(1.0),
+        PoolingMode::Mean => weights.fill(1.0 / count as f32),
+        PoolingMode::MeanSqrtLen => weights.fill(1.0 / (count as f32).sqrt()),
+        PoolingMode::WeightedMean => {
+            let sum = (count * (count + 1) / 2) as f32;
+            for (index, weight) in weights.iter_mut().enumerate() {
+                *weight = (index + 1) as f32 / sum;
+            }
+        }
+    }
+}
+
+/// The nodes, constants, input and output that pool.
+fn addition(
+    states: &str,
+    element: ElementType,
+    modes: &[PoolingMode],
+    opset: i64,
+) -> GraphAddition {
+    let mut addition = GraphAddition {
+        input: vec![value(WEIGHTS, &[None, Some(modes.len()), None])],
+        output: vec![value(POOLED, &[None, None])],
+        ..GraphAddition::default()
+    };
+    // As everywhere, half precision is widened before it is summed.
+    let states = if element == ElementType::F32 {
+        states.to_owned()
+    } else {
+        addition.node("Cast", &[states], "states", vec![int("to", FLOAT.into())])
+    };
+    let has_max = modes.contains(&PoolingMode::Max);
+    let only_max = modes.iter().all(|&mode| mode == PoolingMode::Max);
+    let mut parts = Vec::new();
+    if !only_max {
+        parts.push(addition.node("MatMul", &[WEIGHTS, &states], "sums", Vec::new()));
+    }
+    if has_max {
+        parts.push(addition.maximum(&states, modes, opset));
+    }
+    let mut joined = parts[0].clone();
+    if parts.len() > 1 {
+        let both: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let both = addition.node("Concat", &both, "both", vec![int("axis", 1)]);
+        // The product has a row for every mode; that of `max` means nothing, and its own comes last.
+        let last = modes.len();
+        let order: Vec<i64> = modes
+            .iter()
+            .enumerate()
+            .map(|(index, &mode)| {
+                let index = if mode == PoolingMode::Max {
+                    last
+                } else {
+                    index
+                };
+                i64::try_from(index).expect("there are a handful of modes")
+            })
+            .collect();
+        let order = addition.integers("order", &order);
+        joined = addition.node("Gather", &[&both, &order], "ordered", vec![int("axis", 1)]);
+    } else if only_max && modes.len() > 1 {
+        let order = addition.integers("order", &vec![0; modes.len()]);
+        joined = addition.node(
+            "Gather",
+            &[&joined, &order],
+            "ordered",
+            vec![int("axis", 1)],
+        );
+    }
+    // 0 keeps the rows, -1 takes what is left.
+    let flat = addition.integers("flat", &[0, -1]);
+    addition.node.push(Node {
+        input: vec![joined, flat],
+        output: vec![POOLED.into()],
+        name: POOLED.into(),
+        op_type: "Reshape".into(),
+        attribute: Vec::new(),
+    });
+    addition
+}
+
+impl GraphAddition {
+    /// Adds a node; returns its output's name.
+    fn node(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        name: &str,
+        attribute: Vec<Attribute>,
+    ) -> String {
+        let output = format!("embedctl/{name}");
+        self.node.push(Node {
+            input: inputs.iter().map(|&input| input.to_owned()).collect(),
+            output: vec![output.clone()],
+            name: output.clone(),
+            op_type: operator.to_owned(),
+            attribute,
+        });
+        output
+    }
+
+    /// Adds a list of integers; returns its name.
+    fn integers(&mut self, name: &str, values: &[i64]) -> String {
+        self.constant(
+            name,
+            vec![values.len()],
+            INT64,
+            values.iter().flat_map(|value| value.to_le_bytes()),
+        )
+    }
+
+    fn constant(
+        &mut self,
+        name: &str,
+        dims: Vec<usize>,
+        data_type: i32,
+        bytes: impl Iterator<Item = u8>,
+    ) -> String {
+        let name = format!("embedctl/{name}");
+        self.initializer.push(Tensor {
+            dims: dims.into_iter().map(|dim| dim as i64).collect(),
+            data_type,
+            name: name.clone(),
+            raw_data: bytes.collect(),
+        });
+        name
+    }
+
+    /// Adds the greatest value of each component over the tokens that take part, `[rows, 1, width]`.
+    fn maximum(&mut self, states: &str, modes: &[PoolingMode], opset: i64) -> String {
+        let row = modes
+            .iter()
+            .position(|&mode| mode == PoolingMode::Max)
+            .expect("called where there is one");
+        let row = self.integers(
+            "max_row",
+            &[i64::try_from(row).expect("there are a handful of modes")],
+        );
+        let part = self.node("Gather", &[WEIGHTS, &row], "max_part", vec![int("axis", 1)]);
+        let column = self.integers("column", &[0, -1, 1]);
+        let part = self.node("Reshape", &[&part, &column], "max_column", Vec::new());
+        let zero = self.constant("zero", Vec::new(), FLOAT, 0.0_f32.to_le_bytes().into_iter());
+        let part = self.node("Greater", &[&part, &zero], "max_mask", Vec::new());
+        let least = self.constant(
+            "least",
+            Vec::new(),
+            FLOAT,
+            f32::NEG_INFINITY.to_le_bytes().into_iter(),
+        );
+        let masked = self.node("Where", &[&part, states, &least], "max_states", Vec::new());
+        // Operator set 18 made the axes an input.
+        if opset >= 18 {
+            let axes = self.integers("max_axes", &[1]);
+            self.node(
+                "ReduceMax",
+                &[&masked, &axes],
+                "max",
+                vec![int("keepdims", 1)],
+            )
+        } else {
+            self.node(
+                "ReduceMax",
+                &[&masked],
+                "max",
+                vec![ints("axes", &[1]), int("keepdims", 1)],
+            )
+        }
+    }
+}
+
+/// The version of the standard operators that a model asks for.
+fn opset(model: &[u8]) -> Result<i64, String> {
+    for field in fields(model) {
+        let field = field?;
+        if field.number == MODEL_OPSET {
+            let import = OperatorSet::decode(field.content)
+                .map_err(|error| format!("the file's operator sets are not readable: {error}"))?;
+            if matches!(import.domain.as_str(), "" | "ai.onnx") {
+                return Ok(import.version);
+            }
+        }
+    }
+    Err("the file names no version of the standard operators".into())
+}
+
+/// A field of a serialized message.
+struct Field<'a> {
+    number: u32,
+    /// Key and content as they stand there.
+    whole: &'a [u8],
+    /// A message's or string's bytes; empty for numbers.
+    content: &'a [u8],
+}
+
+/// The fields of a serialized message, in their order.
+fn fields(mut rest: &[u8]) -> impl Iterator<Item = Result<Field<'_>, String>> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = next_field(rest);
+        rest = match &field {
+            Some(field) => &rest[field.whole.len()..],
+            None => &[],
+        };
+        Some(field.ok_or_else(|| "the file is damaged".to_owned()))
+    })
+}
+
+fn next_field(bytes: &[u8]) -> Option<Field<'_>> {
+    let mut rest = bytes;
+    let key = prost::encoding::decode_varint(&mut rest).ok()?;
+    let mut content: &[u8] = &[];
+    match key & 7 {
+        0 => {
+            prost::encoding::decode_varint(&mut rest).ok()?;
+        }
+        1 => rest = rest.get(8..)?,
+        2 => {
+            let length = prost::encoding::decode_varint(&mut rest).ok()?;
+            (content, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        }
+        5 => rest = rest.get(4..)?,
+        _ => return None,
+    }
+    Some(Field {
+        number: u32::try_from(key >> 3).ok()?,
+        whole: &bytes[..bytes.len() - rest.len()],
+        content,
+    })
+}
+
+// Field numbers of `onnx.proto3`.
+const MODEL_GRAPH: u32 = 7;
+const MODEL_OPSET: u32 = 8;
+const GRAPH_OUTPUT: u32 = 12;
+/// `TensorProto.DataType`.
+const FLOAT: i32 = 1;
+const INT64: i32 = 7;
+/// `AttributeProto.AttributeType`.
+const ATTRIBUTE_INT: i32 = 2;
+const ATTRIBUTE_INTS: i32 = 7;
+
+fn int(name: &str, value: i64) -> Attribute {
+    Attribute {
+        name: name.into(),
+        i: value,
+        ints: Vec::new(),
+        kind: ATTRIBUTE_INT,
+    }
+}
+
+fn ints(name: &str, values: &[i64]) -> Attribute {
+    Attribute {
+        name: name.into(),
+        i: 0,
+        ints: values.to_vec(),
+        kind: ATTRIBUTE_INTS,
+    }
+}
+
+/// A float32 input or output.
+fn value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
+    let dim = dims
+        .iter()
+        .map(|dim| Dimension {
+            dim_value: dim.map(|size| size as i64),
+        })
+        .collect();
+    ValueInfo {
+        name: name.into(),
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorType {
+                elem_type: FLOAT,
+                shape: Some(Shape { dim }),
+            }),
+        }),
+    }
+}
+
+// As much of `onnx.proto3` as is appended.
+
+#[derive(Clone, PartialEq, Message)]
+struct OperatorSet {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(int64, tag = "2")]
+    version: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GraphAddition {
+    #[prost(message, repeated, tag = "1")]
+    node: Vec<Node>,
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<Tensor>,
+    #[prost(message, repeated, tag = "11")]
+    input: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "12")]
+    output: Vec<ValueInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    output: Vec<String>,
+    #[prost(string, tag = "3")]
+    name: String,
+    #[prost(string, tag = "4")]
+    op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, tag = "3")]
+    i: i64,
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    ints: Vec<i64>,
+    #[prost(int32, tag = "20")]
+    kind: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    dims: Vec<i64>,
+    #[prost(int32, tag = "2")]
+    data_type: i32,
+    #[prost(string, tag = "8")]
+    name: String,
+    #[prost(bytes = "vec", tag = "9")]
+    raw_data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueInfo {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    r#type: Option<TypeProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TypeProto {
+    #[prost(message, optional, tag = "1")]
+    tensor_type: Option<TensorType>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorType {
+    #[prost(int32, tag = "1")]
+    elem_type: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Shape {
+    #[prost(message, repeated, tag = "1")]
+    dim: Vec<Dimension>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Dimension {
+    #[prost(int64, optional, tag = "1")]
+    dim_value: Option<i64>,
+}

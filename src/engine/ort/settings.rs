@@ -1,0 +1,178 @@
+//! What each provider is told for a model: from the user's options to registration.
+
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use super::registration::{ProviderSettings, ShapeProfiles};
+use super::{Reading, pooled};
+use crate::engine::feeds::Feed;
+use crate::engine::{BatchLimits, EngineOptions, Provider};
+use crate::error::Result;
+use crate::model::Model;
+
+/// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
+pub(super) const CPU_LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 128,
+};
+
+/// Batches for a device on which nothing was measured.
+pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
+    tokens: 16_384,
+    rows: 16_384,
+};
+
+/// What a provider's kind decides about its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// It is a device of its own beside the processor: workers share a session, batches are large.
+    pub device: bool,
+    /// It has memory of its own, so that it pays to leave the token states there.
+    pub own_memory: bool,
+    /// It has several devices that `--device` tells apart.
+    pub numbered: bool,
+}
+
+impl Kind {
+    pub(super) fn of(provider: Provider, options: &EngineOptions) -> Self {
+        let (device, own_memory, numbered) = match provider {
+            Provider::Cpu | Provider::Xnnpack | Provider::Tract => (false, false, false),
+            Provider::OpenVino => match option(options, provider, "device") {
+                None | Some("CPU") => (false, false, false),
+                Some("GPU") => (true, false, true),
+                Some(_) => (true, false, false),
+            },
+            Provider::CoreMl => (true, false, false),
+            // Its device numbers are handles of the program's own, not adapters.
+            Provider::WebGpu => (true, true, false),
+            Provider::Cuda | Provider::TensorRt | Provider::DirectMl | Provider::MiGraphX => {
+                (true, true, true)
+            }
+        };
+        Self {
+            device,
+            own_memory,
+            numbered,
+        }
+    }
+}
+
+/// The value of a provider's option, if it was given.
+pub(super) fn option<'a>(
+    options: &'a EngineOptions,
+    provider: Provider,
+    name: &str,
+) -> Option<&'a str> {
+    options
+        .provider_options
+        .iter()
+        .rev()
+        .find(|one| one.provider == provider && one.name == name)
+        .map(|one| one.value.as_str())
+}
+
+/// What `provider` is told for `model`; the device's number is to be filled in.
+///
+/// # Errors
+/// If the model's files cannot be read.
+pub(super) fn settings(
+    provider: Provider,
+    model: &Model,
+    reading: &Reading,
+    options: &EngineOptions,
+) -> Result<ProviderSettings> {
+    let own = options.provider_options.iter();
+    let mut settings = ProviderSettings {
+        threads: 1,
+        options: own
+            .filter(|one| one.provider == provider)
+            .map(|one| (one.name, one.value.clone()))
+            .collect(),
+        ..ProviderSettings::default()
+    };
+    let caches = matches!(provider, Provider::TensorRt | Provider::CoreMl);
+    if caches && option(options, provider, "cache") != Some("false") {
+        settings.cache = cache_folder(provider, model)?;
+    }
+    if provider == Provider::TensorRt {
+        settings.shapes = Some(profiles(reading, model));
+    }
+    Ok(settings)
+}
+
+/// `$XDG_CACHE_HOME/embedctl/tensorrt/HASH`, with the hash of the weights: an engine holds them, and the
+/// provider itself looks at the graph alone. `None` where there is no place for it.
+fn cache_folder(provider: Provider, model: &Model) -> Result<Option<PathBuf>> {
+    let Some(base) = user_cache() else {
+        return Ok(None);
+    };
+    let mut hash = Sha256::new();
+    for file in model.provenance()?.files {
+        hash.update(file.sha256.as_bytes());
+    }
+    let hash: String = hash.finalize()[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let folder = base.join("embedctl").join(provider.name()).join(hash);
+    // Without it the provider builds everything again: slower, and nothing worse.
+    Ok(std::fs::create_dir_all(&folder).ok().map(|()| folder))
+}
+
+fn user_cache() -> Option<PathBuf> {
+    let folder = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    if let Some(cache) = folder("XDG_CACHE_HOME") {
+        return Some(cache);
+    }
+    if cfg!(windows) {
+        folder("LOCALAPPDATA")
+    } else if cfg!(target_vendor = "apple") {
+        folder("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        folder("HOME").map(|home| home.join(".cache"))
+    }
+}
+
+/// Rows of a batch at most for TensorRT: it reserves memory for the largest batch of the longest texts.
+pub(super) fn compiled_rows(model: &Model) -> usize {
+    (131_072 / longest(model)).clamp(8, 1024)
+}
+
+fn longest(model: &Model) -> usize {
+    model.config.limit().unwrap_or(512).clamp(1, 8192)
+}
+
+/// One engine for all batches: from one token to the longest texts, tuned for the middle.
+fn profiles(reading: &Reading, model: &Model) -> ShapeProfiles {
+    let (rows, length) = (compiled_rows(model), longest(model));
+    let shapes = |rows: usize, length: usize| {
+        let tokens = reading
+            .feeds
+            .inputs
+            .iter()
+            .filter_map(|input| match &input.feed {
+                Feed::Tokens(..) => Some(format!("{}:{rows}x{length}", input.name)),
+                Feed::Past(dims, _) => {
+                    let dims: Vec<String> =
+                        dims.iter().map(|dim| dim.size(rows).to_string()).collect();
+                    Some(format!("{}:{}", input.name, dims.join("x")))
+                }
+                Feed::NoCache => None,
+            });
+        let weights = reading
+            .pooling
+            .iter()
+            .map(|modes| format!("{}:{rows}x{}x{length}", pooled::WEIGHTS, modes.len()));
+        tokens.chain(weights).collect::<Vec<_>>().join(",")
+    };
+    ShapeProfiles {
+        min: shapes(1, 1),
+        opt: shapes((rows / 2).max(1), length.min(64)),
+        max: shapes(rows, length),
+    }
+}
