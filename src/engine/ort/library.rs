@@ -89,6 +89,24 @@ pub(super) fn load(option: Option<&Path>) -> Result<Library, Missing> {
     Ok(loaded.insert(library).clone())
 }
 
+/// Loads the library at `path` and no other, for a process that was started for it.
+///
+/// # Errors
+/// If it cannot be used, in words without its name.
+pub(super) fn load_exactly(path: &Path) -> Result<Library, String> {
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(library) = loaded.as_ref() {
+        return if library.path == path {
+            Ok(library.clone())
+        } else {
+            Err(format!("{} is loaded already", library.path.display()))
+        };
+    }
+    let version = probe(path)?;
+    let library = start(path, version, Vec::new())?;
+    Ok(loaded.insert(library).clone())
+}
+
 fn means(named: &Named, library: &Library, surroundings: &Surroundings) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     named
@@ -155,30 +173,31 @@ fn commit(
     version: String,
     passed_over: Vec<PassedOver>,
 ) -> Result<Library, Error> {
-    let refused = |reason: String| {
+    start(&candidate.path, version, passed_over).map_err(|reason| {
         engine_error(format!(
             "cannot start {} ({}): {reason}",
             candidate.path.display(),
             candidate.origin
         ))
-    };
+    })
+}
+
+fn start(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Library, String> {
     disable_telemetry();
-    let builder = ort::init_from(&candidate.path).map_err(|error| {
-        refused(match error {
-            // Its own message leaves out the cause.
-            ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
-            other => other.to_string(),
-        })
+    let builder = ort::init_from(path).map_err(|error| match error {
+        // Its own message leaves out the cause.
+        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
+        other => other.to_string(),
     })?;
     let environment = builder
         .with_name("embedctl")
         .with_telemetry(false)
         .build()
-        .map_err(|error| refused(with_causes(&error)))?;
+        .map_err(|error| with_causes(&error))?;
     // Messages go to `tracing`. Below this level they would be formatted only to be dropped.
     environment.set_log_level(LogLevel::Warning);
     Ok(Library {
-        path: candidate.path.clone(),
+        path: path.to_path_buf(),
         version,
         environment,
         passed_over,
@@ -187,6 +206,7 @@ fn commit(
 
 /// Opens the library at `path` and returns its version, if this program can work with it.
 fn probe(path: &Path) -> Result<String, String> {
+    super::binary::check(path)?;
     // SAFETY: loading runs the library's initializers. The file has the name of an ONNX Runtime library
     // and lies where the user or the system put it; that is the trust any dynamic library gets.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;

@@ -6,6 +6,7 @@
 //! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
 //! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
 
+mod binary;
 mod binding;
 mod discovery;
 mod inputs;
@@ -13,10 +14,12 @@ mod library;
 mod opener;
 mod placement;
 mod pooled;
+mod preload;
 pub mod probe;
 mod proof;
 mod python;
 mod registration;
+mod remedy;
 mod session;
 mod settings;
 mod temporary;

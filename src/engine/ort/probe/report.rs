@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Provider;
+use crate::engine::ort::discovery::Candidate;
 
 /// What is known about one ONNX Runtime library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,20 @@ pub struct LibraryReport {
 }
 
 impl LibraryReport {
+    /// A library of which nothing is known yet.
+    pub(super) fn new(candidate: &Candidate) -> Self {
+        Self {
+            path: candidate.path.clone(),
+            origin: candidate.origin.clone(),
+            unusable: None,
+            remedy: None,
+            version: None,
+            build: None,
+            available: Vec::new(),
+            providers: Vec::new(),
+        }
+    }
+
     /// What came of trying `provider`, if it was tried.
     #[must_use]
     pub fn provider(&self, provider: Provider) -> Option<&ProviderReport> {
