@@ -16,6 +16,7 @@ pub mod cancel;
 mod embedder;
 pub mod engine;
 pub mod error;
+mod halving;
 pub mod input;
 pub mod model;
 pub mod output;
