@@ -245,28 +245,38 @@ pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place>
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub candidates: Vec<Candidate>,
-    /// The names of the places that were searched; none where the user named a library.
+    /// The names of the places that were searched.
     pub places: Vec<String>,
 }
 
 /// Finds all candidates: those that the user named, or else those in all places.
 pub(super) fn all(surroundings: &Surroundings) -> Found {
-    if let Some(named) = Named::of(surroundings) {
-        return Found {
-            candidates: named.candidates(surroundings.system),
-            places: Vec::new(),
-        };
-    }
+    let named = Named::of(surroundings);
     let mut found = Found::default();
     // An active environment is often also where the python3 on PATH lies.
     let mut seen = BTreeSet::new();
-    for place in places(surroundings) {
+    for place in sources(surroundings, named.as_ref()) {
         let new = place.candidates.into_iter();
         let new = new.filter(|candidate| seen.insert(real(&candidate.path)));
         found.candidates.extend(new);
         found.places.push(place.name);
     }
     found
+}
+
+/// Where candidates come from: what the user named and nothing else, or else all places, each searched when
+/// it is reached.
+pub(super) fn sources<'a>(
+    surroundings: &'a Surroundings,
+    named: Option<&Named>,
+) -> Box<dyn Iterator<Item = Place> + 'a> {
+    match named {
+        Some(named) => Box::new(std::iter::once(Place {
+            name: format!("in {} ({})", named.path.display(), named.by),
+            candidates: named.candidates(surroundings.system),
+        })),
+        None => Box::new(places(surroundings)),
+    }
 }
 
 /// A path without links, or as it is where it leads nowhere.

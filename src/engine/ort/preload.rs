@@ -88,6 +88,10 @@ pub(super) fn prepare(provider: Provider, library: &Path) -> Prepared {
         names.extend(binary::needed(&path).unwrap_or_default());
     }
     let cuda = cuda_major(&names);
+    if cuda.is_some() {
+        // Not every build names it among what it needs; all need it.
+        names.insert(DRIVER.to_owned());
+    }
     let mut wanted: Vec<(String, bool)> = names.into_iter().map(|name| (name, true)).collect();
     wanted.retain(|(name, _)| rank(name).is_some());
     // Asked for by name while they run, where they are there.
@@ -148,7 +152,7 @@ fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
                 // Stays loaded: the provider finds it by its name.
                 let _ = ManuallyDrop::new(library);
             })
-            .map_err(|error| with_causes(&error))
+            .map_err(|error| loaders_words(&error))
     };
     let mut broken = None;
     let mut try_in = |folders: &[PathBuf]| {
@@ -173,6 +177,13 @@ fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
     }
     // A file that is there and cannot be loaded is the better clue.
     Err(broken.unwrap_or(reason))
+}
+
+/// `libcuda.so.1: cannot open shared object file: No such file or directory`
+fn loaders_words(error: &libloading::Error) -> String {
+    let words = with_causes(error);
+    let own = words.strip_prefix("dlopen failed: ");
+    own.map(str::to_owned).unwrap_or(words)
 }
 
 /// Folders that are searched before the loader's own, and after them.

@@ -12,6 +12,14 @@ pub(super) struct Cause {
     pub remedy: Option<String>,
 }
 
+/// A reason with its remedy, as one sentence and a half.
+pub(super) fn with(reason: String, remedy: Option<String>) -> String {
+    match remedy {
+        Some(remedy) => format!("{reason}. What helps: {remedy}"),
+        None => reason,
+    }
+}
+
 /// How a library with `provider` is got.
 #[must_use]
 pub fn how_to_get(provider: Provider) -> String {
@@ -139,6 +147,18 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
             .map(|one| one.name.as_str())
             .collect()
     };
+    if let Some(part) = missing
+        .iter()
+        .find(|name| name.contains("onnxruntime_providers_"))
+    {
+        // npm's package comes without them, and its install script is often switched off.
+        let file = part.rsplit(['/', '\\']).next().unwrap_or(part);
+        return Some(format!(
+            "{file} belongs beside the library: install its package again, with its install scripts, or \
+             {}",
+            how_to_get(Provider::Cuda)
+        ));
+    }
     if missing.contains(&DRIVER) {
         steps.push(
             "install NVIDIA's driver ('nvidia-smi' shows whether it works; a container is started with \
@@ -205,7 +225,13 @@ fn missing_file(words: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// A registration's words without the place in the library's source and the addresses around them.
+/// Words of the library's on one line, without the place in its source before them:
+/// `/…/provider_bridge_ort.cc:2043 … ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
 fn shorten(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some((_, rest)) = words.rsplit_once("[ONNXRuntimeError] : ") else {
+        return words;
+    };
+    // The code as a number and in words.
+    rest.splitn(3, " : ").last().unwrap_or(rest).to_owned()
 }

@@ -128,7 +128,7 @@ fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
         let report = if built_in(&provider) {
             attempt(&library, provider, request.device)
         } else {
-            let mut report = ProviderReport::refused(provider, "this library was built without it");
+            let mut report = ProviderReport::refused(provider, ProviderReport::NOT_BUILT_IN);
             report.remedy = Some(remedy::how_to_get(provider));
             report
         };
