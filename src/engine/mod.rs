@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
 //! device pools; [`crate::pool`] finishes both.
 
+mod auto;
 mod feeds;
 mod options;
 pub mod ort;
@@ -37,6 +38,9 @@ pub struct EngineOptions {
     pub batch_tokens: Option<usize>,
     /// `--ort-lib`: an ONNX Runtime library or the folder that holds it.
     pub ort_library: Option<PathBuf>,
+    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
+    /// library that has the wanted provider is loaded into this process.
+    pub probe: Option<ort::probe::ProbeCommand>,
     /// How many workers will be asked for (lets an engine share weights between them or not).
     pub workers: usize,
     /// Stops an engine that is still being opened.

@@ -5,6 +5,7 @@ mod completions;
 mod download;
 mod embed;
 mod man;
+mod probe;
 
 use embedctl::model::hub::HubOptions;
 
@@ -12,6 +13,8 @@ use crate::args::{Args, Command, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
+
+pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
 
 /// Runs the command that was asked for.
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
