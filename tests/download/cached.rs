@@ -16,9 +16,7 @@ use crate::world::{Cached, MODEL, ONNX, World, fixture, json, names, small_model
 
 /// The blob of a file of the small model.
 fn blob(world: &World, path: &str) -> PathBuf {
-    world
-        .cached()
-        .blob(&etag(path, small_model().get(path)))
+    world.cached().blob(&etag(path, small_model().get(path)))
 }
 
 /// Changes one bit of a file.
@@ -70,7 +68,10 @@ fn the_cache_is_laid_out_as_python_does_it() {
     let world = World::new();
     world.done("download org/small");
     let cached = world.cached();
-    assert_eq!(names(&cached.0), [".embedctl", "blobs", "refs", "snapshots"]);
+    assert_eq!(
+        names(&cached.0),
+        [".embedctl", "blobs", "refs", "snapshots"]
+    );
     let mut blobs: Vec<String> = small_model()
         .0
         .iter()
@@ -95,7 +96,10 @@ fn offline_is_offline_whoever_says_it() {
         let mut command = world.command("download org/small");
         let run = world.finish(command.env(variable, "1"));
         assert_eq!(run.code, Some(1), "{run}");
-        assert!(run.stderr.contains(&format!("({variable} forbids")), "{run}");
+        assert!(
+            run.stderr.contains(&format!("({variable} forbids")),
+            "{run}"
+        );
     }
     assert_snapshot!(world.run("download org/small --offline"));
     assert_snapshot!(world.run("download org/small --offline --list"));
@@ -165,7 +169,10 @@ fn a_check_says_the_same_to_programs() {
     assert_eq!(object["repaired"], false);
     let files = object["files"].as_array().unwrap();
     let of = |path: &str| files.iter().find(|file| file["path"] == path).unwrap();
-    assert_eq!(of("config.json"), &json!({"path": "config.json", "state": "ok"}));
+    assert_eq!(
+        of("config.json"),
+        &json!({"path": "config.json", "state": "ok"})
+    );
     assert_eq!(of(ONNX)["state"], "damaged");
     let run = world.done("download --check org/small --json -q");
     assert_eq!(json(&run.stdout)[0]["repaired"], true);
@@ -189,13 +196,20 @@ fn damage_is_found_by_every_download() {
 fn a_check_wants_no_other_kind_of_weights() {
     let world = World::new();
     let files = small_model().with("onnx/model_fp16.onnx", fixture("bert-dense-tanh").get(ONNX));
-    world.hub.publish(MODEL, files.without(ONNX).with(ONNX, small_model().get(ONNX)));
+    world.hub.publish(
+        MODEL,
+        files.without(ONNX).with(ONNX, small_model().get(ONNX)),
+    );
     world.done("download org/small --precision fp16");
     world.hub.take_asked();
     world.done("download --check org/small --offline");
     // And mends no more than that.
-    fs::remove_file(world.cached().blob(&etag("config.json", small_model().get("config.json"))))
-        .unwrap();
+    fs::remove_file(
+        world
+            .cached()
+            .blob(&etag("config.json", small_model().get("config.json"))),
+    )
+    .unwrap();
     world.done("download --check org/small");
     assert_eq!(world.hub.fetched(), ["config.json"]);
     let run = world.run("download --check org/small --offline --precision fp32");
@@ -208,12 +222,21 @@ fn a_check_wants_the_weights_that_the_graph_names() {
     let files = fixture("weights-external-data");
     let commit = world.hub.publish(MODEL, files.clone());
     world.done("download org/small");
-    let weights = world.cached().snapshot(&commit).join("onnx/model.onnx_data");
+    let weights = world
+        .cached()
+        .snapshot(&commit)
+        .join("onnx/model.onnx_data");
     fs::remove_file(&weights).unwrap();
     let run = world.run("download --check org/small --offline");
-    assert!(run.stderr.contains("onnx/model.onnx_data is missing"), "{run}");
+    assert!(
+        run.stderr.contains("onnx/model.onnx_data is missing"),
+        "{run}"
+    );
     world.done("download --check org/small");
-    assert_eq!(fs::read(weights).unwrap(), files.get("onnx/model.onnx_data"));
+    assert_eq!(
+        fs::read(weights).unwrap(),
+        files.get("onnx/model.onnx_data")
+    );
 }
 
 #[test]
@@ -286,7 +309,9 @@ fn held(world: &World, file: &str, after: usize) -> (mpsc::Receiver<()>, mpsc::S
         reached.send(()).unwrap();
         let _ = gone.lock().unwrap().recv_timeout(Duration::from_secs(60));
     };
-    world.hub.spoil(At::Content(file.into()), Fault::call(after, hold));
+    world
+        .hub
+        .spoil(At::Content(file.into()), Fault::call(after, hold));
     (is_reached, go)
 }
 
@@ -363,9 +388,20 @@ fn content_that_is_here_under_another_name() {
     assert_eq!(world.cached().files(&commit), files);
     let of_storage = |asked: &crate::hub::Asked| {
         asked.host == Host::Storage
-            && asked.file.as_ref().is_some_and(|file| file.ends_with(".onnx"))
+            && asked
+                .file
+                .as_ref()
+                .is_some_and(|file| file.ends_with(".onnx"))
     };
-    assert_eq!(world.hub.asked().iter().filter(|one| of_storage(one)).count(), 1);
+    assert_eq!(
+        world
+            .hub
+            .asked()
+            .iter()
+            .filter(|one| of_storage(one))
+            .count(),
+        1
+    );
     let folder = Files::of(&in_repository(crate::sandbox::SMALL_MODEL));
     assert_eq!(folder, small_model());
 }

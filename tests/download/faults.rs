@@ -41,7 +41,9 @@ fn a_cut_connection_is_gone_on_with() {
 fn several_cut_connections_are_gone_on_with() {
     let world = World::new();
     for (skip, after) in [100_000, 50_000, 25_000].into_iter().enumerate() {
-        world.hub.spoil_some(content(ONNX), skip, 1, Fault::Cut(after));
+        world
+            .hub
+            .spoil_some(content(ONNX), skip, 1, Fault::Cut(after));
     }
     let (_, heard) = world.download().unwrap();
     assert_eq!(
@@ -74,7 +76,9 @@ fn attempts_that_get_somewhere_do_not_count() {
     let files = small_model().with("onnx/model.onnx_data", vec![7; (12 << 20) + 1]);
     world.hub.publish(MODEL, files);
     let file = "onnx/model.onnx_data";
-    world.hub.spoil_some(content(file), 0, 8, Fault::Cut(3 << 19));
+    world
+        .hub
+        .spoil_some(content(file), 0, 8, Fault::Cut(3 << 19));
     world.download().unwrap();
     assert_eq!(world.hub.ranges(file).len(), 9);
 }
@@ -93,7 +97,9 @@ fn a_connection_that_ends_without_an_answer() {
 fn a_server_that_sends_files_from_their_beginning_only() {
     let world = World::new();
     world.hub.spoil(content(ONNX), Fault::Cut(100_000));
-    world.hub.spoil_some(content(ONNX), 1, 1, Fault::IgnoreRange);
+    world
+        .hub
+        .spoil_some(content(ONNX), 1, 1, Fault::IgnoreRange);
     let (_, heard) = world.download().unwrap();
     assert_eq!(world.hub.ranges(ONNX), [None, Some(100_000)]);
     assert_snapshot!(heard.join("\n"));
@@ -137,7 +143,9 @@ fn an_answer_without_a_length() {
 fn a_slow_trickle() {
     let world = World::new();
     world.hub.spoil_all(content(ONNX), Fault::Trickle(5_000));
-    world.hub.spoil_all(content("config.json"), Fault::Trickle(20));
+    world
+        .hub
+        .spoil_all(content("config.json"), Fault::Trickle(20));
     let (_, heard) = world.download().unwrap();
     assert_eq!(heard, [""; 0]);
     world.assert_whole();
@@ -255,7 +263,9 @@ fn wrong_content_is_never_published() {
 fn wrong_content_of_a_small_file_is_never_published() {
     let world = World::new();
     let changed = Fault::Content(b"{\"tokenizer_class\": \"Evil\"}".to_vec());
-    world.hub.spoil_all(content("tokenizer_config.json"), changed);
+    world
+        .hub
+        .spoil_all(content("tokenizer_config.json"), changed);
     let error = world.failure(&world.settings());
     assert!(error.contains("tokenizer_config.json"), "{error}");
     world.assert_nothing_published();
@@ -354,7 +364,9 @@ fn a_part_that_is_too_long_is_thrown_away() {
 fn redirects_without_an_end() {
     let world = World::new();
     let back = format!("/{MODEL}/resolve/{}/{ONNX}", world.commit);
-    world.hub.spoil_all(at_hub(ONNX), Fault::Redirect(302, back));
+    world
+        .hub
+        .spoil_all(at_hub(ONNX), Fault::Redirect(302, back));
     let error = world.failure(&world.settings());
     assert_snapshot!(error);
     world.assert_nothing_published();
@@ -378,10 +390,8 @@ fn a_repository_with_a_new_name() {
     let renamed = ("old/name".to_owned(), MODEL.to_owned());
     world.hub.nature().renamed.extend([renamed]);
     world.done("download old/name");
-    let cached = crate::world::Cached::of(
-        &world.sandbox.path(".cache/huggingface/hub"),
-        "old/name",
-    );
+    let cached =
+        crate::world::Cached::of(&world.sandbox.path(".cache/huggingface/hub"), "old/name");
     cached.assert_sound();
     assert_eq!(cached.files(&world.commit), small_model());
 }
@@ -417,7 +427,10 @@ fn a_mirror_that_tells_no_hash() {
     world.hub.nature().no_hashes = true;
     world.hub.spoil(content(ONNX), Fault::Cut(100_000));
     let (_, heard) = world.download().unwrap();
-    assert!(heard.iter().any(|text| text.contains("no hash")), "{heard:?}");
+    assert!(
+        heard.iter().any(|text| text.contains("no hash")),
+        "{heard:?}"
+    );
     assert_eq!(world.cached().files(&world.commit), small_model());
     let run = world.done("download --check org/small --offline");
     assert!(run.stderr.contains("nothing here says"), "{run}");
@@ -519,7 +532,10 @@ fn a_cache_that_cannot_be_made() {
     world.sandbox.write("cache", "a file");
     let run = world.run("download org/small --cache-dir cache");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("[FOLDER]") || run.stderr.contains("cache/"), "{run}");
+    assert!(
+        run.stderr.contains("[FOLDER]") || run.stderr.contains("cache/"),
+        "{run}"
+    );
 }
 
 fn lines_about(text: &str, what: &str) -> String {

@@ -289,7 +289,11 @@ fn a_folder_is_filled_where_an_earlier_run_stopped() {
     let (world, _) = published();
     let partial = world.sandbox.path("small/.embedctl-partial");
     fs::create_dir_all(&partial).unwrap();
-    fs::write(partial.join("onnx--model.onnx"), &small_model().get(ONNX)[..400_000]).unwrap();
+    fs::write(
+        partial.join("onnx--model.onnx"),
+        &small_model().get(ONNX)[..400_000],
+    )
+    .unwrap();
     world.done("download org/small --local-dir small");
     assert_eq!(world.hub.ranges(ONNX), [Some(400_000)]);
     assert!(!partial.exists());

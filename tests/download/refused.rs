@@ -199,7 +199,11 @@ fn the_token_follows_a_repository_to_its_new_name() {
 #[test]
 fn embed_passes_the_token_too() {
     let world = gated();
-    world.assert_opened(world.embed_command("--model org/small").env("HF_TOKEN", TOKEN));
+    world.assert_opened(
+        world
+            .embed_command("--model org/small")
+            .env("HF_TOKEN", TOKEN),
+    );
 }
 
 /// A mirror that sends to another host of the same kind must not have the token carried there.
@@ -211,7 +215,13 @@ fn the_token_goes_to_no_other_hub() {
     world.hub.spoil(At::Api, Fault::Redirect(302, target));
     let run = world.as_somebody("download org/small", TOKEN);
     assert_ne!(other.hub.asked().len(), 0, "{run}");
-    assert!(other.hub.asked().iter().all(|asked| asked.authorization().is_none()));
+    assert!(
+        other
+            .hub
+            .asked()
+            .iter()
+            .all(|asked| asked.authorization().is_none())
+    );
 }
 
 /// Every run of these tests is looked through for the token; these say as much as there is to say.
