@@ -15,4 +15,7 @@ mod sandbox;
 mod support;
 mod world;
 
+mod cached;
+mod faults;
 mod fetched;
+mod refused;

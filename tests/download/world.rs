@@ -3,7 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
 
+use embedctl::Result;
+use embedctl::cancel::CancelToken;
+use embedctl::model::OnnxChoice;
+use embedctl::model::hub::{Downloaded, Settings, Transfer, Wanted, download};
 use serde_json::Value;
 
 use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
@@ -83,7 +89,11 @@ impl World {
             assert!(!said.iter().any(|text| text.contains(secret)), "{run}");
         }
         let [hub, storage] = self.hub.hosts();
-        let filter = |text: &str| text.replace(&hub, "[HUB]").replace(&storage, "[STORAGE]");
+        let number = regex::Regex::new(r" \(os error \d+\)").unwrap();
+        let filter = |text: &str| {
+            let text = text.replace(&hub, "[HUB]").replace(&storage, "[STORAGE]");
+            number.replace_all(&text, "").into_owned()
+        };
         Run {
             code: run.code,
             stdout: filter(&run.stdout),
@@ -103,11 +113,83 @@ impl World {
         run
     }
 
+    /// What the library is told, with no pauses between attempts.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            endpoint: self.hub.url(),
+            cache: self.sandbox.path(".cache/huggingface/hub"),
+            token: None,
+            offline: None,
+            proxies: Default::default(),
+            certificates: None,
+            pause: Duration::ZERO,
+            silence: Duration::from_secs(30),
+        }
+    }
+
+    /// Downloads the small model through the library.
+    pub fn download(&self) -> Result<(Downloaded, Vec<String>)> {
+        self.download_with(&self.settings())
+    }
+
+    pub fn download_with(&self, settings: &Settings) -> Result<(Downloaded, Vec<String>)> {
+        let wanted = Wanted {
+            model: MODEL.parse().unwrap(),
+            onnx: OnnxChoice::default(),
+            all: false,
+            extra: Vec::new(),
+            local_dir: None,
+            locked: None,
+        };
+        let heard = Heard::default();
+        let downloaded = download(settings, &wanted, &heard, &CancelToken::new())?;
+        Ok((downloaded, heard.0.into_inner().unwrap()))
+    }
+
+    /// Why a download through the library fails, with the hosts' names taken out.
+    pub fn failure(&self, settings: &Settings) -> String {
+        let error = self.download_with(settings).unwrap_err().to_string();
+        let [hub, storage] = self.hub.hosts();
+        error.replace(&hub, "[HUB]").replace(&storage, "[STORAGE]")
+    }
+
+    /// Nothing is here that could be taken for a model.
+    pub fn assert_nothing_published(&self) {
+        let cached = self.cached();
+        cached.assert_sound();
+        assert!(!cached.snapshot(&self.commit).exists());
+        assert_eq!(cached.commit("main"), None);
+    }
+
     /// The model is here, whole: the cache's own hashes say so, and so does `--check`.
     pub fn assert_whole(&self) {
         self.cached().assert_sound();
         let run = self.run("download --offline --check org/small");
         assert_eq!(run.code, Some(0), "{run}");
+    }
+}
+
+/// Remembers what went wrong on the way.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Heard {
+    fn hear(&self, text: String) {
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+impl Transfer for Heard {
+    fn restarted(&self, file: &str, reason: &str) {
+        self.hear(format!("{file} begins again: {reason}"));
+    }
+
+    fn retrying(&self, what: &str, reason: &str, _pause: Duration) {
+        self.hear(format!("{what}: {reason}"));
+    }
+
+    fn warning(&self, message: &str) {
+        self.hear(message.to_owned());
     }
 }
 

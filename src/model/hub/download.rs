@@ -18,7 +18,7 @@ use super::local::Folder;
 use super::lockfile::LockedModel;
 use super::select::{self as selection, Layout, MODULES, Selection};
 use super::source::Source;
-use super::store::Store;
+use super::store::{self, Store};
 use super::{Downloaded, DownloadedFile, Outcome, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -371,6 +371,7 @@ impl<'a> Download<'a> {
         remote: &Remote,
     ) -> Result<DownloadedFile> {
         let place = folder.place(path);
+        let _lock = store::lock(&folder.lock(path), self.client.cancel(), self.transfer)?;
         let mut fetched = false;
         let sums = if let Some(sums) = self.verified(&place, path, remote)? {
             sums
@@ -409,8 +410,8 @@ impl<'a> Download<'a> {
             return Ok(None);
         }
         let incomplete = folder.incomplete(path);
-        super::store::create_folder_of(&incomplete)?;
-        super::store::create_folder_of(place)?;
+        store::create_folder_of(&incomplete)?;
+        store::create_folder_of(place)?;
         fs::copy(&blob, &incomplete).map_err(|error| Error::io("write", &incomplete, error))?;
         let found = self.sums(&incomplete, remote)?;
         if difference(remote, &found).is_some() {

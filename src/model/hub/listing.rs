@@ -183,11 +183,13 @@ pub(super) fn describe(
         .ok_or_else(|| strange("there is no commit in it"))?;
     let mut files = BTreeMap::new();
     for sibling in description.siblings {
+        // Git allows names that some systems do not, and a Hub could be up to something.
         if !is_path(&sibling.rfilename) {
-            return Err(strange(&format!(
-                "it lists '{}', which is no path inside a repository",
+            transfer.warning(&format!(
+                "{name}: '{}' is left out: that is no path inside a repository on every system",
                 sibling.rfilename
-            )));
+            ));
+            continue;
         }
         let (size, digest) = match sibling.lfs {
             Some(lfs) => (lfs.size.or(sibling.size), lfs.sha256),

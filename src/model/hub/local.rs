@@ -40,6 +40,13 @@ impl Folder {
         self.0.join(PARTIAL).join(path.replace('/', "--"))
     }
 
+    /// What keeps two processes from fetching the same file at once.
+    pub(super) fn lock(&self, path: &str) -> PathBuf {
+        let mut name = self.incomplete(path).into_os_string();
+        name.push(".lock");
+        name.into()
+    }
+
     /// Writes down what the files must be, and takes away what partial content lay in.
     pub(super) fn finish(
         &self,
@@ -50,6 +57,10 @@ impl Folder {
     ) -> Result<()> {
         let lock = Lock::of(vec![LockedModel::new(model, commit, onnx, files.values())]);
         lock.write(&self.0.join(MANIFEST))?;
+        // Whoever waits for one of these will find the file itself in its place.
+        for path in files.keys() {
+            let _ = fs::remove_file(self.lock(path));
+        }
         // Empty by now, unless another process is at work in it.
         let _ = fs::remove_dir(self.0.join(PARTIAL));
         Ok(())

@@ -135,8 +135,7 @@ impl Store {
             })
     }
 
-    /// Takes the lock of a blob, which `huggingface_hub` heeds too. `None` where the file system has no
-    /// locks: content is verified before it is published, so two writers cost time and no more.
+    /// Takes the lock of a blob, which `huggingface_hub` heeds too.
     pub(super) fn lock(
         &self,
         hash: &str,
@@ -144,34 +143,8 @@ impl Store {
         transfer: &dyn Transfer,
     ) -> Result<Option<File>> {
         let folder = self.base.file_name().unwrap_or_default();
-        let path = self
-            .cache
-            .join(".locks")
-            .join(folder)
-            .join(format!("{hash}.lock"));
-        create_folder_of(&path)?;
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(|error| Error::io("open", &path, error))?;
-        let mut told = false;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(file)),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(_)) => return Ok(None),
-            }
-            if !told {
-                told = true;
-                transfer.note("another process is fetching the same file: waiting for it");
-            }
-            // Disconnected means cancelled; nothing is ever sent.
-            if cancel.channel().recv_timeout(LOOK_EVERY).is_err() && cancel.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
-        }
+        let locks = self.cache.join(".locks").join(folder);
+        lock(&locks.join(format!("{hash}.lock")), cancel, transfer)
     }
 
     /// Every file of a snapshot, by its path inside the repository.
@@ -188,6 +161,38 @@ impl Store {
         let name = target.file_name()?.to_str()?.to_owned();
         let folder = target.parent()?.file_name()?;
         (folder == "blobs").then_some(name)
+    }
+}
+
+/// Takes a lock, waiting for whoever has it. `None` where the file system has no locks: content is verified
+/// before it is published, so two writers cost time and no more.
+pub(super) fn lock(
+    path: &Path,
+    cancel: &CancelToken,
+    transfer: &dyn Transfer,
+) -> Result<Option<File>> {
+    create_folder_of(path)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|error| Error::io("open", path, error))?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+        if !told {
+            told = true;
+            transfer.note("another process is fetching the same file: waiting for it");
+        }
+        // Disconnected means cancelled; nothing is ever sent.
+        if cancel.channel().recv_timeout(LOOK_EVERY).is_err() && cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
     }
 }
 
