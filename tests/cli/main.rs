@@ -9,8 +9,17 @@ mod embed;
 #[cfg(unix)]
 mod faults;
 mod help;
+#[cfg(unix)]
+mod libraries;
 mod man;
 mod messages;
 mod sandbox;
 #[cfg(unix)]
 mod terminal;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(unix)]
+#[path = "../support/fakes.rs"]
+mod fakes;
