@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::batch::{self, Batch, Plan, TokenRows};
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Output, Worker};
 use crate::error::{Error, Result};
+use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
@@ -64,8 +65,9 @@ impl Embedder {
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
         let engine = engine::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
+        let limit = Arc::default();
         let workers = (0..engine.workers().unwrap_or(options.workers))
-            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler))
+            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit))
             .collect::<Result<_>>()?;
         Ok(Self {
             limits: engine.limits(),
@@ -194,21 +196,30 @@ pub(crate) struct Finished {
     pub vectors: Vec<f32>,
     /// Rows for which there is no vector, and why.
     pub failed: Vec<(u32, String)>,
+    /// What a user should be told once.
+    pub news: Option<String>,
 }
 
 /// One thread's way from a plan to finished rows.
 pub(crate) struct RowWorker {
     worker: Box<dyn Worker>,
     pooler: Arc<Pooler>,
+    limit: Arc<TokenLimit>,
     padding_id: u32,
     batch: Batch,
 }
 
 impl RowWorker {
-    pub fn new(engine: &dyn Engine, model: &Model, pooler: &Arc<Pooler>) -> Result<Self> {
+    pub fn new(
+        engine: &dyn Engine,
+        model: &Model,
+        pooler: &Arc<Pooler>,
+        limit: &Arc<TokenLimit>,
+    ) -> Result<Self> {
         Ok(Self {
             worker: engine.worker()?,
             pooler: Arc::clone(pooler),
+            limit: Arc::clone(limit),
             padding_id: model.config.padding_id,
             batch: Batch::default(),
         })
@@ -216,7 +227,8 @@ impl RowWorker {
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let mut vectors = self.vectors(plan, tokens)?;
+        let mut vectors = self.fitting(plan, tokens)?;
+        let news = self.limit.news();
         let width = self.pooler.width();
         let finite = |vector: &[f32]| vector.iter().all(|value| value.is_finite());
         if vectors.chunks_exact(width).all(finite) {
@@ -224,9 +236,13 @@ impl RowWorker {
                 rows: plan.rows.clone(),
                 vectors,
                 failed: Vec::new(),
+                news,
             });
         }
-        let mut finished = Finished::default();
+        let mut finished = Finished {
+            news,
+            ..Finished::default()
+        };
         for (index, &row) in plan.rows.iter().enumerate() {
             let own = index * width..(index + 1) * width;
             if !finite(&vectors[own.clone()]) && plan.rows.len() > 1 {
@@ -234,7 +250,7 @@ impl RowWorker {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
-                let again = self.vectors(&alone, tokens)?;
+                let again = self.fitting(&alone, tokens)?;
                 vectors[own.clone()].copy_from_slice(&again);
             }
             if finite(&vectors[own.clone()]) {
@@ -247,6 +263,12 @@ impl RowWorker {
             }
         }
         Ok(finished)
+    }
+
+    /// The vectors of a plan's rows, in parts where they don't fit into memory together.
+    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+        let limit = Arc::clone(&self.limit);
+        limit.run(plan, &mut |part| self.vectors(part, tokens))
     }
 
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {

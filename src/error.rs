@@ -63,6 +63,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A batch needs more memory than the engine's device has; fewer rows may do.
+    #[error("{engine}: {reason}")]
+    OutOfMemory {
+        /// As in [`Error::Engine`].
+        engine: &'static str,
+        /// What failed, with the engine's own words.
+        reason: String,
+    },
+
     /// The reader of our output went away (a closed pipe). Not a failure.
     #[error("the reader of the output closed it")]
     ClosedPipe,

@@ -17,6 +17,7 @@ pub mod device;
 mod embedder;
 pub mod engine;
 pub mod error;
+mod halving;
 pub mod input;
 pub mod model;
 pub mod output;

@@ -1,6 +1,10 @@
 //! Vectors of the real binary against sentence-transformers' own, every row of every case, on both
 //! engines; and the engines against each other.
 //!
+//! Other providers than the CPU take part where `EMBEDCTL_TEST_PROVIDERS` lists them with their libraries:
+//! `openvino:/path/to/libonnxruntime.so,webgpu:/path/to/another`. `benches/providers/run.sh` gets the
+//! libraries and sets it.
+//!
 //! Cases live in `fixtures/parity` (how they were made: `fixtures/parity/README.md`). A case's reference
 //! was made one text at a time, so agreement here also shows that batching changes nothing.
 
@@ -46,21 +50,45 @@ fn cases() -> Vec<Case> {
 
 /// An engine, and the library that it needs.
 struct Engine {
-    provider: &'static str,
+    provider: String,
     library: Option<PathBuf>,
+    /// What a case's tolerance is multiplied by: other kernels add in another order.
+    slack: f32,
 }
 
-const TRACT: Engine = Engine {
-    provider: "tract",
-    library: None,
-};
+fn tract() -> Engine {
+    Engine {
+        provider: "tract".into(),
+        library: None,
+        slack: 1.0,
+    }
+}
+
+/// The providers in `EMBEDCTL_TEST_PROVIDERS`, for the test named `test`; without any it is skipped.
+fn others(test: &str) -> Vec<Engine> {
+    let list = std::env::var("EMBEDCTL_TEST_PROVIDERS").unwrap_or_default();
+    let engines: Vec<Engine> = list
+        .split(',')
+        .filter_map(|one| one.trim().split_once(':'))
+        .map(|(provider, library)| Engine {
+            provider: provider.into(),
+            library: Some(library.into()),
+            slack: 2.5,
+        })
+        .collect();
+    if engines.is_empty() {
+        let _: Option<()> = support::skip(test, "providers", "EMBEDCTL_TEST_PROVIDERS");
+    }
+    engines
+}
 
 /// ONNX Runtime, for the test named `test`; `None` where the test is to be skipped.
 fn onnxruntime(test: &str) -> Option<Engine> {
     let library = support::onnxruntime(test)?;
     Some(Engine {
-        provider: "cpu",
+        provider: "cpu".into(),
         library: Some(library),
+        slack: 1.0,
     })
 }
 
@@ -77,7 +105,7 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         .arg("-o")
         .arg(&out);
     command
-        .args(["-i", "jsonl", "-q", "-p", engine.provider])
+        .args(["-i", "jsonl", "-q", "-p", &engine.provider])
         .args(args);
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
@@ -135,7 +163,7 @@ fn check_cases(engine: &Engine) {
             engine,
             &case.args,
         ) {
-            Ok(ours) => difference(&ours, &expected, case.tolerance),
+            Ok(ours) => difference(&ours, &expected, case.tolerance * engine.slack),
             Err(error) => Some(error),
         };
         failures.extend(failure.map(|failure| format!("{}: {failure}", case.name)));
@@ -165,7 +193,7 @@ fn check_real(engine: &Engine) {
 
 #[test]
 fn every_case_equals_the_reference_on_tract() {
-    check_cases(&TRACT);
+    check_cases(&tract());
 }
 
 #[test]
@@ -177,12 +205,26 @@ fn every_case_equals_the_reference_on_onnxruntime() {
 
 #[test]
 fn the_real_model_equals_the_reference_on_tract() {
-    check_real(&TRACT);
+    check_real(&tract());
 }
 
 #[test]
 fn the_real_model_equals_the_reference_on_onnxruntime() {
     if let Some(engine) = onnxruntime("the_real_model_equals_the_reference_on_onnxruntime") {
+        check_real(&engine);
+    }
+}
+
+#[test]
+fn every_case_equals_the_reference_on_other_providers() {
+    for engine in others("every_case_equals_the_reference_on_other_providers") {
+        check_cases(&engine);
+    }
+}
+
+#[test]
+fn the_real_model_equals_the_reference_on_other_providers() {
+    for engine in others("the_real_model_equals_the_reference_on_other_providers") {
         check_real(&engine);
     }
 }
@@ -194,6 +236,6 @@ fn the_engines_agree_on_the_real_model() {
     };
     let texts = Path::new(REAL).join("reference/texts.jsonl");
     let [tract, ort] =
-        [&TRACT, &engine].map(|one| embed(Path::new(REAL), &texts, one, &[]).unwrap());
+        [&tract(), &engine].map(|one| embed(Path::new(REAL), &texts, one, &[]).unwrap());
     assert_eq!(difference(&tract, &ort, 1e-4), None);
 }

@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
 //! device pools; [`crate::pool`] finishes both.
 
+mod auto;
 mod feeds;
 mod options;
 pub mod ort;

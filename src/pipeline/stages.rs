@@ -15,6 +15,7 @@ use crate::cancel::CancelToken;
 use crate::embedder::{Finished, RowWorker, panic_message};
 use crate::engine::{BatchLimits, Engine};
 use crate::error::{Error, Result};
+use crate::halving::TokenLimit;
 use crate::input::RecordReader;
 use crate::model::Model;
 use crate::pool::Pooler;
@@ -222,14 +223,16 @@ impl Workers {
             failures,
             _failed: failure_sender.clone(),
         };
+        let limit: Arc<TokenLimit> = Arc::default();
         for index in 0..count {
+            let limit = Arc::clone(&limit);
             let (engine, model, pooler) =
                 (Arc::clone(&engine), Arc::clone(model), Arc::clone(pooler));
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
             let thread = spawn(&format!("worker-{index}"), move || {
                 let made = catch_unwind(AssertUnwindSafe(|| {
-                    RowWorker::new(engine.as_ref(), &model, &pooler)
+                    RowWorker::new(engine.as_ref(), &model, &pooler, &limit)
                 }))
                 .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
                 match made {
@@ -315,6 +318,9 @@ pub(super) fn collect(
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
             recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
         };
+        if let Some(news) = &finished.news {
+            progress.warning(news);
+        }
         let tokens: usize = finished
             .rows
             .iter()

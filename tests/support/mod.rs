@@ -96,7 +96,10 @@ fn library(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Says why a test is skipped, or fails it.
-fn skip<T>(test: &str, kind: &str, missing: &str) -> Option<T> {
+///
+/// # Panics
+/// If `EMBEDCTL_TEST_REQUIRE` contains `kind`.
+pub fn skip<T>(test: &str, kind: &str, missing: &str) -> Option<T> {
     let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
     assert!(
         !required.split(',').any(|name| name.trim() == kind),

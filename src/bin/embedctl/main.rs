@@ -20,6 +20,9 @@ use crate::exit::ExitCode;
 use crate::printer::Printer;
 
 fn main() {
+    if let Some(arguments) = commands::probe_arguments() {
+        commands::probe(&arguments);
+    }
     let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
         Err(answer) => printer::print_parser_answer(&answer).leave(),

@@ -6,17 +6,22 @@
 //! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
 //! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
 
+mod binary;
 mod binding;
+mod budget;
 mod discovery;
 mod inputs;
 mod library;
 mod opener;
 mod placement;
 mod pooled;
+mod preload;
 pub mod probe;
 mod proof;
 mod python;
 mod registration;
+mod remedy;
+mod selection;
 mod session;
 mod settings;
 mod temporary;
@@ -29,8 +34,9 @@ use ort::session::Session;
 
 pub use library::disable_telemetry;
 
-use self::library::{Missing, with_causes};
+use self::library::with_causes;
 use self::opener::Opener;
+pub(super) use self::selection::Selection;
 use self::session::{OrtWorker, Reading};
 use self::settings::{CPU_LIMITS, DEVICE_LIMITS};
 use self::weights::{SharedSessions, Weights};
@@ -46,6 +52,9 @@ const NAME: &str = "ONNX Runtime";
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
+
+/// Tokens of a row while a device's budget is measured: a paragraph.
+const TYPICAL_LENGTH: usize = 64;
 
 /// Why a model could not be opened with ONNX Runtime.
 #[derive(Debug)]
@@ -78,21 +87,19 @@ impl Failure {
     }
 }
 
-/// Opens `model` with `provider`; libraries that were tried in vain are appended to `passed_over`.
+/// Opens `model` with `provider` of the library that `selection` finds for it; libraries that were tried in
+/// vain are appended to `passed_over`.
 ///
 /// A provider other than the CPU is proved to do the work; see [`Failure::Provider`].
 pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
+    selection: &Selection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
     let feeds = Arc::new(Feeds::of(model)?);
-    let library =
-        library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
-            Missing::NotFound(error) => Failure::NoLibrary(error),
-            Missing::Unusable(error) => Failure::NamedLibrary(error),
-        })?;
+    let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
     info.library = Some(library.path.clone());
     info.passed_over = [passed_over, library.passed_over.as_slice()].concat();
@@ -186,13 +193,20 @@ fn on_devices(
             Err(failure) => return Err(failure),
         }
     }
-    let limits = BatchLimits {
+    let mut limits = BatchLimits {
         rows: match opener.provider {
             Provider::TensorRt => settings::compiled_rows(model),
             _ => DEVICE_LIMITS.rows,
         },
         ..DEVICE_LIMITS
     };
+    if options.batch_tokens.is_none()
+        && let Some(device) = sessions.first()
+        && let Some(tokens) = measured_budget(model, device, &opener, limits.rows)?
+    {
+        limits.tokens = tokens;
+        info.batch_tokens = Some(tokens);
+    }
     Ok(OrtEngine {
         info,
         limits,
@@ -203,6 +217,33 @@ fn on_devices(
         weights: None,
         opener,
     })
+}
+
+/// The token budget of `device`; those of several devices are taken to be alike.
+fn measured_budget(
+    model: &Model,
+    device: &Device,
+    opener: &Opener,
+    most_rows: usize,
+) -> Result<Option<usize>, Failure> {
+    if opener.reading.feeds.max_rows.is_some() {
+        return Ok(None);
+    }
+    let mut worker = device
+        .worker(opener.reading.clone())
+        .map_err(|error| engine_error(with_causes(&error)))?;
+    let length = model.config.max_length.clamp(1, TYPICAL_LENGTH);
+    let budget = budget::measure(
+        length,
+        most_rows,
+        &opener.cancel,
+        &|rows| proof::sample(model, rows, length),
+        &mut |batch| worker.run(batch).map(drop),
+    );
+    if opener.cancel.is_cancelled() {
+        return Err(Error::Interrupted.into());
+    }
+    Ok(budget)
 }
 
 /// A model opened with ONNX Runtime.
@@ -231,6 +272,16 @@ struct Device {
     session: Arc<Mutex<Session>>,
     /// Where outputs are put; `None`: inputs and outputs are not bound.
     output: Option<binding::OutputMemory>,
+}
+
+impl Device {
+    fn worker(&self, reading: Reading) -> Result<OrtWorker, ort::Error> {
+        let mut worker = OrtWorker::new(Arc::clone(&self.session), None, reading)?;
+        if let Some(memory) = self.output {
+            worker.bind(memory)?;
+        }
+        Ok(worker)
+    }
 }
 
 impl Engine for OrtEngine {
@@ -269,12 +320,7 @@ impl Engine for OrtEngine {
             }
             Sessions::Shared { devices, next } => {
                 let device = &devices[next.fetch_add(1, Ordering::Relaxed) % devices.len()];
-                let mut worker =
-                    OrtWorker::new(Arc::clone(&device.session), None, reading).map_err(failed)?;
-                if let Some(memory) = device.output {
-                    worker.bind(memory).map_err(failed)?;
-                }
-                worker
+                device.worker(reading).map_err(failed)?
             }
         };
         Ok(Box::new(worker))

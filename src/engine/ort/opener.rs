@@ -58,6 +58,30 @@ impl Opener {
         options: &EngineOptions,
     ) -> Result<Self> {
         let kind = Kind::of(provider, options);
+        Self::of_kind(library, provider, kind, model, feeds, options)
+    }
+
+    /// On the CPU, but as if it were a device with memory of its own.
+    #[cfg(test)]
+    pub(super) fn as_a_device(library: Library, model: &Model, feeds: Arc<Feeds>) -> Self {
+        let kind = Kind {
+            device: true,
+            own_memory: true,
+            numbered: false,
+        };
+        let options = EngineOptions::default();
+        Self::of_kind(library, Provider::Cpu, kind, model, feeds, &options)
+            .expect("the model's graph can be extended")
+    }
+
+    fn of_kind(
+        library: Library,
+        provider: Provider,
+        kind: Kind,
+        model: &Model,
+        feeds: Arc<Feeds>,
+        options: &EngineOptions,
+    ) -> Result<Self> {
         let mut reading = Reading {
             feeds,
             pooling: None,

@@ -205,6 +205,30 @@ impl OrtWorker {
     }
 }
 
+/// Whether the library's words mean that a smaller batch may do. It has no code of its own for that.
+fn says_too_large(words: &str) -> bool {
+    let lower = words.to_ascii_lowercase();
+    [
+        "out of memory",
+        "failed to allocate memory",
+        "bfc_arena",
+        "bfcarena",
+        "bad_alloc",
+        "cuda_error_out_of_memory",
+        "cublas_status_alloc_failed",
+        // DirectML: E_OUTOFMEMORY.
+        "8007000e",
+        "not enough memory",
+        // WebGPU: a tensor beyond what one buffer may be bound with.
+        "exceeds the max buffer size",
+        "maxbuffersize",
+        "maxstoragebufferbindingsize",
+        "not present in the bind group layout",
+    ]
+    .iter()
+    .any(|sign| lower.contains(sign))
+}
+
 pub(super) fn missing(output: &str) -> ort::Error {
     ort::Error::new(format!("the output '{output}' is missing"))
 }
@@ -212,12 +236,19 @@ pub(super) fn missing(output: &str) -> ort::Error {
 impl Worker for OrtWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         let output = self.infer(batch).map_err(|error| {
-            engine_error(format!(
-                "running a batch of {} rows of {} tokens failed: {}",
-                batch.rows,
-                batch.length,
-                with_causes(&error)
-            ))
+            let words = with_causes(&error);
+            let reason = format!(
+                "running a batch of {} rows of {} tokens failed: {words}",
+                batch.rows, batch.length
+            );
+            if says_too_large(&words) {
+                Error::OutOfMemory {
+                    engine: super::NAME,
+                    reason,
+                }
+            } else {
+                engine_error(reason)
+            }
         })?;
         self.output = Some(output);
         let reading = self.reading.clone();
@@ -252,4 +283,32 @@ fn unexpected(error: ort::Error) -> Error {
         "the output is not of the declared type: {}",
         with_causes(&error)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_ran_out_is_told_from_other_failures() {
+        for words in [
+            "Non-zero status code returned while running MatMul node. Name:'/m/MatMul' Status Message: \
+             /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:376 void* \
+             onnxruntime::BFCArena::AllocateRawInternal(size_t, bool, onnxruntime::Stream*) Failed to \
+             allocate memory for requested buffer of size 3221225472",
+            "CUDA failure 2: out of memory ; GPU=0 ; hostname=h",
+            "CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED",
+            "std::bad_alloc",
+            "Status Message: 8007000E Not enough memory resources are available",
+            "WebGPU validation failed. In entries[1], binding index 1 not present in the bind group layout.",
+        ] {
+            assert!(says_too_large(words), "{words}");
+        }
+        for words in [
+            "CUDA failure 700: an illegal memory access was encountered",
+            "indices element out of data bounds, idx=1048576 must be within the inclusive range [-30522,30521]",
+        ] {
+            assert!(!says_too_large(words), "{words}");
+        }
+    }
 }

@@ -8,11 +8,27 @@ use crate::batch::Batch;
 use crate::engine::Output;
 use crate::model::ModelOptions;
 
+/// Opens `model` with a library of this process's own choice.
+fn open(
+    model: &Model,
+    options: &EngineOptions,
+    provider: Provider,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>, Failure> {
+    let selection = Selection::new(options, false);
+    super::open(model, options, provider, &selection, passed_over)
+}
+
+fn cpu_library() -> Result<library::Library, Failure> {
+    Selection::new(&EngineOptions::default(), false).library(Provider::Cpu)
+}
+
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.
 fn library_is_here(test: &str) -> bool {
-    match library::load(None) {
+    match cpu_library() {
         Ok(_) => true,
-        Err(Missing::NotFound(error) | Missing::Unusable(error)) => {
+        Err(failure) => {
+            let error = failure.into_error();
             let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|one| one == "ort"), "{error}");
             // Past the test harness, which would keep what a passing test prints to itself.
@@ -175,14 +191,109 @@ fn a_model_that_cannot_be_loaded_is_named_with_the_librarys_words() {
 }
 
 #[test]
-fn other_providers_are_refused_before_anything_is_loaded() {
+fn a_provider_that_the_library_lacks_is_refused_in_its_words() {
+    if !library_is_here("refused providers") {
+        return;
+    }
     let model = model("parity/bert-cls/model");
-    let failure = open(&model, &options(1), Provider::Cuda, &[])
+    for provider in [Provider::MiGraphX, Provider::WebGpu] {
+        let failure = open(&model, &options(1), provider, &[])
+            .map(|_| ())
+            .unwrap_err();
+        assert!(matches!(failure, Failure::Provider(_)), "{failure:?}");
+        let text = failure.into_error().to_string();
+        assert!(text.contains(provider.name()), "{text}");
+    }
+}
+
+#[test]
+fn a_device_that_the_processor_does_not_have_is_refused() {
+    if !library_is_here("the processor's devices") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let options = EngineOptions {
+        devices: vec![1],
+        ..options(1)
+    };
+    let error = open(&model, &options, Provider::Cpu, &[])
         .map(|_| ())
+        .map_err(Failure::into_error)
         .unwrap_err();
-    let text = failure.into_error().to_string();
-    assert!(
-        text.contains("'cuda'") && text.contains("--provider cpu"),
-        "{text}"
-    );
+    assert!(matches!(error, Error::Usage(_)), "{error:?}");
+}
+
+/// Runs the model as a device would: pooled in the graph, tensors bound, two workers in one session.
+#[test]
+fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
+    if !library_is_here("pooling in the graph") {
+        return;
+    }
+    for folder in [
+        "models/all-MiniLM-L6-v2",
+        "parity/bert-cls/model",
+        "parity/pool-max/model",
+        "parity/pool-mean-sqrt-len/model",
+        "parity/pool-weightedmean-booleans/model",
+        "parity/pool-lasttoken-encoder/model",
+        "parity/pool-list-order/model",
+        "parity/pool-booleans-concat/model",
+        "parity/graph-past-key-values/model",
+        "parity/graph-int32-inputs/model",
+        "parity/qwen3-lasttoken/model",
+        "parity/weights-external-data/model",
+        "parity/weights-fp16/model",
+    ] {
+        let model = model(folder);
+        let pooler = crate::pool::Pooler::new(&model.config, 0);
+        let batch = batch();
+        let mut expected = Vec::new();
+        let engine = open_cpu(&model, 1);
+        let mut worker = engine.worker().unwrap();
+        let Output::Hidden(hidden) = worker.run(&batch).unwrap() else {
+            panic!("{folder} pools by itself");
+        };
+        (0..batch.rows).for_each(|row| pooler.pool(&batch, &hidden, row, &mut expected));
+
+        let library = cpu_library().unwrap();
+        let feeds = Arc::new(Feeds::of(&model).unwrap());
+        let opener = Opener::as_a_device(library, &model, feeds);
+        let session = Arc::new(Mutex::new(
+            opener.session().map_err(Failure::into_error).unwrap(),
+        ));
+        for bound in [false, true] {
+            let mut workers: Vec<OrtWorker> = (0..2)
+                .map(|_| {
+                    OrtWorker::new(Arc::clone(&session), None, opener.reading.clone()).unwrap()
+                })
+                .collect();
+            for worker in &mut workers {
+                if bound {
+                    worker.bind(binding::OutputMemory::Plain).unwrap();
+                }
+                // Another shape before and after: what is bound must follow.
+                let other = Batch {
+                    rows: 1,
+                    length: 8,
+                    input_ids: batch.input_ids.clone(),
+                    attention_mask: vec![1; 8],
+                };
+                worker.run(&other).unwrap();
+                let Output::Pooled { rows, width } = worker.run(&batch).unwrap() else {
+                    panic!("{folder}: not pooled");
+                };
+                assert!(pooler.accepts_pooled(width), "{folder}: width {width}");
+                let mut ours = Vec::new();
+                rows.chunks_exact(width)
+                    .for_each(|row| pooler.finish_pooled(row, &mut ours));
+                let apart = ours
+                    .iter()
+                    .zip(&expected)
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f32::max);
+                assert_eq!(ours.len(), expected.len(), "{folder}");
+                assert!(apart < 1e-5, "{folder}: {apart}");
+            }
+        }
+    }
 }

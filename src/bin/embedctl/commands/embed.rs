@@ -126,6 +126,7 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
         all_devices: engine.device == Some(Devices::All),
         provider_options: engine.provider_options.clone(),
         ort_library: engine.ort_lib.clone(),
+        probe: super::probe_command(),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }

@@ -4,11 +4,14 @@
 mod completions;
 mod embed;
 mod man;
+mod probe;
 
 use crate::args::{Args, Command};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
+
+pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
 
 /// Runs the command that was asked for.
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Provider;
+use crate::engine::ort::discovery::Candidate;
+use crate::engine::ort::placement::library_name;
 
 /// What is known about one ONNX Runtime library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,27 @@ pub struct LibraryReport {
 }
 
 impl LibraryReport {
+    /// A library of which nothing is known yet.
+    pub(in crate::engine::ort) fn new(candidate: &Candidate) -> Self {
+        Self {
+            path: candidate.path.clone(),
+            origin: candidate.origin.clone(),
+            unusable: None,
+            remedy: None,
+            version: None,
+            build: None,
+            available: Vec::new(),
+            providers: Vec::new(),
+        }
+    }
+
+    /// Whether the library says that it was built with `provider`.
+    #[must_use]
+    pub fn has(&self, provider: Provider) -> bool {
+        let name = library_name(provider);
+        name.is_some_and(|name| self.available.iter().any(|one| one == name))
+    }
+
     /// What came of trying `provider`, if it was tried.
     #[must_use]
     pub fn provider(&self, provider: Provider) -> Option<&ProviderReport> {
@@ -61,6 +84,9 @@ pub struct ProviderReport {
 }
 
 impl ProviderReport {
+    /// The reason of a provider that is none of the library's.
+    pub(crate) const NOT_BUILT_IN: &'static str = "this library was built without it";
+
     /// A provider that does not work, and why.
     pub(crate) fn refused(provider: Provider, reason: impl Into<String>) -> Self {
         Self {
