@@ -5,7 +5,7 @@
 //! fails: what cannot be found out is `None`. Everything that is read from files is parsed by functions of
 //! a root folder or of a text, so that machines that are not at hand can be tested.
 //!
-//! `survey` puts that together with what child processes found out about the ONNX Runtime libraries:
+//! [`report`] puts that together with what child processes found out about the ONNX Runtime libraries:
 //! for each provider, whether it works, and if not, why and what mends it.
 
 mod cpu;
@@ -17,10 +17,12 @@ mod macos;
 mod merged;
 #[cfg(any(target_os = "linux", windows))]
 mod nvidia;
+mod obstacle;
 #[cfg(target_os = "linux")]
 mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
+mod report;
 #[cfg(any(target_os = "linux", windows, test))]
 mod visible;
 mod vulkan;
@@ -30,6 +32,7 @@ mod windows;
 use serde::Serialize;
 
 pub use cpu::{CoreLimit, Cpu, Memory};
+pub use report::{DeviceReport, ProviderStatus, State, report};
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;

@@ -1,6 +1,7 @@
 //! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
 //! stage, which builds the library's options, lives with each command.
 
+mod devices;
 mod embed;
 mod values;
 
@@ -12,6 +13,7 @@ use clap::{
     Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 
+pub use devices::DevicesArgs;
 pub use embed::EmbedArgs;
 pub use values::{Devices, OnErrorName};
 
@@ -42,6 +44,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Embed(Box<EmbedArgs>),
+    Devices(DevicesArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -134,6 +137,7 @@ pub struct ManArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Page {
     Embed,
+    Devices,
     Completions,
     Man,
 }
@@ -143,6 +147,7 @@ impl Page {
     pub fn name(self) -> &'static str {
         match self {
             Self::Embed => "embed",
+            Self::Devices => "devices",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -181,6 +186,7 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
   embedctl embed --help
+  embedctl devices
 
 Exit codes:
   0    done

@@ -2,6 +2,7 @@
 //! printer says what came of it.
 
 mod completions;
+mod devices;
 mod embed;
 mod man;
 mod probe;
@@ -17,6 +18,7 @@ pub use probe::{arguments as probe_arguments, command as probe_command, run as p
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        Command::Devices(devices) => devices::run(devices, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }
