@@ -1,5 +1,6 @@
 //! What `auto` tries, in which order, and what it does not even try.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -31,37 +32,49 @@ pub(super) fn left_out(probing: bool) -> Option<(Provider, &'static str)> {
     ))
 }
 
-/// Why `provider` need not be tried here. `had`: whether a library here may have it.
-pub(super) fn hopeless(provider: Provider, had: bool) -> Option<String> {
-    let card = match provider {
-        Provider::Cuda => {
-            Path::new("/dev/nvidiactl").exists() || Path::new("/dev/nvidia0").exists()
-        }
-        Provider::MiGraphX => Path::new("/dev/kfd").exists(),
-        Provider::WebGpu if cfg!(target_os = "linux") => {
-            let card =
-                has_render_node(Path::new("/dev/dri")) || Path::new("/dev/nvidiactl").exists();
-            // Vulkan may be emulated by the processor; that is for who asks for it.
-            return (!card).then(|| "there is no graphics card here".to_owned());
-        }
-        _ => false,
+/// Why `provider` need not be tried here. `may_have` says whether a library here may have it; looking for
+/// libraries takes time, so it is asked last.
+pub(super) fn hopeless(provider: Provider, may_have: impl FnOnce() -> bool) -> Option<String> {
+    let card = card(provider, Path::new("/dev"));
+    let what = match provider {
+        Provider::Cuda => "NVIDIA GPU with a driver",
+        Provider::MiGraphX => "AMD GPU with ROCm's driver",
+        _ => "graphics card",
     };
-    if had {
+    if card == Some(false) {
+        return Some(format!("there is no {what} here"));
+    }
+    if may_have() {
         return None;
     }
     let mut reason = "no library here has it".to_owned();
-    if card {
-        reason.push_str(", though there is a card for it. ");
-        reason.push_str(&super::ort::probe::how_to_get(provider));
+    if card == Some(true) {
+        let how = super::ort::probe::how_to_get(provider);
+        let _ = write!(reason, ", though there is a {what}. {how}");
     }
     Some(reason)
 }
 
+/// Whether there is a card for `provider`, where device files tell. A Vulkan that the processor emulates is
+/// for who asks for it.
+fn card(provider: Provider, devices: &Path) -> Option<bool> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    // A desktop or server, WSL, Jetson.
+    let nvidia = ["nvidiactl", "nvidia0", "dxg", "nvmap"];
+    let any = |names: &[&str]| names.iter().any(|name| devices.join(name).exists());
+    match provider {
+        Provider::Cuda => Some(any(&nvidia)),
+        Provider::MiGraphX => Some(any(&["kfd"])),
+        Provider::WebGpu => Some(any(&nvidia) || has_render_node(&devices.join("dri"))),
+        _ => None,
+    }
+}
+
 fn has_render_node(folder: &Path) -> bool {
-    let nodes = fs::read_dir(folder).into_iter().flatten().flatten();
-    nodes
-        .into_iter()
-        .any(|node| node.file_name().to_string_lossy().starts_with("renderD"))
+    let mut nodes = fs::read_dir(folder).into_iter().flatten().flatten();
+    nodes.any(|node| node.file_name().to_string_lossy().starts_with("renderD"))
 }
 
 #[cfg(test)]
@@ -80,20 +93,26 @@ mod tests {
 
     #[test]
     fn what_no_library_has_is_not_tried() {
-        let reason = hopeless(Provider::Cuda, false).unwrap();
+        assert_eq!(hopeless(Provider::DirectMl, || true), None);
+        let reason = hopeless(Provider::DirectMl, || false).unwrap();
         assert!(reason.contains("no library here has it"), "{reason}");
-        assert_eq!(hopeless(Provider::Cuda, true), None);
-        assert_eq!(hopeless(Provider::Cpu, true), None);
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
-    fn a_render_node_is_a_card() {
-        let folder = tempfile::TempDir::new().unwrap();
-        assert!(!has_render_node(folder.path()));
-        assert!(!has_render_node(&folder.path().join("missing")));
-        fs::write(folder.path().join("card0"), "").unwrap();
-        assert!(!has_render_node(folder.path()));
-        fs::write(folder.path().join("renderD128"), "").unwrap();
-        assert!(has_render_node(folder.path()));
+    fn device_files_tell_of_cards() {
+        let devices = tempfile::TempDir::new().unwrap();
+        let card = |provider| card(provider, devices.path());
+        let providers = [Provider::Cuda, Provider::MiGraphX, Provider::WebGpu];
+        assert_eq!(providers.map(card), [Some(false); 3]);
+        fs::create_dir(devices.path().join("dri")).unwrap();
+        fs::write(devices.path().join("dri/card0"), "").unwrap();
+        assert_eq!(card(Provider::WebGpu), Some(false));
+        fs::write(devices.path().join("dri/renderD128"), "").unwrap();
+        assert_eq!(providers.map(card), [Some(false), Some(false), Some(true)]);
+        fs::write(devices.path().join("nvidiactl"), "").unwrap();
+        fs::write(devices.path().join("kfd"), "").unwrap();
+        assert_eq!(providers.map(card), [Some(true); 3]);
+        assert_eq!(card(Provider::Cpu), None);
     }
 }

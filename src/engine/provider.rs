@@ -152,7 +152,7 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     for &provider in providers {
         if auto
             && !matches!(provider, Provider::Cpu | Provider::Tract)
-            && let Some(reason) = super::auto::hopeless(provider, selection.may_have(provider))
+            && let Some(reason) = super::auto::hopeless(provider, || selection.may_have(provider))
         {
             passed_over.push(passed(provider, reason));
             continue;

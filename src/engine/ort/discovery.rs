@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::node;
 use super::python::{self, site_packages};
 
 /// Environment variables that name a library or its folder, in order.
@@ -210,6 +211,7 @@ impl Named {
             self.path.join("onnxruntime").join("capi"),
         ];
         folders.extend(site_packages(&self.path, system));
+        folders.extend(node::packages(&self.path));
         libraries_in(&folders, &origin, system)
     }
 }
@@ -226,12 +228,13 @@ pub(super) struct Place {
 /// The places, from near to far. Each is searched when it is reached, not before.
 pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place> + '_ {
     type Search = fn(&Surroundings) -> Option<(String, Vec<PathBuf>)>;
-    let searches: [Search; 6] = [
+    let searches: [Search; 7] = [
         beside_executable,
         |here| environment(here, "VIRTUAL_ENV"),
         |here| environment(here, "CONDA_PREFIX"),
         python::by_path,
         python::by_asking,
+        node::global,
         system_places,
     ];
     searches.into_iter().filter_map(|search| {

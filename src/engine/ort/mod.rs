@@ -12,6 +12,7 @@ mod budget;
 mod discovery;
 mod inputs;
 mod library;
+mod node;
 mod opener;
 mod placement;
 mod pooled;

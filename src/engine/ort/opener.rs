@@ -15,7 +15,7 @@ use super::registration::{self, ProviderSettings};
 use super::session::{OrtWorker, Reading, Source, builder};
 use super::settings::{Kind, settings};
 use super::weights::release_free_memory;
-use super::{Failure, engine_error, pooled};
+use super::{Failure, engine_error, pooled, remedy};
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
 use crate::engine::feeds::Feeds;
@@ -217,6 +217,7 @@ impl Opener {
             ..self.settings.clone()
         };
         registration::register(builder, self.provider, &settings).map_err(|reason| {
+            let reason = remedy::complete(self.provider, &reason, &self.library);
             Failure::Provider(engine_error(format!(
                 "the provider {} cannot be had from {}: {reason}",
                 self.provider,

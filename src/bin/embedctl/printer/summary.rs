@@ -163,6 +163,30 @@ pub fn engine(info: &EngineInfo) -> String {
     format!("{} {} ({place})", info.engine, info.version)
 }
 
+/// What was found out about an engine by running it: where its nodes are, how much it takes at a time.
+pub fn measured(info: &EngineInfo) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !info.placement.is_empty() {
+        let parts: Vec<String> = info
+            .placement
+            .iter()
+            .map(|one| {
+                format!(
+                    "{}: {}, {} % of the matrix products",
+                    one.provider,
+                    number(one.nodes as u64, "node"),
+                    one.matrix_percent
+                )
+            })
+            .collect();
+        lines.push(format!("measured placement: {}", parts.join("; ")));
+    }
+    if let Some(tokens) = info.batch_tokens {
+        lines.push(format!("measured token budget: {}", count(tokens as u64)));
+    }
+    lines
+}
+
 /// A count and its noun.
 pub(super) fn number(amount: u64, noun: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
