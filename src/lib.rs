@@ -13,6 +13,7 @@
 
 pub mod batch;
 pub mod cancel;
+pub mod device;
 mod embedder;
 pub mod engine;
 pub mod error;

@@ -2,6 +2,7 @@
 //! printer says what came of it.
 
 mod completions;
+mod devices;
 mod download;
 mod embed;
 mod man;
@@ -21,6 +22,7 @@ pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Devices(devices) => devices::run(devices, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }

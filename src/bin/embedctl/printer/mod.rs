@@ -1,6 +1,7 @@
 //! The one place that decides what goes to standard error and standard output: how much, in which form,
 //! in which colour. Standard output is for data alone.
 
+mod devices;
 mod meter;
 mod progress;
 mod summary;

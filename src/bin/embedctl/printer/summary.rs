@@ -188,7 +188,7 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
 }
 
 /// A count and its noun.
-fn number(amount: u64, noun: &str) -> String {
+pub(super) fn number(amount: u64, noun: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(amount))
 }

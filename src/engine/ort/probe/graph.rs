@@ -13,11 +13,11 @@ use tract_onnx::pb::{
 use prost::Message as _;
 
 /// Name of the input, `[ROWS, WIDTH]` in f32.
-pub(super) const INPUT: &str = "x";
+pub(in crate::engine) const INPUT: &str = "x";
 /// Name of the output, of the same shape.
-pub(super) const OUTPUT: &str = "y";
-pub(super) const ROWS: usize = 32;
-pub(super) const WIDTH: usize = 64;
+pub(in crate::engine) const OUTPUT: &str = "y";
+pub(in crate::engine) const ROWS: usize = 32;
+pub(in crate::engine) const WIDTH: usize = 64;
 
 /// How far a result may be off. Rows are normalized, so values are about 1: half precision, which some
 /// devices compute in, stays below; anything else that is wrong does not.
@@ -27,7 +27,7 @@ const TOLERANCE: f32 = 0.05;
 const EPSILON: f64 = 1e-5;
 
 /// The ONNX file.
-pub(super) fn model() -> Vec<u8> {
+pub(in crate::engine) fn model() -> Vec<u8> {
     let node = |operator: &str, inputs: &[&str], output: &str| NodeProto {
         op_type: operator.into(),
         name: format!("probe_{output}"),
@@ -70,12 +70,12 @@ pub(super) fn model() -> Vec<u8> {
 }
 
 /// What is fed: `[ROWS, WIDTH]`, row-major.
-pub(super) fn input() -> Vec<f32> {
+pub(in crate::engine) fn input() -> Vec<f32> {
     Seed::Input.values()
 }
 
 /// What must come out, computed in f64.
-pub(super) fn answer() -> Vec<f32> {
+pub(in crate::engine) fn answer() -> Vec<f32> {
     let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<f64>>();
     let (x, w, v, b) = (
         wide(input()),
@@ -111,7 +111,7 @@ pub(super) fn answer() -> Vec<f32> {
 }
 
 /// Whether `output` is [`answer`], and how far it is off where it isn't.
-pub(super) fn check(output: &[f32]) -> Result<(), String> {
+pub(in crate::engine) fn check(output: &[f32]) -> Result<(), String> {
     let answer = answer();
     if output.len() != answer.len() {
         return Err(format!(

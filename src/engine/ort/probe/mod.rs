@@ -5,7 +5,7 @@
 //! reports; this process loads the one library that was chosen by that.
 
 mod child;
-mod graph;
+pub(in crate::engine) mod graph;
 mod parent;
 mod protocol;
 mod report;
