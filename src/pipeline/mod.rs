@@ -11,6 +11,7 @@
 //! writer hold one element each: at most four windows exist at a time, whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
+mod distinct;
 mod ledger;
 mod stages;
 #[cfg(test)]
