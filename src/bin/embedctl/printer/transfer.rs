@@ -160,7 +160,9 @@ impl Transfer for Downloads {
         let bar = match &self.display {
             Display::Bars { all, total } => {
                 let bar = all.insert_before(total, ProgressBar::new(size.unwrap_or(0)));
-                bar.set_style(style("{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}"));
+                bar.set_style(style(
+                    "{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}",
+                ));
                 bar.set_prefix(shortened(file));
                 bar.set_position(have);
                 total.set_position(state.here);
