@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
+use crate::stage::{Clocks, Watch};
 use crate::tokenize::TextTokenizer;
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -65,7 +66,7 @@ impl Embedder {
         let engine = engine::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
         let workers = (0..options.workers)
-            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler))
+            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &Arc::default()))
             .collect::<Result<_>>()?;
         Ok(Self {
             limits: engine.limits(),
@@ -202,24 +203,30 @@ pub(crate) struct RowWorker {
     pooler: Arc<Pooler>,
     padding_id: u32,
     batch: Batch,
+    clocks: Arc<Clocks>,
 }
 
 impl RowWorker {
-    pub fn new(engine: &dyn Engine, model: &Model, pooler: &Arc<Pooler>) -> Result<Self> {
+    pub fn new(
+        engine: &dyn Engine,
+        model: &Model,
+        pooler: &Arc<Pooler>,
+        clocks: &Arc<Clocks>,
+    ) -> Result<Self> {
         Ok(Self {
             worker: engine.worker()?,
             pooler: Arc::clone(pooler),
             padding_id: model.config.padding_id,
             batch: Batch::default(),
+            clocks: Arc::clone(clocks),
         })
     }
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let mut vectors = self.vectors(plan, tokens)?;
+        let (mut vectors, all_finite) = self.vectors(plan, tokens)?;
         let width = self.pooler.width();
-        let finite = |vector: &[f32]| vector.iter().all(|value| value.is_finite());
-        if vectors.chunks_exact(width).all(finite) {
+        if all_finite {
             return Ok(Finished {
                 rows: plan.rows.clone(),
                 vectors,
@@ -234,7 +241,7 @@ impl RowWorker {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
-                let again = self.vectors(&alone, tokens)?;
+                let (again, _) = self.vectors(&alone, tokens)?;
                 vectors[own.clone()].copy_from_slice(&again);
             }
             if finite(&vectors[own.clone()]) {
@@ -249,7 +256,9 @@ impl RowWorker {
         Ok(finished)
     }
 
-    fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+    /// The vectors of a plan's rows, and whether all are finite.
+    fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<(Vec<f32>, bool)> {
+        let mut watch = Watch::start();
         self.batch.fill(plan, tokens, self.padding_id);
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
@@ -259,7 +268,10 @@ impl RowWorker {
                 plan.length
             ))
         };
-        match self.worker.run(&self.batch)? {
+        watch.lap(&self.clocks.pool);
+        let output = self.worker.run(&self.batch)?;
+        watch.lap(&self.clocks.infer);
+        match output {
             Output::Hidden(hidden) => {
                 if !self.pooler.accepts(hidden.width)
                     || hidden.states.len() != rows * plan.length * hidden.width
@@ -280,8 +292,14 @@ impl RowWorker {
                     .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
             }
         }
-        Ok(vectors)
+        let all_finite = finite(&vectors);
+        watch.lap(&self.clocks.pool);
+        Ok((vectors, all_finite))
     }
+}
+
+fn finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
 }
 
 /// What a panic said.

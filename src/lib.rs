@@ -26,6 +26,7 @@ pub mod progress;
 pub mod provenance;
 pub mod record;
 pub mod rejects;
+pub mod stage;
 pub mod tokenize;
 
 pub use embedder::{Embedder, usable_cores};

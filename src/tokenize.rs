@@ -4,6 +4,7 @@
 //! build every overflowing part of a long text only to drop it. Long texts are tokenized only as far as
 //! the limit reaches: the tokenizer needs some sixty bytes of memory for each byte of text.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -16,6 +17,7 @@ use crate::batch::TokenRows;
 use crate::error::{Error, Result};
 use crate::model::{Model, Side};
 use crate::record::Texts;
+use crate::stage::Clock;
 
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
@@ -109,15 +111,17 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer fails on a text.
     pub fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+        self.tokenize_timed(texts, &Clock::default())
+    }
+
+    /// As [`TextTokenizer::tokenize`]; adds the processor time of its threads to `clock`.
+    pub(crate) fn tokenize_timed(&self, texts: &Texts, clock: &Clock) -> Result<TokenRows> {
         let parts: Vec<TokenRows> = self.pool.install(|| {
             (0..texts.len().div_ceil(CHUNK))
                 .into_par_iter()
                 .map(|chunk| {
-                    let mut rows = TokenRows::default();
-                    for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(texts.len()) {
-                        self.push(texts.get(index), &mut rows)?;
-                    }
-                    Ok(rows)
+                    let rows = chunk * CHUNK..((chunk + 1) * CHUNK).min(texts.len());
+                    clock.time_part(|| self.chunk(texts, rows))
                 })
                 .collect::<Result<_>>()
         })?;
@@ -125,6 +129,14 @@ impl TextTokenizer {
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.append(&part));
         Ok(all)
+    }
+
+    fn chunk(&self, texts: &Texts, indices: Range<usize>) -> Result<TokenRows> {
+        let mut rows = TokenRows::default();
+        for index in indices {
+            self.push(texts.get(index), &mut rows)?;
+        }
+        Ok(rows)
     }
 
     fn push(&self, text: &str, rows: &mut TokenRows) -> Result<()> {

@@ -28,7 +28,7 @@ use self::stages::{
 };
 use crate::cancel::CancelToken;
 use crate::embedder::usable_cores;
-use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions};
+use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions};
@@ -37,6 +37,7 @@ use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::provenance::Provenance;
 use crate::rejects::RejectsWriter;
+use crate::stage::{Clocks, StageTimes};
 use crate::tokenize::TextTokenizer;
 
 /// What a bad record does.
@@ -93,6 +94,8 @@ pub struct Summary {
     pub load: Duration,
     /// Time from then to the published output.
     pub run: Duration,
+    /// Where that time went.
+    pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
     /// Things a user should be told once, such as a default that was taken.
@@ -110,6 +113,29 @@ impl Summary {
 /// Anything that stops the run; nothing stands under the output's name then.
 pub fn embed(
     options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    run(options, open_engine, progress, cancel)
+}
+
+/// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
+///
+/// # Errors
+/// As [`embed`].
+pub fn embed_with(
+    engine: Box<dyn Engine>,
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    run(options, open, progress, cancel)
+}
+
+fn run(
+    options: &EmbedOptions,
+    open: impl FnOnce(&Arc<Model>, &EmbedOptions, usize) -> Result<Opening>,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
@@ -139,7 +165,7 @@ pub fn embed(
     let threads = options.threads.unwrap_or_else(usable_cores).max(1);
     let parts = Parts {
         started,
-        engine: open_engine(&model, options, threads)?,
+        engine: open(&model, options, threads)?,
         tokenizer: TextTokenizer::new(&model, threads)?,
         model,
         reader,
@@ -193,6 +219,17 @@ struct Opening {
 
 impl Opening {
     const GRACE: Duration = Duration::from_secs(2);
+
+    /// An engine that is open.
+    fn done(engine: Box<dyn Engine>) -> Self {
+        let (sender, receiver) = bounded(1);
+        // There is room for one, and the other end is held.
+        let _ = sender.send(Ok(engine));
+        Self {
+            engine: receiver,
+            stop: CancelToken::new(),
+        }
+    }
 }
 
 impl Drop for Opening {
@@ -229,7 +266,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
 
     // Reading and tokenizing start while the engine loads; files are hashed meanwhile.
-    let windows = spawn_reader(reader)?;
+    let clocks = Arc::new(Clocks::default());
+    let windows = spawn_reader(reader, &clocks)?;
     let (limits_sender, limits) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
     let flights = spawn_tokenizer(
@@ -239,6 +277,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         limits,
         jobs_sender,
         names.clone(),
+        &clocks,
     )?;
     let hashes = in_background("hash", {
         let model = Arc::clone(&model);
@@ -252,7 +291,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         tokens: parts.batch_tokens.unwrap_or(suits.tokens),
         rows: parts.batch_rows.unwrap_or(suits.rows),
     });
-    let workers = Workers::spawn(threads, engine, &model, &pooler, &jobs)?;
+    let workers = Workers::spawn(threads, engine, &model, &pooler, &clocks, &jobs)?;
     drop(jobs);
     workers.wait_for_first(cancel)?;
     let load = started.elapsed();
@@ -279,7 +318,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         match message {
             Message::Flight(flight) => {
                 let finished = collect(&flight, &workers, progress, cancel)?;
-                ledger.settle(*flight, finished)?;
+                clocks.write.time(|| ledger.settle(*flight, finished))?;
             }
             Message::End { read, schema } => break (read, schema),
         }
@@ -311,10 +350,11 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     if let Some(rejects) = rejects {
         rejects.finish()?;
     }
-    writer.finish(&Finish {
+    let finish = Finish {
         schema,
         provenance: &provenance,
-    })?;
+    };
+    clocks.write.time(|| writer.finish(&finish))?;
     let mut notes = model.notes.clone();
     if without_tokens > 0 {
         notes.push(format!(
@@ -322,6 +362,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
              no token at all"
         ));
     }
+    // These compute on their worker's thread; others have threads or a device of their own.
+    let on_worker = matches!(info.provider, Provider::Cpu | Provider::Tract);
     Ok(Summary {
         counts,
         engine: info,
@@ -331,6 +373,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         max_length: model.config.limit(),
         load,
         run: started.elapsed().saturating_sub(load),
+        stages: clocks.times(threads, on_worker),
         rejects: reasons,
         notes,
     })

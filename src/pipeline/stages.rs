@@ -20,6 +20,7 @@ use crate::model::Model;
 use crate::pool::Pooler;
 use crate::progress::Progress;
 use crate::record::{Origin, Reject, SourceNames, Texts, Window};
+use crate::stage::{Clocks, Watch};
 use crate::tokenize::TextTokenizer;
 
 /// What the tokenizer hands on, in input order.
@@ -89,13 +90,19 @@ pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Res
 }
 
 /// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
-pub(super) fn spawn_reader(mut reader: RecordReader) -> Result<Receiver<Result<Read>>> {
+pub(super) fn spawn_reader(
+    mut reader: RecordReader,
+    clocks: &Arc<Clocks>,
+) -> Result<Receiver<Result<Read>>> {
     let (sender, receiver) = bounded(1);
+    let clocks = Arc::clone(clocks);
     spawn("read", move || {
         let mut read = 0;
         loop {
-            let next = catch_unwind(AssertUnwindSafe(|| reader.next_window()))
-                .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+            let next = catch_unwind(AssertUnwindSafe(|| {
+                clocks.read.time(|| reader.next_window())
+            }))
+            .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
             let (message, last) = match next {
                 Ok(Some(window)) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;
@@ -123,15 +130,20 @@ pub(super) fn spawn_tokenizer(
     limits: Receiver<BatchLimits>,
     jobs: Sender<Job>,
     names: SourceNames,
+    clocks: &Arc<Clocks>,
 ) -> Result<Receiver<Result<Message>>> {
     let (sender, receiver) = bounded(1);
+    let clocks = Arc::clone(clocks);
     spawn("tokenize", move || {
         let mut known = None;
         let mut launch = |window: Window| -> Result<Option<(Flight, Vec<Job>)>> {
             if let (OnError::Fail, Some(reject)) = (on_error, window.rejects.first()) {
                 return Err(bad_record(&names, reject));
             }
-            let tokens = Arc::new(tokenizer.tokenize(&window.texts)?);
+            let tokens = clocks
+                .tokenize
+                .time(|| tokenizer.tokenize_timed(&window.texts, &clocks.tokenize))?;
+            let tokens = Arc::new(tokens);
             let limits = match known {
                 Some(limits) => limits,
                 // Without limits there is no engine: the run is over and its error told elsewhere.
@@ -140,7 +152,13 @@ pub(super) fn spawn_tokenizer(
                     Err(_) => return Ok(None),
                 },
             };
-            Ok(Some(flight(window, tokens, limits)))
+            let (flight, batches) = clocks.tokenize.time(|| flight(window, tokens, limits));
+            let padded: usize = batches
+                .iter()
+                .map(|job| job.plan.rows.len() * job.plan.length)
+                .sum();
+            clocks.planned(flight.tokens.tokens() as u64, padded as u64, 0);
+            Ok(Some((flight, batches)))
         };
         for read in windows {
             let launched = match read {
@@ -210,6 +228,7 @@ impl Workers {
         engine: Box<dyn Engine>,
         model: &Arc<Model>,
         pooler: &Arc<Pooler>,
+        clocks: &Arc<Clocks>,
         jobs: &Receiver<Job>,
     ) -> Result<Self> {
         let engine: Arc<dyn Engine> = engine.into();
@@ -225,17 +244,18 @@ impl Workers {
         for index in 0..count {
             let (engine, model, pooler) =
                 (Arc::clone(&engine), Arc::clone(model), Arc::clone(pooler));
+            let clocks = Arc::clone(clocks);
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
             let thread = spawn(&format!("worker-{index}"), move || {
                 let made = catch_unwind(AssertUnwindSafe(|| {
-                    RowWorker::new(engine.as_ref(), &model, &pooler)
+                    RowWorker::new(engine.as_ref(), &model, &pooler, &clocks)
                 }))
                 .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
                 match made {
                     Ok(worker) => {
                         let _ = ready.send(());
-                        run_jobs(worker, &jobs, &stop, &failed);
+                        run_jobs(worker, &jobs, &stop, &failed, &clocks);
                     }
                     Err(error) => {
                         let _ = failed.send(error);
@@ -277,8 +297,10 @@ fn run_jobs(
     jobs: &Receiver<Job>,
     stop: &CancelToken,
     failed: &Sender<Error>,
+    clocks: &Clocks,
 ) {
     while !stop.is_cancelled() {
+        let mut waiting = Watch::start();
         let job = select! {
             recv(jobs) -> job => match job {
                 Ok(job) => job,
@@ -286,6 +308,7 @@ fn run_jobs(
             },
             recv(stop.channel()) -> _ => return,
         };
+        waiting.lap(&clocks.wait);
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(&job.plan, &job.tokens)))
             .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
         match result {

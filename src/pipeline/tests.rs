@@ -137,15 +137,10 @@ fn run(
         behaviour,
         batches: Arc::default(),
     });
-    let (sender, receiver) = bounded(1);
-    sender.send(Ok(engine)).unwrap();
     let kept = Kept::default();
     let parts = Parts {
         started: Instant::now(),
-        engine: Opening {
-            engine: receiver,
-            stop: CancelToken::new(),
-        },
+        engine: Opening::done(engine),
         tokenizer: TextTokenizer::new(&model, 2).unwrap(),
         reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         writer: Box::new(kept.clone()),
