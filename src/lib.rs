@@ -12,6 +12,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod batch;
+pub mod bench;
 pub mod cancel;
 pub mod device;
 mod embedder;

@@ -32,7 +32,7 @@ use crate::embedder::usable_cores;
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions};
+use crate::model::{Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
@@ -118,7 +118,7 @@ pub fn embed(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    run(options, open_engine, progress, cancel)
+    run(options, None, open_engine, progress, cancel)
 }
 
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
@@ -132,11 +132,38 @@ pub fn embed_with(
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
-    run(options, open, progress, cancel)
+    run(options, None, open, progress, cancel)
+}
+
+/// A model that is read, hashed and ready to tokenize, for several runs.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The model.
+    pub model: Arc<Model>,
+    /// Its tokenizer.
+    pub tokenizer: Arc<TextTokenizer>,
+    /// Its files and their hashes.
+    pub files: ModelProvenance,
+}
+
+/// As [`embed_with`], with a model that is open, too; [`EmbedOptions::model`] says nothing then.
+///
+/// # Errors
+/// As [`embed`].
+pub fn embed_opened(
+    opened: &Opened,
+    engine: Box<dyn Engine>,
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    run(options, Some(opened), open, progress, cancel)
 }
 
 fn run(
     options: &EmbedOptions,
+    opened: Option<&Opened>,
     open: impl FnOnce(&Arc<Model>, &EmbedOptions, usize) -> Result<Opening>,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
@@ -152,7 +179,10 @@ fn run(
             rejects.display()
         )));
     }
-    let model = Arc::new(Model::open(&options.model)?);
+    let model = match opened {
+        Some(opened) => Arc::clone(&opened.model),
+        None => Arc::new(Model::open(&options.model)?),
+    };
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     let writer = output::create(
         &options.output,
@@ -168,7 +198,11 @@ fn run(
     let parts = Parts {
         started,
         engine: open(&model, options, threads)?,
-        tokenizer: TextTokenizer::new(&model, threads)?,
+        tokenizer: match opened {
+            Some(opened) => Arc::clone(&opened.tokenizer),
+            None => Arc::new(TextTokenizer::new(&model, threads)?),
+        },
+        files: opened.map(|opened| opened.files.clone()),
         model,
         reader,
         writer,
@@ -200,7 +234,8 @@ struct Parts {
     started: Instant,
     model: Arc<Model>,
     reader: RecordReader,
-    tokenizer: TextTokenizer,
+    tokenizer: Arc<TextTokenizer>,
+    files: Option<ModelProvenance>,
     engine: Opening,
     writer: Box<dyn VectorWriter>,
     rejects: Option<RejectsWriter>,
@@ -283,8 +318,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         &clocks,
     )?;
     let hashes = in_background("hash", {
-        let model = Arc::clone(&model);
-        move || model.provenance()
+        let (model, known) = (Arc::clone(&model), parts.files);
+        move || known.map_or_else(|| model.provenance(), Ok)
     })?;
     let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();

@@ -128,7 +128,7 @@ pub(super) fn spawn_reader(
 
 /// Tokenizes windows in order, cuts them into batches, and launches them.
 pub(super) fn spawn_tokenizer(
-    tokenizer: TextTokenizer,
+    tokenizer: Arc<TextTokenizer>,
     on_error: OnError,
     windows: Receiver<Result<Read>>,
     limits: Receiver<BatchLimits>,

@@ -137,7 +137,8 @@ fn run(
     let parts = Parts {
         started: Instant::now(),
         engine: Opening::done(engine),
-        tokenizer: TextTokenizer::new(&model, 2).unwrap(),
+        tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
+        files: None,
         reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         writer: Box::new(kept.clone()),
         rejects: None,
