@@ -247,7 +247,13 @@ impl Session {
                 let opened = &self.opened;
                 let pooler = Pooler::new(&opened.model.config, opened.tokenizer.prompt_tokens());
                 let pooler = Arc::new(pooler);
-                let worker = RowWorker::new(&self.engine, &opened.model, &pooler, &Arc::default())?;
+                let worker = RowWorker::new(
+                    &self.engine,
+                    &opened.model,
+                    &pooler,
+                    &Arc::default(),
+                    &Arc::default(),
+                )?;
                 empty.insert(worker)
             }
         };
