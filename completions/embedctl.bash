@@ -19,6 +19,9 @@ _embedctl() {
             embedctl,completions)
                 cmd="embedctl__subcmd__completions"
                 ;;
+            embedctl,devices)
+                cmd="embedctl__subcmd__devices"
+                ;;
             embedctl,embed)
                 cmd="embedctl__subcmd__embed"
                 ;;
@@ -32,7 +35,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed completions man"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed devices completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -104,8 +107,49 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__devices)
+            opts="-q -v -h --json --require --ort-lib --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --require)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --output-format --force --input-format --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --dimensions --provider --device --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-o -f -i -m -p -q -v -h --output --output-format --force --input-format --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --dimensions --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -231,6 +275,10 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --provider-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ort-lib)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -301,7 +349,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --help embed completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --help embed devices completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

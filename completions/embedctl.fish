@@ -39,6 +39,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
@@ -71,6 +72,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name 
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -d 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
@@ -94,6 +96,22 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network (embed never does)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l cache-dir -d 'Folder of the Hub\'s cache, where models are looked up by id' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l json -d 'Print one JSON object instead of the table'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l offline -d 'Never use the network (embed never does)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''

@@ -30,6 +30,11 @@ fn embed_long_help() {
 }
 
 #[test]
+fn devices_help() {
+    assert_snapshot!(Sandbox::new().run("devices --help"));
+}
+
+#[test]
 fn completions_help() {
     assert_snapshot!(Sandbox::new().run("completions --help"));
 }

@@ -31,7 +31,7 @@ pub fn how_to_get(provider: Provider) -> String {
             " brings it with CUDA's libraries",
         ),
         Provider::TensorRt => (
-            "pip install \"onnxruntime-gpu[cuda,cudnn]\" tensorrt-cu13-libs",
+            "pip install \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs<11\"",
             " brings it with CUDA's and TensorRT's libraries",
         ),
         Provider::DirectMl if cfg!(windows) => ("pip install onnxruntime-directml", " brings it"),
@@ -187,8 +187,9 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
         ));
     }
     if missing.iter().any(tensorrt) {
+        // What is missing is libnvinfer.so.10; the newest package brings 11.
         steps.push(format!(
-            "'pip install tensorrt-cu{cuda}-libs' brings TensorRT's libraries"
+            "'pip install \"tensorrt-cu{cuda}-libs<11\"' brings TensorRT's libraries"
         ));
     }
     if !steps.is_empty() {
@@ -308,7 +309,7 @@ mod tests {
         );
         assert_eq!(
             cause.remedy.unwrap(),
-            "'pip install tensorrt-cu13-libs' brings TensorRT's libraries"
+            "'pip install \"tensorrt-cu13-libs<11\"' brings TensorRT's libraries"
         );
     }
 
