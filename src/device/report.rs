@@ -54,6 +54,8 @@ pub struct ProviderStatus {
     pub status: State,
     /// If not, why.
     pub reason: Option<String>,
+    /// The library's own words, where the hardware gives a better reason.
+    pub detail: Option<String>,
     /// What mends that: a command, or a step in words; `None` where nothing does.
     pub remedy: Option<String>,
     /// The library that has it; `None` for the embedded engine.
@@ -149,6 +151,7 @@ fn tried(
         provider: report.provider,
         status,
         reason: report.reason.clone(),
+        detail: None,
         remedy: report.remedy.clone(),
         library,
         version,
@@ -186,11 +189,8 @@ fn status(
     let path = Some(library.path.clone());
     let mut status = tried(State::Unusable, report, path, library.version.clone());
     if let Some(Obstacle { reason, remedy }) = obstacle {
-        // The library's words stay: they are right also where the obstacle was guessed wrongly.
-        status.reason = Some(match status.reason {
-            Some(words) => format!("{reason} ({words})"),
-            None => reason,
-        });
+        // The library names the first of many files that it missed.
+        status.detail = status.reason.replace(reason);
         status.remedy = remedy;
     }
     status
@@ -238,6 +238,7 @@ fn absent(
         provider,
         status: state,
         reason: Some(reason),
+        detail: None,
         remedy,
         library: None,
         version: None,

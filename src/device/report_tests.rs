@@ -88,10 +88,8 @@ fn the_hardware_says_whether_a_librarys_advice_is_apt() {
     assert_eq!(with.remedy.as_deref(), Some("the library's advice"));
     let without = status(Provider::Cuda, &Hardware::default(), &libraries, LINUX);
     assert_eq!(without.status, State::Unusable);
-    assert_eq!(
-        without.reason,
-        Some(format!("no NVIDIA GPU was found ({words})"))
-    );
+    assert_eq!(without.reason.as_deref(), Some("no NVIDIA GPU was found"));
+    assert_eq!(without.detail.as_deref(), Some(words));
     assert_eq!(without.remedy, None);
 }
 

@@ -5,7 +5,10 @@
 //! run `INSTA_UPDATE=always cargo test --test cli` and read the difference before committing it.
 
 mod completions;
+mod devices;
 mod embed;
+#[path = "../support/fakes.rs"]
+mod fakes;
 #[cfg(unix)]
 mod faults;
 mod help;
@@ -14,6 +17,8 @@ mod libraries;
 mod man;
 mod messages;
 mod sandbox;
+#[path = "../support/mod.rs"]
+mod support;
 #[cfg(unix)]
 mod terminal;
 

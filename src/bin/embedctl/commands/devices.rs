@@ -18,6 +18,19 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let report = device::report(&command, args.ort_lib.as_deref(), &cancel)?;
+    if let Some(path) = &args.ort_lib
+        && report.libraries.is_empty()
+    {
+        printer.warning(format!(
+            "there is no ONNX Runtime library in {} (--ort-lib); name its file, or the folder that holds it",
+            path.display()
+        ));
+    }
+    for status in &report.providers {
+        if let Some(detail) = &status.detail {
+            printer.detail(format!("{}: {detail}", status.provider));
+        }
+    }
     if args.json {
         let mut json = serde_json::to_vec_pretty(&report).context("cannot write JSON")?;
         json.push(b'\n');
@@ -33,22 +46,20 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
 
 /// Which of the required providers don't work, and why.
 fn unmet(report: &DeviceReport, required: &[Provider]) -> Option<String> {
-    let mut reasons = Vec::new();
-    for provider in Provider::ALL {
-        let Some(status) = report.status(provider) else {
-            continue;
-        };
-        if !required.contains(&provider) || status.status == State::Works {
-            continue;
-        }
-        let mut text = format!("--require {provider}: it does not work here");
-        if let Some(reason) = &status.reason {
-            text = format!("{text}: {reason}");
-        }
-        if let Some(remedy) = &status.remedy {
-            text = format!("{text}. What helps: {remedy}");
-        }
-        reasons.push(text);
-    }
-    (!reasons.is_empty()).then(|| reasons.join("\n"))
+    let reasons: Vec<String> = required
+        .iter()
+        .filter_map(|&provider| report.status(provider))
+        .filter(|status| status.status != State::Works)
+        .map(|status| {
+            let mut text = format!("--require {}: it does not work here", status.provider);
+            if let Some(reason) = &status.reason {
+                text = format!("{text}: {reason}");
+            }
+            if let Some(remedy) = &status.remedy {
+                text = format!("{text}. What helps: {remedy}");
+            }
+            text
+        })
+        .collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
