@@ -91,6 +91,7 @@ pub(super) fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
     let feeds = Arc::new(Feeds::of(model)?);
+    settings::forbid_tf32(provider, options);
     let library =
         library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
             Missing::NotFound(error) => Failure::NoLibrary(error),
