@@ -6,6 +6,7 @@ use std::time::Duration;
 use embedctl::engine::{EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
+use embedctl::stage::Stage;
 use serde_json::{Value, json};
 
 use super::{Level, Printer};
@@ -73,6 +74,34 @@ impl Report<'_> {
         )
     }
 
+    /// `limited by infer · busy: read 0.1 %, tokenize 1.0 %, … · workers waited 2.0 % · padding 1.1 % · 3 duplicates`
+    fn stages(&self) -> String {
+        let stages = &self.summary.stages;
+        let busy: Vec<String> = Stage::ALL
+            .into_iter()
+            .map(|stage| format!("{stage} {}", percent(stages.share(stage))))
+            .collect();
+        [
+            format!("limited by {}", stages.limit),
+            format!("busy: {}", busy.join(", ")),
+            format!("workers waited {}", percent(self.waited())),
+            format!("padding {}", percent(stages.padding())),
+            number(stages.duplicates, "duplicate"),
+        ]
+        .join(" · ")
+    }
+
+    /// The share of the workers' time in which they had no batch, 0 to 1.
+    fn waited(&self) -> f64 {
+        let summary = self.summary;
+        let time = summary.run.as_secs_f64() * summary.threads as f64;
+        if time > 0.0 {
+            (summary.stages.wait.as_secs_f64() / time).min(1.0)
+        } else {
+            0.0
+        }
+    }
+
     fn output(&self) -> String {
         match self.destination {
             Destination::Stdout => "standard output".to_owned(),
@@ -83,6 +112,7 @@ impl Report<'_> {
     fn fields(&self) -> Value {
         let summary = self.summary;
         let counts = &summary.counts;
+        let stages = &summary.stages;
         let output = match self.destination {
             Destination::Stdout => Path::new("-"),
             Destination::Path(path) => path,
@@ -100,6 +130,18 @@ impl Report<'_> {
             "threads": summary.threads,
             "load_seconds": summary.load.as_secs_f64(),
             "run_seconds": summary.run.as_secs_f64(),
+            "stages": {
+                "limit": stages.limit.name(),
+                "read_seconds": stages.read.as_secs_f64(),
+                "tokenize_seconds": stages.tokenize.as_secs_f64(),
+                "wait_seconds": stages.wait.as_secs_f64(),
+                "infer_seconds": stages.infer.as_secs_f64(),
+                "pool_seconds": stages.pool.as_secs_f64(),
+                "write_seconds": stages.write.as_secs_f64(),
+                "real_tokens": stages.real_tokens,
+                "padded_tokens": stages.padded_tokens,
+                "duplicates": stages.duplicates,
+            },
             "rows_per_second": self.rate(counts.embedded),
             "tokens_per_second": self.rate(counts.tokens),
             "output": output.to_string_lossy(),
@@ -124,6 +166,7 @@ impl Printer {
         self.info(report.setup());
         self.info(report.ledger());
         self.detail(format!("loaded in {}", duration(report.summary.load)));
+        self.detail(report.stages());
         self.info(format!("wrote {}", report.output()));
         self.rejected(report);
     }
@@ -185,6 +228,11 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
         lines.push(format!("measured token budget: {}", count(tokens as u64)));
     }
     lines
+}
+
+/// A share, 0 to 1, in percent.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 /// A count and its noun.
