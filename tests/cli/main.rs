@@ -12,6 +12,8 @@ mod fakes;
 #[cfg(unix)]
 mod faults;
 mod help;
+#[cfg(unix)]
+mod libraries;
 mod man;
 mod messages;
 mod sandbox;
@@ -19,3 +21,10 @@ mod sandbox;
 mod support;
 #[cfg(unix)]
 mod terminal;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(unix)]
+#[path = "../support/fakes.rs"]
+mod fakes;

@@ -37,6 +37,19 @@ pub const HANGS: &str = "
     __attribute__((constructor)) static void at_load(void) { for (;;) pause(); }
 ";
 
+/// Hangs, too, and says first who does: in the file that `FAKE_PID` names.
+pub const HANGS_BY_NAME: &str = "
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    __attribute__((constructor)) static void at_load(void) {
+        FILE *file = fopen(getenv(\"FAKE_PID\"), \"w\");
+        fprintf(file, \"%d\\n\", getpid());
+        fclose(file);
+        for (;;) pause();
+    }
+";
+
 pub const EXITS: &str = "
     #include <unistd.h>
     const void *OrtGetApiBase(void) { _exit(7); }

@@ -31,7 +31,7 @@ pub fn how_to_get(provider: Provider) -> String {
             " brings it with CUDA's libraries",
         ),
         Provider::TensorRt => (
-            "pip install \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs<11\"",
+            "pip install \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\"",
             " brings it with CUDA's and TensorRT's libraries",
         ),
         Provider::DirectMl if cfg!(windows) => ("pip install onnxruntime-directml", " brings it"),
@@ -48,7 +48,7 @@ pub fn how_to_get(provider: Provider) -> String {
             " brings it; it needs AMD's ROCm 7",
         ),
         Provider::Xnnpack => {
-            return "no package for this system has it: build ONNX Runtime with --use_xnnpack"
+            return "No package for this system has it: build ONNX Runtime with --use_xnnpack"
                 .into();
         }
         Provider::Tract => return "it is inside this program".into(),
@@ -186,16 +186,21 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
             "'pip install \"onnxruntime-gpu[cuda,cudnn]=={version}\"' brings CUDA {cuda}'s libraries"
         ));
     }
-    if missing.iter().any(tensorrt) {
-        // What is missing is libnvinfer.so.10; the newest package brings 11.
+    if let Some(name) = missing.iter().find(|name| tensorrt(name)) {
+        // `libnvinfer.so.10`: a newer TensorRT's has another name.
+        let major = name.rsplit('.').next().unwrap_or("10");
         steps.push(format!(
-            "'pip install \"tensorrt-cu{cuda}-libs<11\"' brings TensorRT's libraries"
+            "'pip install \"tensorrt-cu{cuda}-libs=={major}.*\"' brings TensorRT's libraries"
         ));
     }
     if !steps.is_empty() {
         return Some(steps.join("; "));
     }
-    if has("driver version is insufficient") || has("unsupported toolchain") {
+    // A function of the driver's that a younger one has: `cuTensorMapEncodeTiled`.
+    let unknown = reason.split("undefined symbol: cu").nth(1);
+    let too_old =
+        unknown.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_uppercase()));
+    if too_old || has("driver version is insufficient") || has("unsupported toolchain") {
         let driver = if cuda >= 13 { 580 } else { 525 };
         return Some(format!(
             "CUDA {cuda} needs NVIDIA's driver {driver} or later: update it"
@@ -239,6 +244,10 @@ fn missing_file(words: &str) -> Option<&str> {
 /// `/…/provider_bridge_ort.cc:2043 … ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
 fn shorten(words: &str) -> String {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A condition of the library's own, with its place and its text before the words for people.
+    if let Some((_, rest)) = words.split_once(" was false. ") {
+        return rest.to_owned();
+    }
     let Some((_, rest)) = words.rsplit_once("[ONNXRuntimeError] : ") else {
         return words;
     };
@@ -273,6 +282,9 @@ mod tests {
     fn the_place_in_the_librarys_source_is_left_out() {
         assert!(shorten(REFUSED).starts_with("Failed to load library /x/"));
         assert_eq!(shorten("two\n lines"), "two lines");
+        let webgpu = "/s/webgpu_context.cc:65 Initialize(…)::<lambda()> status == Success was false. Failed to \
+                      get a WebGPU adapter";
+        assert_eq!(shorten(webgpu), "Failed to get a WebGPU adapter");
         assert_eq!(missing_file(REFUSED), Some("libcublasLt.so.13"));
         assert_eq!(missing_file("something else"), None);
     }
@@ -309,7 +321,7 @@ mod tests {
         );
         assert_eq!(
             cause.remedy.unwrap(),
-            "'pip install \"tensorrt-cu13-libs<11\"' brings TensorRT's libraries"
+            "'pip install \"tensorrt-cu13-libs==10.*\"' brings TensorRT's libraries"
         );
     }
 

@@ -151,10 +151,11 @@ pub struct ModelArgs {
 pub struct EngineArgs {
     /// Execution providers in order of preference, or auto
     ///
-    /// auto takes ONNX Runtime where a usable library is found, else the engine inside this program,
-    /// tract. A provider that is named and cannot be had is an error; a list such as cuda,cpu allows the
-    /// fallback. Names: cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml, openvino, webgpu,
-    /// xnnpack, migraphx (rocm), tract.
+    /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
+    /// directml), else cpu where an ONNX Runtime library is found, else the engine inside this program,
+    /// tract; -v says why others were passed over. A provider that is named and cannot be had is an
+    /// error; a list such as cuda,cpu allows the fallback. Names: cpu, cuda (gpu), tensorrt (trt),
+    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), tract.
     #[arg(
         short,
         long,
@@ -183,7 +184,8 @@ pub struct EngineArgs {
 
     /// ONNX Runtime library, or the folder that holds it
     ///
-    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, system folders.
+    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, the packages of
+    /// python3 and of npm, system folders.
     #[arg(
         long,
         value_name = "PATH",

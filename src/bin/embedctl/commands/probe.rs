@@ -5,10 +5,12 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use embedctl::engine::ort::disable_telemetry;
-use embedctl::engine::ort::probe::{self, ProbeCommand};
+use embedctl::engine::ort::probe::{self, ProbeCommand, Request};
 
 /// Its name on the command line.
 const NAME: &str = "__probe";
@@ -40,17 +42,43 @@ pub fn run(arguments: &[OsString]) -> ! {
 }
 
 fn answer(arguments: &[OsString]) -> io::Result<()> {
+    let request = Request::parse(arguments)?;
     leave_no_core_file();
-    thread::Builder::new().spawn(end_with_parent)?;
+    end_with_parent()?;
     let mut output = take_standard_output()?;
-    probe::serve(arguments, &mut output)
+    probe::serve(&request, &mut output)
 }
 
-/// The parent holds the other end of standard input and never writes: when it closes, the parent is gone.
-fn end_with_parent() {
-    let mut nothing = [0; 64];
-    while let Ok(1..) = io::stdin().read(&mut nothing) {}
-    signal_hook::low_level::exit(1);
+/// Ends this process when its parent is gone, however that went: the parent holds the other end of standard
+/// input open and never writes.
+fn end_with_parent() -> io::Result<()> {
+    let mut input = standard_input()?;
+    let watching = Arc::new(AtomicBool::new(false));
+    let is_watching = Arc::clone(&watching);
+    thread::Builder::new().spawn(move || {
+        is_watching.store(true, Ordering::Release);
+        let mut nothing = [0; 64];
+        while let Ok(1..) = input.read(&mut nothing) {}
+        signal_hook::low_level::exit(1);
+    })?;
+    // A library that hangs while it is loaded holds the loader's lock, which a thread that is only starting
+    // needs. This one has to be past that.
+    while !watching.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn standard_input() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(windows)]
+fn standard_input() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+    Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
 }
 
 /// Standard output for our lines alone; what libraries write there goes to standard error.

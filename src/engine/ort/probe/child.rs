@@ -22,13 +22,13 @@ pub(in crate::engine::ort) enum Wanted {
     These(Vec<Provider>),
 }
 
-/// What a child is asked; [`Request::arguments`] and [`Request::parse`] are each other's inverse.
+/// What a child is asked: the arguments that follow [`super::ProbeCommand::arguments`], understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
-    pub library: PathBuf,
+pub struct Request {
+    pub(super) library: PathBuf,
     /// Number of the device to try, in the provider's own order.
-    pub device: u32,
-    pub wanted: Wanted,
+    pub(super) device: u32,
+    pub(super) wanted: Wanted,
 }
 
 impl Request {
@@ -47,8 +47,20 @@ impl Request {
         ]
     }
 
-    /// From arguments of the child.
-    pub(super) fn parse(arguments: &[OsString]) -> Option<Self> {
+    /// From the arguments of a child.
+    ///
+    /// # Errors
+    /// If they are not those that a parent gives.
+    pub fn parse(arguments: &[OsString]) -> io::Result<Self> {
+        Self::understand(arguments).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "these are no arguments of a probe",
+            )
+        })
+    }
+
+    fn understand(arguments: &[OsString]) -> Option<Self> {
         let [library, device, word, names] = arguments else {
             return None;
         };
@@ -70,22 +82,16 @@ impl Request {
     }
 }
 
-/// Does what a probe's child is started for: loads the library that `arguments` name and writes to `output`
-/// what can be said about it. `arguments` are those that follow [`super::ProbeCommand::arguments`].
+/// Does what a probe's child is started for: loads the library of `request` and writes to `output` what can
+/// be said about it.
 ///
 /// This process may crash or hang in it; that is what the child is for. It should be left at once
 /// afterwards, without exit handlers, which some libraries do not survive.
 ///
 /// # Errors
-/// If the arguments are not those of a probe, or `output` cannot be written to.
-pub fn serve(arguments: &[OsString], output: &mut dyn Write) -> io::Result<()> {
-    let request = Request::parse(arguments).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "these are no arguments of a probe",
-        )
-    })?;
-    answer(&request, output)?;
+/// If `output` cannot be written to.
+pub fn serve(request: &Request, output: &mut dyn Write) -> io::Result<()> {
+    answer(request, output)?;
     Event::Done.write(output)
 }
 
@@ -151,4 +157,35 @@ fn attempt(library: &library::Library, provider: Provider, device: u32) -> Provi
         super::vulkan::describe(&mut report);
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_understood_as_they_were_meant() {
+        for wanted in [
+            Wanted::AllBut(Vec::new()),
+            Wanted::AllBut(vec![Provider::Cuda, Provider::Cpu]),
+            Wanted::These(vec![Provider::OpenVino]),
+        ] {
+            let request = Request {
+                library: "/a b/libonnxruntime.so".into(),
+                device: 3,
+                wanted,
+            };
+            assert_eq!(Request::parse(&request.arguments()).unwrap(), request);
+        }
+        for wrong in [
+            &[][..],
+            &["lib", "0", "these"],
+            &["lib", "zero", "these", "cpu"],
+            &["lib", "0", "some", "cpu"],
+            &["lib", "0", "these", "npu"],
+        ] {
+            let wrong: Vec<OsString> = wrong.iter().map(OsString::from).collect();
+            assert!(Request::parse(&wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use super::remedy::how_to_get;
-pub use child::serve;
+pub use child::{Request, serve};
 pub use report::{LibraryReport, ProviderReport};
 
 pub(super) use child::Wanted;
@@ -36,7 +36,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// libraries into its own process and finds out there.
 #[derive(Debug, Clone)]
 pub struct ProbeCommand {
-    /// The program, which hands the arguments that follow [`ProbeCommand::arguments`] to `serve`.
+    /// The program, which hands the arguments that follow to [`Request::parse`] and [`serve`].
     pub program: PathBuf,
     /// Its first arguments.
     pub arguments: Vec<OsString>,
