@@ -59,6 +59,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -p 'Execution providers in order of preference, or auto'
             cand --provider 'Execution providers in order of preference, or auto'
             cand --device 'Device numbers of the provider, with commas between, or all'
+            cand --provider-option 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated'
             cand --ort-lib 'ONNX Runtime library, or the folder that holds it'
             cand --batch-tokens 'Padded tokens in a batch at most [default: what suits the engine]'
             cand --batch-size 'Records in a batch at most [default: what suits the engine]'
