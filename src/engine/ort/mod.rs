@@ -100,6 +100,7 @@ pub(super) fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
     let feeds = Arc::new(Feeds::of(model)?);
+    settings::forbid_tf32(provider, options);
     let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
     info.library = Some(library.path.clone());
