@@ -135,17 +135,7 @@ fn memory(folder: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A root folder with these files.
-    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::TempDir::new().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::device::testing::root;
 
     const SECOND: &str = "31 24 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n22 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
 

@@ -23,6 +23,9 @@ mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
 mod report;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod testing;
 #[cfg(any(target_os = "linux", windows, test))]
 mod visible;
 mod vulkan;

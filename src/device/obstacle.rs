@@ -189,10 +189,10 @@ pub(super) fn package(
         }
         // ONNX Runtime wants TensorRT 10, and the package without a bound is 11.
         (Provider::TensorRt, "linux" | "windows", "x86_64") if before_13 => {
-            "\"onnxruntime-gpu[cuda,cudnn]<1.27\" \"tensorrt-cu12-libs<11\""
+            "\"onnxruntime-gpu[cuda,cudnn]<1.27\" \"tensorrt-cu12-libs==10.*\""
         }
         (Provider::TensorRt, "linux" | "windows", "x86_64") => {
-            "\"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs<11\""
+            "\"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\""
         }
         (Provider::DirectMl, "windows", "x86_64") => "onnxruntime-directml",
         (Provider::OpenVino, "linux" | "windows", "x86_64") => "onnxruntime-openvino",

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox};
-use crate::{fakes, support};
+use crate::support;
 
 /// A run that looks at `library` alone.
 fn devices(sandbox: &Sandbox, library: &Path, options: &str) -> Run {
@@ -160,7 +160,12 @@ fn a_broken_library_is_a_finding() {
 fn a_library_that_crashes_is_a_finding() {
     let sandbox = Sandbox::new();
     let folder = sandbox.path("");
-    let Some(library) = fakes::fake(&folder, "crash", fakes::SEGFAULTS, "devices, a crash") else {
+    let Some(library) = crate::fakes::fake(
+        &folder,
+        "crash",
+        crate::fakes::SEGFAULTS,
+        "devices, a crash",
+    ) else {
         return;
     };
     let run = devices(&sandbox, &library, "");

@@ -7,8 +7,6 @@
 mod completions;
 mod devices;
 mod embed;
-#[path = "../support/fakes.rs"]
-mod fakes;
 #[cfg(unix)]
 mod faults;
 mod help;
@@ -17,8 +15,6 @@ mod libraries;
 mod man;
 mod messages;
 mod sandbox;
-#[path = "../support/mod.rs"]
-mod support;
 #[cfg(unix)]
 mod terminal;
 

@@ -58,6 +58,16 @@ impl ProviderSettings {
     fn device_id(&self) -> Result<i32, String> {
         i32::try_from(self.device).map_err(|_| format!("there is no device {}", self.device))
     }
+
+    /// DirectML goes by DXGI's list, whose first adapter need not be the fastest; `--device` goes by the
+    /// memory of their own, as `embedctl devices` shows it.
+    fn directml_id(&self) -> Result<i32, String> {
+        #[cfg(windows)]
+        if let Some(index) = crate::device::adapter_index(self.device) {
+            return i32::try_from(index).map_err(|_| format!("there is no device {}", self.device));
+        }
+        self.device_id()
+    }
 }
 
 /// Registers `provider` and nothing else (beside the CPU, which is always there).
@@ -80,7 +90,7 @@ pub(super) fn register(
                 .with_parallel_execution(false)
                 .and_then(|builder| builder.with_memory_pattern(false))
                 .map_err(words)?;
-            let dispatch = ep::DirectML::default().with_device_id(settings.device_id()?);
+            let dispatch = ep::DirectML::default().with_device_id(settings.directml_id()?);
             return add(builder, dispatch.build());
         }
         Provider::CoreMl => coreml(settings).build(),
