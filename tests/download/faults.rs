@@ -286,8 +286,7 @@ fn content_that_is_too_short() {
     let world = World::new();
     let short = small_model().get(ONNX)[..1000].to_vec();
     world.hub.spoil_all(content(ONNX), Fault::Content(short));
-    let error = world.failure(&world.settings());
-    assert!(error.contains(ONNX), "{error}");
+    assert_snapshot!(world.failure(&world.settings()));
     world.assert_nothing_published();
 }
 

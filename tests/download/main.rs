@@ -18,4 +18,6 @@ mod world;
 mod cached;
 mod faults;
 mod fetched;
+mod network;
+mod pinned;
 mod refused;

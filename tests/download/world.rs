@@ -196,7 +196,11 @@ impl Transfer for Heard {
 /// Files come in any order.
 fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let is_file = |line: &&str| line.starts_with("fetched ") || line.contains(" is here (");
+    let is_file = |line: &&str| {
+        line.starts_with("fetched ")
+            || line.contains(" is here (")
+            || line.ends_with("it is fetched again\n")
+    };
     for run in lines.chunk_by_mut(|a, b| is_file(a) && is_file(b)) {
         run.sort_unstable();
     }

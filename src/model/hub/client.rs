@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER,
 };
 use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
@@ -69,6 +69,16 @@ impl Answer {
         let range = self.headers.get(CONTENT_RANGE)?.to_str().ok()?;
         let (start, _) = range.strip_prefix("bytes ")?.split_once('-')?;
         start.trim().parse().ok()
+    }
+
+    /// How long the server says that the whole file is.
+    pub(super) fn told_size(&self) -> Option<u64> {
+        let text = |name| self.headers.get(name)?.to_str().ok();
+        let size = match self.status {
+            StatusCode::OK => text(CONTENT_LENGTH)?,
+            _ => text(CONTENT_RANGE)?.rsplit_once('/')?.1,
+        };
+        size.trim().parse().ok()
     }
 
     /// The body, from its beginning, undecoded.
@@ -229,7 +239,7 @@ impl<'a> Client<'a> {
                     body,
                 });
             }
-            return Err(self.refused(model, &uri, to_hub, status, &parts.headers));
+            return Err(self.refused(model, url, &uri, status, &parts.headers));
         }
         let reason = format!(
             "{} redirects more than {REDIRECTS} times",
@@ -328,8 +338,8 @@ impl<'a> Client<'a> {
     fn refused(
         &self,
         model: &str,
+        asked: &str,
         uri: &Uri,
-        by_hub: bool,
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Fault {
@@ -346,9 +356,13 @@ impl<'a> Client<'a> {
         let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
         Fault::Final(refusal::error(&Refused {
             model,
+            file: asked
+                .split_once("/resolve/")
+                .and_then(|(_, rest)| rest.split_once('/'))
+                .map_or("a file", |(_, path)| path),
             status,
             reason: &reason,
-            by_hub,
+            by_hub: Origin::of(uri).as_ref() == Some(&self.origin),
             code: header("x-error-code"),
             message: header("x-error-message"),
             settings: self.settings,

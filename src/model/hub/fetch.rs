@@ -152,6 +152,7 @@ fn go_on(
         have = 0;
         file.set_len(0).map_err(write)?;
     }
+    let told = answer.told_size();
     let mut reader = answer.reader();
     let mut buffer = vec![0; CHUNK];
     loop {
@@ -184,10 +185,13 @@ fn go_on(
         }
     }
     match size {
-        Some(size) if have < size => Err(Fault::Transient {
-            reason: format!("the connection was cut after {have} of {size} bytes"),
-            after: None,
-        }),
+        // Else it came whole, and is another file: the verification will say so.
+        Some(size) if have < size && told.is_none_or(|told| told == size) => {
+            Err(Fault::Transient {
+                reason: format!("the connection was cut after {have} of {size} bytes"),
+                after: None,
+            })
+        }
         _ => Ok(()),
     }
 }

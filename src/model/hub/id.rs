@@ -68,7 +68,12 @@ impl FromStr for ModelId {
         }
         Ok(Self {
             repository: repository.to_owned(),
-            revision: revision.to_owned(),
+            // Folders are called by commits: one spelling for each.
+            revision: if is_commit(revision) {
+                revision.to_ascii_lowercase()
+            } else {
+                revision.to_owned()
+            },
         })
     }
 }
@@ -138,6 +143,8 @@ mod tests {
     fn a_full_commit_pins() {
         let id: ModelId = format!("org/name@{}", "a1".repeat(20)).parse().unwrap();
         assert!(id.is_pinned());
+        let capitals: ModelId = format!("org/name@{}", "A1".repeat(20)).parse().unwrap();
+        assert_eq!(capitals, id);
         assert!(!"org/name@a1a1".parse::<ModelId>().unwrap().is_pinned());
     }
 

@@ -14,6 +14,8 @@ pub(super) const UNREACHABLE: &str = "cannot be asked for";
 /// An answer that refuses.
 pub(super) struct Refused<'a> {
     pub(super) model: &'a str,
+    /// What was asked for, if it was a file.
+    pub(super) file: &'a str,
     pub(super) status: StatusCode,
     /// Who answered what.
     pub(super) reason: &'a str,
@@ -41,7 +43,8 @@ pub(super) fn error(refused: &Refused) -> Error {
         return Error::model(
             model,
             format!(
-                "the storage that {endpoint} redirects to refuses the file: {reason}; try again later"
+                "{}: the storage that {endpoint} redirects to refuses it ({reason}); try again later",
+                refused.file
             ),
         );
     }
@@ -72,7 +75,10 @@ pub(super) fn error(refused: &Refused) -> Error {
         (Some("RevisionNotFound"), _) => format!(
             "has no revision '{revision}'; name a branch, a tag or a full commit, or leave it out for the newest"
         ),
-        (Some("EntryNotFound"), _) => "lacks a file that its own list names; try again".into(),
+        (Some("EntryNotFound"), _) => format!(
+            "lacks {}, which its own list names; try again",
+            refused.file
+        ),
         (Some("RepoNotFound"), _) | (None, 404) => match token {
             None => format!(
                 "is no repository that {endpoint} shows to everybody: check the spelling (org/name); if it is \

@@ -130,6 +130,13 @@ impl Hub {
         commit
     }
 
+    /// Breaks the Hub's word: a commit holds other files from now on.
+    pub fn replace(&self, id: &str, commit: &str, files: Files) {
+        let mut repositories = self.state.repositories.lock().unwrap();
+        let commits = &mut repositories.get_mut(id).unwrap().commits;
+        commits.insert(commit.to_owned(), files);
+    }
+
     /// Gives a commit a name.
     pub fn tag(&self, id: &str, name: &str, commit: &str) {
         let mut repositories = self.state.repositories.lock().unwrap();

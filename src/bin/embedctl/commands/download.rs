@@ -255,7 +255,7 @@ impl Download<'_> {
             self.bring(&wanted)?;
             repaired = true;
             self.printer
-                .info(format!("{name}: fetched {} again", files(wrong.len())));
+                .info(format!("{name}: mended {}", files(wrong.len())));
             checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
         }
         let still: Vec<&str> = checked.wrong().map(|file| file.path.as_str()).collect();
