@@ -50,7 +50,11 @@ fn hosts_that_need_no_proxy() {
         assert_eq!(run.code, Some(0), "{none}: {run}");
         let targets = &proxy.targets()[before..];
         assert!(!targets.contains(&hub), "{none}: {targets:?}");
-        assert_eq!(!targets.contains(&storage), storage_too, "{none}: {targets:?}");
+        assert_eq!(
+            !targets.contains(&storage),
+            storage_too,
+            "{none}: {targets:?}"
+        );
     }
 }
 
@@ -58,7 +62,10 @@ fn hosts_that_need_no_proxy() {
 fn a_proxy_of_another_scheme_is_left_alone() {
     let proxy = Proxy::start();
     let world = World::new();
-    let run = through(&world, &[("https_proxy", &format!("http://{}", proxy.host()))]);
+    let run = through(
+        &world,
+        &[("https_proxy", &format!("http://{}", proxy.host()))],
+    );
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(proxy.targets(), [""; 0]);
 }
@@ -84,10 +91,16 @@ fn a_proxy_that_wants_a_password() {
 fn a_proxy_that_is_not_there() {
     let gone = Proxy::start().host();
     let world = World::new();
-    let run = through(&world, &[("http_proxy", &format!("http://user:5ecret@{gone}"))]);
+    let run = through(
+        &world,
+        &[("http_proxy", &format!("http://user:5ecret@{gone}"))],
+    );
     assert!(!run.stderr.contains("5ecret"), "{run}");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("the proxy that http_proxy names"), "{run}");
+    assert!(
+        run.stderr.contains("the proxy that http_proxy names"),
+        "{run}"
+    );
 }
 
 #[test]
@@ -147,7 +160,11 @@ fn a_certificate_that_nobody_signed_for() {
     let world = encrypted();
     let run = world.run("download org/small");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("the certificate of [HUB] is not trusted"), "{run}");
+    assert!(
+        run.stderr
+            .contains("the certificate of [HUB] is not trusted"),
+        "{run}"
+    );
     assert!(run.stderr.contains("SSL_CERT_FILE"), "{run}");
     assert_eq!(world.hub.asked().len(), 0);
 }
@@ -182,7 +199,11 @@ fn a_file_of_certificates_that_is_none() {
     let mut command = world.command("download org/small");
     let run = world.finish(command.env("SSL_CERT_FILE", "missing.pem"));
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("SSL_CERT_FILE names certificates in missing.pem"), "{run}");
+    assert!(
+        run.stderr
+            .contains("SSL_CERT_FILE names certificates in missing.pem"),
+        "{run}"
+    );
 }
 
 #[test]
@@ -216,11 +237,16 @@ fn encryption_is_not_given_up_on_the_way() {
     let world = encrypted();
     let other = World::new();
     let target = format!("{}/org/small/resolve/main/{ONNX}", other.hub.url());
-    world.hub.spoil_all(At::Hub(ONNX.into()), Fault::Redirect(302, target));
+    world
+        .hub
+        .spoil_all(At::Hub(ONNX.into()), Fault::Redirect(302, target));
     let mut command = world.command("download org/small");
     let run = world.finish(trusting(&mut command, "SSL_CERT_FILE"));
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("redirects to the unencrypted address"), "{run}");
+    assert!(
+        run.stderr.contains("redirects to the unencrypted address"),
+        "{run}"
+    );
     assert_eq!(other.hub.asked().len(), 0);
     world.assert_nothing_published();
 }

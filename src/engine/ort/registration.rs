@@ -252,3 +252,32 @@ fn migraphx(settings: &ProviderSettings) -> Result<ep::MIGraphX, String> {
 fn number(settings: &ProviderSettings, name: &str) -> Option<usize> {
     settings.option(name).and_then(|value| value.parse().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openvino_is_told_its_precision_and_never_to_pin_threads() {
+        let plain = ProviderSettings::default();
+        assert_eq!(
+            openvino_config("CPU", &plain),
+            r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
+        );
+        assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
+        let asked = ProviderSettings {
+            options: vec![
+                ("precision", "fp32".into()),
+                // What is given last counts.
+                ("precision", "bf16".into()),
+            ],
+            ..ProviderSettings::default()
+        };
+        let config = openvino_config("CPU", &asked);
+        assert!(
+            config.contains(r#""bf16""#) && !config.contains("f32"),
+            "{config}"
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok());
+    }
+}
