@@ -1,6 +1,7 @@
 //! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
 //! stage, which builds the library's options, lives with each command.
 
+mod bench;
 mod download;
 mod embed;
 mod values;
@@ -13,6 +14,7 @@ use clap::{
     Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 
+pub use bench::BenchArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, OnnxArgs};
 pub use values::{Devices, OnErrorName};
@@ -45,6 +47,7 @@ pub struct Args {
 pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
+    Bench(Box<BenchArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -138,6 +141,7 @@ pub struct ManArgs {
 pub enum Page {
     Embed,
     Download,
+    Bench,
     Completions,
     Man,
 }
@@ -148,6 +152,7 @@ impl Page {
         match self {
             Self::Embed => "embed",
             Self::Download => "download",
+            Self::Bench => "bench",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -186,6 +191,7 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
   embedctl download sentence-transformers/all-MiniLM-L6-v2
+  embedctl bench --provider cpu,tract
   embedctl embed --help
 
 Exit codes:

@@ -1,12 +1,15 @@
 //! One file for each subcommand: arguments become the library's options, the library does the work, the
 //! printer says what came of it.
 
+mod bench;
 mod completions;
 mod download;
 mod embed;
 mod man;
 
 use embedctl::model::hub::HubOptions;
+
+pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
 use crate::args::{Args, Command, MessageArgs};
 use crate::exit::ExitCode;
@@ -18,6 +21,7 @@ pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }
