@@ -1,6 +1,7 @@
 //! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
 //! stage, which builds the library's options, lives with each command.
 
+mod bench;
 mod devices;
 mod download;
 mod embed;
@@ -14,6 +15,7 @@ use clap::{
     Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 
+pub use bench::BenchArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, OnnxArgs};
@@ -48,6 +50,7 @@ pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
     Devices(DevicesArgs),
+    Bench(Box<BenchArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -142,6 +145,7 @@ pub enum Page {
     Embed,
     Download,
     Devices,
+    Bench,
     Completions,
     Man,
 }
@@ -153,6 +157,7 @@ impl Page {
             Self::Embed => "embed",
             Self::Download => "download",
             Self::Devices => "devices",
+            Self::Bench => "bench",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -191,6 +196,7 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
   embedctl download sentence-transformers/all-MiniLM-L6-v2
+  embedctl bench --provider cpu,tract
   embedctl embed --help
   embedctl devices
 

@@ -159,7 +159,7 @@ fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<
     }
 }
 
-fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
+pub(super) fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
     if inputs.is_empty() {
         return Ok(vec![Source::Stdin]);
     }

@@ -1,6 +1,7 @@
 //! One file for each subcommand: arguments become the library's options, the library does the work, the
 //! printer says what came of it.
 
+mod bench;
 mod completions;
 mod devices;
 mod download;
@@ -9,6 +10,8 @@ mod man;
 mod probe;
 
 use embedctl::model::hub::HubOptions;
+
+pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
 use crate::args::{Args, Command, MessageArgs};
 use crate::exit::ExitCode;
@@ -23,6 +26,7 @@ pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
+        Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }
