@@ -6,6 +6,7 @@ mod completions;
 mod download;
 mod embed;
 mod man;
+mod profile;
 
 use embedctl::model::hub::HubOptions;
 
