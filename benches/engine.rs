@@ -138,6 +138,7 @@ fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> (f64
         batch_tokens: None,
         batch_rows: None,
         threads: None,
+        profile: None,
     };
     let progress: Arc<dyn Progress> = Arc::new(Silent);
     let summary = pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run");

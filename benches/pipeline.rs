@@ -212,6 +212,7 @@ fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
         batch_tokens: None,
         batch_rows: None,
         threads: None,
+        profile: None,
     };
     let progress: Arc<dyn Progress> = Arc::new(Silent);
     let engine = Box::new(Null::new(hidden));

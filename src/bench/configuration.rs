@@ -162,9 +162,10 @@ impl Configuration {
                 ("model-file", None) => continue,
                 ("threads", Some(own)) if own == "1" => "1 thread".to_owned(),
                 ("precision", Some(own)) => own,
-                ("batch-tokens", Some(own)) => format!("{own} tok"),
+                ("batch-tokens", Some(own)) => format!("{own} tokens"),
                 ("batch-size", Some(own)) => format!("{own} rows"),
                 (name, Some(own)) => format!("{own} {name}"),
+                ("batch-tokens", None) => "default tokens".to_owned(),
                 (name, None) => format!("default {name}"),
             });
         }
@@ -204,7 +205,7 @@ mod tests {
         let labels: Vec<String> = all.iter().map(|one| one.label(&all)).collect();
         assert_eq!(
             labels,
-            ["cpu 256 tok", "cpu 512 tok", "tract default batch-tokens"]
+            ["cpu 256 tokens", "cpu 512 tokens", "tract default tokens"]
         );
         assert_eq!(all[0].label(&all[..1]), "cpu");
     }

@@ -16,6 +16,12 @@ use crate::error::{Error, Result};
 /// Rows of the first, smallest sample.
 const FIRST_ROWS: usize = 4;
 
+/// Batches of each worker in a sample, so that the last ones weigh little.
+const BATCHES: usize = 8;
+
+/// Windows in a sample that has more than one.
+const WINDOWS: usize = 4;
+
 /// Records from which single texts are taken.
 const SINGLE_ROWS: usize = 64;
 
@@ -43,6 +49,8 @@ pub(super) struct Lane {
     pub opened: Option<OpenedAs>,
     /// Rows in a sample.
     pub rows: usize,
+    /// Rows a second in the last sample of the warm-up.
+    pace: f64,
     pub samples: Vec<Sample>,
     /// Seconds, one for each single text.
     pub latencies: Vec<f64>,
@@ -64,6 +72,7 @@ impl Lane {
             input: PathBuf::new(),
             opened: None,
             rows: FIRST_ROWS,
+            pace: 0.0,
             samples: Vec::new(),
             latencies: Vec::new(),
             work: None,
@@ -99,39 +108,49 @@ impl Lane {
         rates.collect()
     }
 
-    /// Runs samples of growing size until one takes about as long as it should. They count for nothing:
-    /// caches and pages are filled, kernels chosen, memory taken.
+    /// Runs samples of growing size until one takes about as long as it should, and wishes for a size: one
+    /// that takes as long, with enough batches to be like a long run. The samples count for nothing: caches
+    /// and pages are filled, kernels chosen, memory taken.
     pub(super) fn warm_up(&mut self, track: &mut Track<'_>) -> Result<()> {
         let target = track.target.as_secs_f64();
-        let window = self
-            .opened
-            .as_ref()
-            .map_or(usize::MAX, |opened| opened.window);
-        let mut last = 0.0;
+        let mut rows = FIRST_ROWS;
         while self.is_alive() {
-            let before = self.rows;
-            self.set_rows(before, track)?;
+            self.set_rows(rows, track)?;
             let Some(sample) = self.run(track)? else {
                 return Ok(());
             };
-            let done = self.rows < before || sample.seconds >= 0.7 * target;
-            if done && (last > 0.0 || sample.seconds > 2.0 * target) {
+            self.pace = rate(self.rows as f64, sample.seconds);
+            let wanted = (self.pace * target) as usize;
+            if sample.seconds >= 0.5 * target || self.rows < rows || wanted <= self.rows {
+                self.rows = self.wish(wanted, &sample);
                 return Ok(());
             }
-            last = sample.seconds;
-            let wanted = rate(self.rows as f64, sample.seconds) * target;
             // Growth is bounded: the first samples say more about caches than about speed.
-            let mut next = (wanted as usize).min(self.rows * 16).next_power_of_two();
-            if next > window {
-                // Across windows reading and tokenizing overlap with the model, as they do in a long run.
-                next = next.max(4 * window);
-            }
-            if next <= self.rows {
-                return Ok(());
-            }
-            self.rows = next;
+            rows = wanted.min(self.rows * 16).next_power_of_two();
         }
         Ok(())
+    }
+
+    /// Rows that a sample should have: `wanted`, or more if these would be few batches or few windows.
+    fn wish(&self, wanted: usize, sample: &Sample) -> usize {
+        let Some(opened) = &self.opened else {
+            return wanted;
+        };
+        let batches = BATCHES * opened.threads * opened.batch_tokens;
+        let tokens = rate(sample.tokens as f64, sample.rows as f64).max(1.0);
+        let mut rows = wanted.max((batches as f64 / tokens) as usize);
+        if rows > opened.window {
+            // Across windows reading and tokenizing overlap with the model, as they do in a long run.
+            rows = rows.max(WINDOWS * opened.window);
+        }
+        rows.next_power_of_two()
+    }
+
+    /// Rows of the largest sample that takes `seconds` at most, as far as the warm-up can tell.
+    pub(super) fn rows_within(&self, seconds: f64) -> usize {
+        let rows = (self.pace * seconds) as usize;
+        // The power of two that is not above it.
+        (rows / 2 + 1).next_power_of_two().max(FIRST_ROWS)
     }
 
     /// Takes samples of `rows` records from now on, or of all there are.

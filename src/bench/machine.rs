@@ -112,7 +112,7 @@ mod system {
             Some(name.trim_matches('"').to_owned())
         });
         let kernel = read_to_string("/proc/sys/kernel/osrelease").ok()?;
-        Some(format!("{} (Linux {})", name?, kernel.trim()))
+        Some(format!("{}, Linux {}", name?, kernel.trim()))
     }
 
     pub fn peak_memory() -> Option<u64> {

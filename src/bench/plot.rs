@@ -8,7 +8,7 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use self::chart::{Canvas, LEFT, RIGHT, WIDTH};
+use self::chart::{Canvas, LEFT, RIGHT};
 use super::configuration::Configuration;
 use super::protocol::Stages;
 use super::report::{Measured, Report, Row};
@@ -78,12 +78,12 @@ fn machine(report: &Report) -> String {
 }
 
 fn texts(report: &Report) -> String {
-    let kind = if report.workload.built_in {
-        "built-in texts"
+    let built_in = if report.workload.built_in {
+        " (built in)"
     } else {
-        "texts of"
+        ""
     };
-    let mut text = format!("{kind} {}", report.workload.name);
+    let mut text = format!("texts: {}{built_in}", report.workload.name);
     let measured = report.rows.iter().find_map(|row| row.measured.as_ref());
     if let Some(measured) = measured.filter(|measured| measured.sample_rows > 0) {
         let mean = measured.sample_tokens as f64 / measured.sample_rows as f64;
@@ -142,7 +142,7 @@ fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
             &figures,
         );
     }
-    canvas.y = bottom + 56.0;
+    canvas.y = bottom + 66.0;
 }
 
 fn providers<'a>(rows: &[(&Row, &'a Measured)]) -> Vec<&'a str> {
@@ -273,7 +273,7 @@ fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
         canvas.curve(&places, &class);
         for ((budget, measured), place) in one.points.iter().zip(&places) {
             let (low, high) = measured.rows_per_second.interval();
-            canvas.line((x(*budget), y(low)), (x(*budget), y(high)), "whisker");
+            canvas.line((x(*budget), y(low)), (x(*budget), y(high)), &class);
             canvas.dot(*place, &class);
         }
         if let Some(&(end, height)) = places.last() {
@@ -325,19 +325,15 @@ fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
     canvas.y += 26.0;
 }
 
-/// Configurations that gave nothing.
+/// Configurations that gave nothing, those with the same reason together.
 fn failures(canvas: &mut Canvas, report: &Report) {
-    for row in &report.rows {
-        let Some(reason) = &row.failed else {
-            continue;
-        };
-        for line in chart::wrapped(&format!("{}: {reason}", row.name), 118) {
+    for (names, reason) in report.failures() {
+        for line in chart::wrapped(&format!("{}: {reason}", names.join(", ")), 118) {
             canvas.text(LEFT, canvas.y, "soft", "start", &line);
             canvas.y += 17.0;
         }
         canvas.y += 6.0;
     }
-    // The canvas ends below everything.
+    // Even where there is nothing else, the title has room.
     canvas.y = canvas.y.max(120.0);
-    debug_assert!(WIDTH > RIGHT);
 }

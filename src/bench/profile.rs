@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 
 use super::machine::Machine;
 use crate::error::{Error, Result};
-use crate::model::Model;
 
 /// Version of the file's schema.
 const SCHEMA: u32 = 1;
@@ -180,10 +179,10 @@ pub fn default_folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn fingerprint(model: &Model) -> Result<String> {
+pub fn fingerprint(onnx: &Path) -> Result<String> {
     const PART: u64 = 256 << 10;
     let read = || {
-        let mut file = File::open(&model.onnx)?;
+        let mut file = File::open(onnx)?;
         let size = file.metadata()?.len();
         let mut hash = Sha256::new();
         hash.update(size.to_le_bytes());
@@ -198,14 +197,14 @@ pub fn fingerprint(model: &Model) -> Result<String> {
         }
         Ok(hash.finalize())
     };
-    let digest = read().map_err(|error| Error::io("read", &model.onnx, error))?;
+    let digest = read().map_err(|error| Error::io("read", onnx, error))?;
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ModelOptions;
+    use crate::model::{Model, ModelOptions};
 
     fn profile(machine: &Machine) -> Profile {
         Profile {
@@ -271,7 +270,7 @@ mod tests {
                 model: folder.into(),
                 ..ModelOptions::default()
             };
-            fingerprint(&Model::open(&options).unwrap()).unwrap()
+            fingerprint(&Model::onnx_file(&options).unwrap()).unwrap()
         };
         let small = print("fixtures/parity/bert-mean-legacy/model");
         assert_eq!(small.len(), 64);

@@ -42,6 +42,24 @@ pub struct Report {
     pub tuning: Option<Tuning>,
 }
 
+impl Report {
+    /// Why configurations failed: names that share a reason, and the reason.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(Vec<&str>, &str)> {
+        let mut failures: Vec<(Vec<&str>, &str)> = Vec::new();
+        for row in &self.rows {
+            let Some(reason) = row.failed.as_deref() else {
+                continue;
+            };
+            match failures.iter_mut().find(|(_, known)| *known == reason) {
+                Some((names, _)) => names.push(&row.name),
+                None => failures.push((vec![&row.name], reason)),
+            }
+        }
+        failures
+    }
+}
+
 /// A configuration and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {

@@ -86,6 +86,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
         lane.warm_up(&mut track)?;
         lanes.push(lane);
     }
+    share_out(&mut lanes, options, &mut track)?;
     let mut tuning = None;
     if let (Some(tune_options), [lane]) = (&options.tune, &mut lanes[..])
         && lane.is_alive()
@@ -126,6 +127,17 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
         comparison: None,
         tuning,
     })
+}
+
+/// Gives all lanes the same sample, the largest that one of them wishes for, or as much of it as a lane can
+/// do in a quarter of its time.
+fn share_out(lanes: &mut [Lane], options: &BenchOptions, track: &mut Track<'_>) -> Result<()> {
+    let most = lanes.iter().map(|lane| lane.rows).max().unwrap_or_default();
+    for lane in lanes.iter_mut().filter(|lane| lane.is_alive()) {
+        let rows = most.min(lane.rows_within(options.duration.as_secs_f64() / 4.0));
+        lane.set_rows(rows, track)?;
+    }
+    Ok(())
 }
 
 /// Samples all lanes in turn until each has had its time, or all intervals are tight.

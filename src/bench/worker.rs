@@ -154,7 +154,7 @@ impl Session {
                 .unwrap_or(&model.onnx)
                 .to_string_lossy()
                 .replace('\\', "/"),
-            fingerprint: fingerprint(&model)?,
+            fingerprint: fingerprint(&model.onnx)?,
             engine: info.engine.to_owned(),
             version: info.version.clone(),
             provider: info.provider.to_string(),
@@ -187,6 +187,7 @@ impl Session {
             batch_tokens: Some(limits.tokens),
             batch_rows: Some(limits.rows),
             threads: Some(threads),
+            profile: None,
         };
         let session = Self {
             opened: Opened {

@@ -36,7 +36,7 @@ use crate::model::{Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
-use crate::provenance::Provenance;
+use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
 use crate::stage::{Clocks, StageTimes};
 use crate::tokenize::TextTokenizer;
@@ -75,6 +75,8 @@ pub struct EmbedOptions {
     pub batch_rows: Option<usize>,
     /// Worker threads; `None`: one per usable core. A device has its own number.
     pub threads: Option<usize>,
+    /// The tuned profile that some of these settings come from, as it goes into the provenance.
+    pub profile: Option<ProfileUsed>,
 }
 
 /// What a finished run did.
@@ -211,6 +213,7 @@ fn run(
         on_error: options.on_error,
         batch_tokens: options.batch_tokens,
         batch_rows: options.batch_rows,
+        profile: options.profile.clone(),
     };
     // A write to a pipe that nobody empties can block for ever, so nobody waits for the run itself either.
     let run = in_background("run", {
@@ -243,6 +246,7 @@ struct Parts {
     on_error: OnError,
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
+    profile: Option<ProfileUsed>,
 }
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
@@ -379,7 +383,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         )));
     }
     let files = wait(cancel, &hashes)?;
-    let provenance = Provenance::new(&model, &files, &info, &counts);
+    let provenance = Provenance::new(&model, &files, &info, &counts, parts.profile.as_ref());
     let provenance = serde_json::to_value(&provenance)
         .map_err(|error| Error::Internal(format!("writing the provenance: {error}")))?;
     if cancel.is_cancelled() {

@@ -139,6 +139,7 @@ fn run(
         engine: Opening::done(engine),
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
         files: None,
+        profile: None,
         reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         writer: Box::new(kept.clone()),
         rejects: None,

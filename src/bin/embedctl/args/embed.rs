@@ -216,18 +216,19 @@ pub struct LimitArgs {
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub batch_size: Option<usize>,
 
-    /// Records read ahead and sorted by length; 16 MiB of text at most
-    #[arg(
-        long,
-        value_name = "RECORDS",
-        value_parser = positive,
-        default_value_t = embedctl::input::DEFAULT_WINDOW_ROWS
-    )]
-    pub window: usize,
+    /// Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub window: Option<usize>,
 
     /// Threads that run the model [default: one for each usable core, two for each device]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
+
+    /// Ignore the settings that `bench --tune` has found for this model here
+    ///
+    /// Options that are given go before a profile in any case.
+    #[arg(long)]
+    pub no_profile: bool,
 
     /// Size of a record above which it is rejected, such as 512KiB [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]

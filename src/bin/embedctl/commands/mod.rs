@@ -8,6 +8,7 @@ mod download;
 mod embed;
 mod man;
 mod probe;
+mod profile;
 
 use embedctl::model::hub::HubOptions;
 

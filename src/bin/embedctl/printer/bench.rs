@@ -33,7 +33,7 @@ impl fmt::Display for BenchTables<'_> {
             latency(f, &measured)?;
             stages(f, &measured)?;
         }
-        failures(f, &report.rows)?;
+        failures(f, report)?;
         if let Some(tuning) = &report.tuning {
             tuned(f, tuning)?;
         }
@@ -68,32 +68,38 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         parts.push(format!("{mean:.1} tokens a row"));
     }
     joined(f, &parts)?;
-    let mut engines: Vec<String> = Vec::new();
+    for (engine, budgets) in engines(report) {
+        let budgets: Vec<String> = budgets.iter().map(usize::to_string).collect();
+        let mut parts: Vec<String> = engine.split(" · ").map(str::to_owned).collect();
+        parts.push(format!("{} tokens", budgets.join("/")));
+        joined(f, &parts)?;
+    }
+    writeln!(f)
+}
+
+/// What ran, and with which token budgets.
+fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
+    let mut engines: Vec<(String, Vec<usize>)> = Vec::new();
     for measured in report.rows.iter().filter_map(|row| row.measured.as_ref()) {
         let opened = &measured.opened;
+        let plural = if opened.threads == 1 { "" } else { "s" };
         let engine = format!(
-            "{}/{} · {} {} ({}) · {} threads · {} tokens, {} rows a batch · window {}",
+            "{}/{} · {} {} ({}) · {} thread{plural} · window {} · batches of {} rows",
             opened.model.trim_end_matches('/'),
             opened.model_file,
             opened.engine,
             opened.version,
             opened.provider,
             opened.threads,
-            opened.batch_tokens,
-            opened.batch_size,
             opened.window,
+            opened.batch_size,
         );
-        if !engines.contains(&engine) {
-            engines.push(engine);
+        match engines.iter_mut().find(|(known, _)| *known == engine) {
+            Some((_, budgets)) => budgets.push(opened.batch_tokens),
+            None => engines.push((engine, vec![opened.batch_tokens])),
         }
     }
-    for engine in engines {
-        joined(
-            f,
-            &engine.split(" · ").map(str::to_owned).collect::<Vec<_>>(),
-        )?;
-    }
-    writeln!(f)
+    engines
 }
 
 /// Parts with dots between, broken before a part that would not fit.
@@ -213,12 +219,10 @@ fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result
     Ok(())
 }
 
-fn failures(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
-    for row in rows {
-        if let Some(reason) = &row.failed {
-            writeln!(f)?;
-            wrapped(f, &format!("{} failed: {reason}", row.name))?;
-        }
+fn failures(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    for (names, reason) in report.failures() {
+        writeln!(f)?;
+        wrapped(f, &format!("{} failed: {reason}", names.join(", ")))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use embedctl::engine::{EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::stage::Stage;
+use embedctl::provenance::ProfileUsed;
 use serde_json::{Value, json};
 
 use super::{Level, Printer};
@@ -16,6 +17,8 @@ use super::{Level, Printer};
 pub struct Report<'a> {
     /// What the library did.
     pub summary: &'a Summary,
+    /// The tuned profile that was used.
+    pub profile: Option<&'a ProfileUsed>,
     /// Where the vectors went.
     pub destination: &'a Destination,
     /// Where rejected records went.
@@ -54,13 +57,17 @@ impl Report<'_> {
     /// `model … · engine onnxruntime 1.31.1 (cpu, /path) · 384 dimensions · 2 threads`
     fn setup(&self) -> String {
         let summary = self.summary;
-        [
+        let mut parts = vec![
             format!("model {}", summary.model),
             format!("engine {}", engine(&summary.engine)),
             number(summary.dimensions as u64, "dimension"),
             number(summary.threads as u64, "thread"),
-        ]
-        .join(" · ")
+        ];
+        parts.extend(
+            self.profile
+                .map(|profile| format!("tuned profile {}", profile.name)),
+        );
+        parts.join(" · ")
     }
 
     /// `200 read = 198 embedded + 2 rejected`
@@ -128,6 +135,7 @@ impl Report<'_> {
             "model": summary.model,
             "engine": summary.engine,
             "threads": summary.threads,
+            "profile": self.profile,
             "load_seconds": summary.load.as_secs_f64(),
             "run_seconds": summary.run.as_secs_f64(),
             "stages": {
