@@ -63,7 +63,12 @@ fn main() {
         ..ModelOptions::default()
     };
     let model = Model::open(&options).expect("the model");
+    let spent = processor_seconds();
     let tokenizer = TextTokenizer::new(&model, threads).expect("the tokenizer");
+    println!(
+        "preparing the tokenizer: {:.0} ms of processor time",
+        (processor_seconds() - spent) * 1e3
+    );
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()

@@ -52,7 +52,7 @@ impl Stage {
 
 impl fmt::Display for Stage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.pad(self.name())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `WordPiece` behind BERT's normalizer and pre-tokenizer, in one pass over the text.
 //!
 //! The tokenizers crate keeps, for every byte, where it came from; nobody here asks. Without that, and
-//! without a string per word, the same ids cost a tenth of the time. This is the same function and no
+//! without a string per word, the same ids cost less than a tenth of the time. This is the same function and no
 //! second opinion: what a character becomes is learnt from the crate's own normalizer and pre-tokenizer,
 //! one character at a time, which is enough because both treat characters without regard to their
 //! neighbours. Where that does not hold (marks that trade places, tokens that were added to the
@@ -159,6 +159,7 @@ impl Bert {
                 .map(|_| OnceLock::new())
                 .collect(),
         };
+        bert.whole.ids.reserve(model.get_vocab_size());
         for (entry, id) in model.get_vocab() {
             bert.whole.insert(&entry, id);
             if let Some(continuing) = entry.strip_prefix(&model.continuing_subword_prefix) {
