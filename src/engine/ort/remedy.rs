@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn other_providers_have_theirs() {
-        let remedy = |provider, words| {
+        let remedy = |provider: Provider, words: &str| {
             let cause = explain(provider, words, &Prepared::default(), "1.27.0");
             cause.remedy.unwrap_or_default()
         };

@@ -14,7 +14,7 @@ pub(super) fn describe(report: &mut ProviderReport) {
     if !cfg!(target_os = "linux") {
         return;
     }
-    if let Some(best) = devices().into_iter().max_by_key(|device| device.rank()) {
+    if let Some(best) = devices().into_iter().max_by_key(Device::rank) {
         report.software = best.kind == Device::CPU;
         report.device = Some(best.name);
     }
