@@ -68,7 +68,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--batch-tokens', '--batch-tokens', [CompletionResultType]::ParameterName, 'Padded tokens in a batch at most [default: what suits the engine]')
             [CompletionResult]::new('--batch-size', '--batch-size', [CompletionResultType]::ParameterName, 'Records in a batch at most [default: what suits the engine]')
             [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Records read ahead and sorted by length; 16 MiB of text at most')
-            [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one for each usable core]')
+            [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one for each usable core, two for each device]')
             [CompletionResult]::new('--max-record-bytes', '--max-record-bytes', [CompletionResultType]::ParameterName, 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]')
             [CompletionResult]::new('--on-error', '--on-error', [CompletionResultType]::ParameterName, 'What a record does that cannot be embedded')
             [CompletionResult]::new('--rejects', '--rejects', [CompletionResultType]::ParameterName, 'File for skipped records, JSONL: file, line, reason, start of the record')

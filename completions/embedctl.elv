@@ -64,7 +64,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --batch-tokens 'Padded tokens in a batch at most [default: what suits the engine]'
             cand --batch-size 'Records in a batch at most [default: what suits the engine]'
             cand --window 'Records read ahead and sorted by length; 16 MiB of text at most'
-            cand --threads 'Threads that run the model [default: one for each usable core]'
+            cand --threads 'Threads that run the model [default: one for each usable core, two for each device]'
             cand --max-record-bytes 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]'
             cand --on-error 'What a record does that cannot be embedded'
             cand --rejects 'File for skipped records, JSONL: file, line, reason, start of the record'

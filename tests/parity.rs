@@ -54,7 +54,7 @@ struct Engine {
     library: Option<PathBuf>,
     /// What a case's tolerance is multiplied by: other kernels add in another order.
     slack: f32,
-    /// Cases that the provider itself gets wrong.
+    /// Cases that the provider itself gets wrong: they must be refused.
     faulty: &'static [&'static str],
 }
 
@@ -171,9 +171,6 @@ fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String
 fn check_cases(engine: &Engine) {
     let mut failures = Vec::new();
     for case in cases() {
-        if engine.faulty.contains(&case.name.as_str()) {
-            continue;
-        }
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(
             &case.folder.join("model"),
@@ -182,6 +179,12 @@ fn check_cases(engine: &Engine) {
             &case.args,
         ) {
             Ok(ours) => difference(&ours, &expected, case.tolerance * engine.slack),
+            Err(error)
+                if engine.faulty.contains(&case.name.as_str())
+                    && error.contains("computes this model wrongly") =>
+            {
+                None
+            }
             Err(error) => Some(error),
         };
         failures.extend(failure.map(|failure| format!("{}: {failure}", case.name)));

@@ -68,6 +68,10 @@ pub struct EngineInfo {
     /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placed>,
+    /// The least cosine between a vector of a sample and the same one computed on the CPU, rounded to
+    /// five digits; where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cosine_to_cpu: Option<f64>,
     /// Token budget of a batch, where it was found by measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
@@ -88,6 +92,7 @@ impl EngineInfo {
             devices: Vec::new(),
             options: Vec::new(),
             placement: Vec::new(),
+            cosine_to_cpu: None,
             batch_tokens: None,
             passed_over: Vec::new(),
         }

@@ -2,10 +2,11 @@
 //!
 //! One binary serves every build of the library: [`discovery`] says where libraries may lie, [`library`]
 //! loads the first that will do, [`registration`] asks it for a provider, [`proof`] makes sure that the
-//! provider does the work. [`session`] runs batches: on the processor one session a worker, over one copy
+//! provider does the work and [`agreement`] that it does it right. [`session`] runs batches: on the processor one session a worker, over one copy
 //! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
 //! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
 
+mod agreement;
 mod binary;
 mod binding;
 mod budget;
@@ -150,6 +151,7 @@ fn on_processor(
         None => {
             let proved = opener.proved(model, 0)?;
             info.placement = proved.placement;
+            info.cosine_to_cpu = proved.cosine_to_cpu;
             (vec![proved.session], None)
         }
     };
@@ -177,6 +179,7 @@ fn on_devices(
             Ok(proved) => {
                 if sessions.is_empty() {
                     info.placement = proved.placement;
+                    info.cosine_to_cpu = proved.cosine_to_cpu;
                 }
                 info.devices.push(number);
                 sessions.push(Device {

@@ -76,10 +76,8 @@ pub(super) fn register(
         Provider::TensorRt => tensorrt(settings)?.build(),
         Provider::DirectMl => {
             // DirectML runs one kernel after another in memory that it plans itself.
-            let builder = builder
-                .with_parallel_execution(false)
-                .and_then(|builder| builder.with_memory_pattern(false))
-                .map_err(words)?;
+            let builder = builder.with_parallel_execution(false).map_err(words)?;
+            let builder = builder.with_memory_pattern(false).map_err(words)?;
             let dispatch = ep::DirectML::default().with_device_id(settings.device_id()?);
             return add(builder, dispatch.build());
         }
@@ -241,4 +239,33 @@ fn migraphx(settings: &ProviderSettings) -> Result<ep::MIGraphX, String> {
 
 fn number(settings: &ProviderSettings, name: &str) -> Option<usize> {
     settings.option(name).and_then(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openvino_is_told_its_precision_and_never_to_pin_threads() {
+        let plain = ProviderSettings::default();
+        assert_eq!(
+            openvino_config("CPU", &plain),
+            r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
+        );
+        assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
+        let asked = ProviderSettings {
+            options: vec![
+                ("precision", "fp32".into()),
+                // What is given last counts.
+                ("precision", "bf16".into()),
+            ],
+            ..ProviderSettings::default()
+        };
+        let config = openvino_config("CPU", &asked);
+        assert!(
+            config.contains(r#""bf16""#) && !config.contains("f32"),
+            "{config}"
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok());
+    }
 }

@@ -217,7 +217,7 @@ pub struct LimitArgs {
     )]
     pub window: usize,
 
-    /// Threads that run the model [default: one for each usable core]
+    /// Threads that run the model [default: one for each usable core, two for each device]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
 

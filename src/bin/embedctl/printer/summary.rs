@@ -181,6 +181,9 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
             .collect();
         lines.push(format!("measured placement: {}", parts.join("; ")));
     }
+    if let Some(cosine) = info.cosine_to_cpu {
+        lines.push(format!("measured agreement with the CPU: cosine {cosine}"));
+    }
     if let Some(tokens) = info.batch_tokens {
         lines.push(format!("measured token budget: {}", count(tokens as u64)));
     }
