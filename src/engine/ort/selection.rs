@@ -43,8 +43,8 @@ enum Has {
 enum Refused {
     /// The library cannot be used.
     Library(String),
-    /// It can, but has no such provider.
-    Lacks(LibraryReport),
+    /// It can, but has no such provider; what it has.
+    Lacks(String),
     /// It has the provider, which does not work.
     Provider(String),
 }
@@ -154,7 +154,7 @@ impl<'a> Selection<'a> {
         provider: Provider,
     ) -> Result<Result<String, Refused>, Failure> {
         if has(provider, &candidate.path) == Has::No {
-            return Ok(Err(Refused::Lacks(LibraryReport::new(candidate))));
+            return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
         }
         if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
             let wanted = Wanted::These(vec![provider]);
@@ -182,7 +182,7 @@ impl<'a> Selection<'a> {
         let mut verdicts: Vec<Option<Result<String, Refused>>> = candidates
             .iter()
             .map(|candidate| match has(provider, &candidate.path) {
-                Has::No => Some(Err(Refused::Lacks(LibraryReport::new(candidate)))),
+                Has::No => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
                 Has::Perhaps => None,
             })
             .collect();
@@ -249,7 +249,7 @@ impl<'a> Selection<'a> {
             return Err(Refused::Provider("it did not say what came of it".into()));
         };
         if tried.reason.as_deref() == Some(ProviderReport::NOT_BUILT_IN) {
-            return Err(Refused::Lacks(report));
+            return Err(Refused::Lacks(inside(&report)));
         }
         if !tried.works {
             let reason = tried.reason.clone().unwrap_or_default();
@@ -298,7 +298,7 @@ impl<'a> Selection<'a> {
             _ => None,
         });
         let lacking = reasons(|refused| match refused {
-            Refused::Lacks(report) => Some(inside(report)),
+            Refused::Lacks(inside) => Some(inside.clone()),
             _ => None,
         });
         if let Some(named) = &self.named {
@@ -375,11 +375,11 @@ fn title(candidate: &Candidate) -> String {
     format!("{} ({})", candidate.path.display(), candidate.origin)
 }
 
-/// What a library has instead, where it said so.
+/// What is said of a library that was not even asked, as the provider's file is not beside it.
+const CAME_WITHOUT: &str = "it came without it";
+
+/// What a library says that it has.
 fn inside(report: &LibraryReport) -> String {
-    if report.available.is_empty() {
-        return "it came without it".into();
-    }
     let names: Vec<&str> = Provider::ALL
         .into_iter()
         .filter(|&provider| report.has(provider))
@@ -394,9 +394,158 @@ fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
         .map(|(candidate, refused)| PassedOver {
             candidate: title(candidate),
             reason: match refused {
-                Refused::Library(reason) | Refused::Provider(reason) => reason.clone(),
-                Refused::Lacks(report) => inside(report),
+                Refused::Library(reason) | Refused::Provider(reason) | Refused::Lacks(reason) => {
+                    reason.clone()
+                }
             },
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A machine with nothing on it but `folder`, as a folder for libraries of the system's.
+    fn selection<'a>(options: &'a EngineOptions, folder: &TempDir) -> Selection<'a> {
+        let here = Surroundings {
+            option: options.ort_library.clone(),
+            variables: Vec::new(),
+            executable: None,
+            path: Vec::new(),
+            system_folders: vec![folder.path().to_path_buf()],
+            system: System::Linux,
+        };
+        Selection {
+            options,
+            software: true,
+            named: Named::of(&here),
+            here,
+            found: OnceCell::new(),
+        }
+    }
+
+    fn refusal(selection: &Selection, provider: Provider) -> (Failure, String) {
+        let failure = selection.take_first(provider).unwrap_err();
+        let text = match &failure {
+            Failure::NoLibrary(error)
+            | Failure::NamedLibrary(error)
+            | Failure::Provider(error)
+            | Failure::Other(error) => error.to_string(),
+        };
+        (failure, text)
+    }
+
+    #[test]
+    fn finding_nothing_says_where_and_what_to_do() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
+        let options = EngineOptions::default();
+        let selection = selection(&options, &folder);
+        let (failure, text) = refusal(&selection, Provider::Cpu);
+        assert!(matches!(failure, Failure::NoLibrary(_)), "{text}");
+        for part in [
+            "libonnxruntime.so",
+            "it is no shared library",
+            folder.path().to_str().unwrap(),
+            "pip install onnxruntime",
+            "--ort-lib",
+        ] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
+        let options = EngineOptions::default();
+        let selection = selection(&options, &folder);
+        assert!(!selection.may_have(Provider::Cuda));
+        assert!(selection.may_have(Provider::WebGpu));
+        let (failure, text) = refusal(&selection, Provider::Cuda);
+        assert!(matches!(failure, Failure::Provider(_)), "{text}");
+        assert!(text.contains("onnxruntime-gpu[cuda,cudnn]"), "{text}");
+        let part = System::HERE.provider_library("cuda");
+        fs::write(folder.path().join(part), "").unwrap();
+        assert!(selection.may_have(Provider::Cuda));
+    }
+
+    #[test]
+    fn what_was_named_and_cannot_be_used_is_named_again() {
+        let folder = TempDir::new().unwrap();
+        for (path, part) in [
+            (folder.path().join("gone.so"), "gone.so"),
+            (
+                folder.path().to_path_buf(),
+                "there is no ONNX Runtime library in",
+            ),
+        ] {
+            let options = EngineOptions {
+                ort_library: Some(path),
+                ..EngineOptions::default()
+            };
+            let (failure, text) = refusal(&selection(&options, &folder), Provider::Cpu);
+            assert!(matches!(failure, Failure::NamedLibrary(_)), "{text}");
+            assert!(text.contains("--ort-lib") && text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_verdict() {
+        let folder = TempDir::new().unwrap();
+        let options = EngineOptions::default();
+        let mut selection = selection(&options, &folder);
+        let provider = Provider::WebGpu;
+        let candidate = Candidate {
+            path: "libonnxruntime.so".into(),
+            origin: "here".into(),
+        };
+        let report = |works: bool, software: bool, reason: Option<&str>| {
+            let mut report = LibraryReport::new(&candidate);
+            report.version = Some("1.27.0".into());
+            report.available = vec!["CPUExecutionProvider".into()];
+            report.providers = vec![ProviderReport {
+                works,
+                software,
+                reason: reason.map(str::to_owned),
+                device: Some("llvmpipe".into()),
+                ..ProviderReport::refused(provider, "")
+            }];
+            report
+        };
+        let words = |verdict: Result<String, Refused>| match verdict {
+            Ok(version) => version,
+            Err(Refused::Library(words)) => format!("library: {words}"),
+            Err(Refused::Lacks(words)) => format!("lacks: {words}"),
+            Err(Refused::Provider(words)) => format!("provider: {words}"),
+        };
+        let emulated = || report(true, true, None);
+        assert_eq!(words(selection.verdict(emulated(), provider)), "1.27.0");
+        selection.software = false;
+        assert_eq!(
+            words(selection.verdict(emulated(), provider)),
+            "provider: it would run on llvmpipe, which the processor emulates"
+        );
+        let without = report(false, false, Some(ProviderReport::NOT_BUILT_IN));
+        assert_eq!(
+            words(selection.verdict(without, provider)),
+            "lacks: it has cpu"
+        );
+        let failing = report(false, false, Some("no adapter"));
+        assert_eq!(
+            words(selection.verdict(failing, provider)),
+            "provider: no adapter"
+        );
+        let mut broken = LibraryReport::new(&candidate);
+        broken.unusable = Some("it crashed (SIGSEGV)".into());
+        assert_eq!(
+            words(selection.verdict(broken, provider)),
+            "library: it crashed (SIGSEGV)"
+        );
+    }
 }
