@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use embedctl::model::hub::Settings;
 use insta::assert_snapshot;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
@@ -50,7 +51,11 @@ fn hosts_that_need_no_proxy() {
         assert_eq!(run.code, Some(0), "{none}: {run}");
         let targets = &proxy.targets()[before..];
         assert!(!targets.contains(&hub), "{none}: {targets:?}");
-        assert_eq!(!targets.contains(&storage), storage_too, "{none}: {targets:?}");
+        assert_eq!(
+            !targets.contains(&storage),
+            storage_too,
+            "{none}: {targets:?}"
+        );
     }
 }
 
@@ -58,7 +63,10 @@ fn hosts_that_need_no_proxy() {
 fn a_proxy_of_another_scheme_is_left_alone() {
     let proxy = Proxy::start();
     let world = World::new();
-    let run = through(&world, &[("https_proxy", &format!("http://{}", proxy.host()))]);
+    let run = through(
+        &world,
+        &[("https_proxy", &format!("http://{}", proxy.host()))],
+    );
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(proxy.targets(), [""; 0]);
 }
@@ -84,10 +92,16 @@ fn a_proxy_that_wants_a_password() {
 fn a_proxy_that_is_not_there() {
     let gone = Proxy::start().host();
     let world = World::new();
-    let run = through(&world, &[("http_proxy", &format!("http://user:5ecret@{gone}"))]);
+    let run = through(
+        &world,
+        &[("http_proxy", &format!("http://user:5ecret@{gone}"))],
+    );
     assert!(!run.stderr.contains("5ecret"), "{run}");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("the proxy that http_proxy names"), "{run}");
+    assert!(
+        run.stderr.contains("the proxy that http_proxy names"),
+        "{run}"
+    );
 }
 
 #[test]
@@ -131,7 +145,7 @@ fn certified() -> (Arc<ServerConfig>, String) {
     (Arc::new(config), issuer.pem())
 }
 
-fn encrypted() -> World {
+fn encrypted_world() -> World {
     let (config, issuer) = certified();
     let world = World::with(Hub::start_encrypted(config));
     world.sandbox.write("issuer.pem", issuer);
@@ -144,10 +158,14 @@ fn trusting<'a>(command: &'a mut Command, variable: &str) -> &'a mut Command {
 
 #[test]
 fn a_certificate_that_nobody_signed_for() {
-    let world = encrypted();
+    let world = encrypted_world();
     let run = world.run("download org/small");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("the certificate of [HUB] is not trusted"), "{run}");
+    assert!(
+        run.stderr
+            .contains("the certificate of [HUB] is not trusted"),
+        "{run}"
+    );
     assert!(run.stderr.contains("SSL_CERT_FILE"), "{run}");
     assert_eq!(world.hub.asked().len(), 0);
 }
@@ -155,7 +173,7 @@ fn a_certificate_that_nobody_signed_for() {
 #[test]
 fn a_certificate_that_the_environment_trusts() {
     for variable in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
-        let world = encrypted();
+        let world = encrypted_world();
         let mut command = world.command("download org/small");
         let run = world.finish(trusting(&mut command, variable));
         assert_eq!(run.code, Some(0), "{variable}: {run}");
@@ -165,7 +183,7 @@ fn a_certificate_that_the_environment_trusts() {
 
 #[test]
 fn a_certificate_of_somebody_else() {
-    let world = encrypted();
+    let world = encrypted_world();
     let (_, other) = certified();
     world.sandbox.write("issuer.pem", other);
     let mut command = world.command("download org/small");
@@ -175,19 +193,23 @@ fn a_certificate_of_somebody_else() {
 
 #[test]
 fn a_file_of_certificates_that_is_none() {
-    let world = encrypted();
+    let world = encrypted_world();
     world.sandbox.write("issuer.pem", "no certificate");
     let mut command = world.command("download org/small");
     assert_snapshot!(world.finish(trusting(&mut command, "SSL_CERT_FILE")));
     let mut command = world.command("download org/small");
     let run = world.finish(command.env("SSL_CERT_FILE", "missing.pem"));
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("SSL_CERT_FILE names certificates in missing.pem"), "{run}");
+    assert!(
+        run.stderr
+            .contains("SSL_CERT_FILE names certificates in missing.pem"),
+        "{run}"
+    );
 }
 
 #[test]
 fn an_encrypted_hub_through_a_proxy() {
-    let world = encrypted();
+    let world = encrypted_world();
     let proxy = Proxy::start();
     let mut command = world.command("download org/small");
     command.env("HTTPS_PROXY", format!("http://{}", proxy.host()));
@@ -198,29 +220,36 @@ fn an_encrypted_hub_through_a_proxy() {
 
 #[test]
 fn the_wrong_scheme() {
-    let world = encrypted();
-    let plain = world.hub.url().replace("https:", "http:");
-    let mut command = world.command("download org/small");
-    let run = world.finish(command.env("HF_ENDPOINT", plain));
-    assert_eq!(run.code, Some(1), "{run}");
     let world = World::new();
     let encrypted = world.hub.url().replace("http:", "https:");
     let mut command = world.command("download org/small");
     let run = world.finish(command.env("HF_ENDPOINT", encrypted));
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("HF_ENDPOINT"), "{run}");
+    let world = encrypted_world();
+    let settings = Settings {
+        endpoint: world.hub.url().replace("https:", "http:"),
+        ..world.settings()
+    };
+    let error = world.failure(&settings);
+    assert!(error.contains("[HUB]"), "{error}");
 }
 
 #[test]
 fn encryption_is_not_given_up_on_the_way() {
-    let world = encrypted();
+    let world = encrypted_world();
     let other = World::new();
     let target = format!("{}/org/small/resolve/main/{ONNX}", other.hub.url());
-    world.hub.spoil_all(At::Hub(ONNX.into()), Fault::Redirect(302, target));
+    world
+        .hub
+        .spoil_all(At::Hub(ONNX.into()), Fault::Redirect(302, target));
     let mut command = world.command("download org/small");
     let run = world.finish(trusting(&mut command, "SSL_CERT_FILE"));
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("redirects to the unencrypted address"), "{run}");
+    assert!(
+        run.stderr.contains("redirects to the unencrypted address"),
+        "{run}"
+    );
     assert_eq!(other.hub.asked().len(), 0);
     world.assert_nothing_published();
 }
