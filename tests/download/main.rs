@@ -20,4 +20,7 @@ mod faults;
 mod fetched;
 mod network;
 mod pinned;
+mod python;
 mod refused;
+#[cfg(unix)]
+mod stopped;

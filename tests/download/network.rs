@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use embedctl::model::hub::Settings;
 use insta::assert_snapshot;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
@@ -144,7 +145,7 @@ fn certified() -> (Arc<ServerConfig>, String) {
     (Arc::new(config), issuer.pem())
 }
 
-fn encrypted() -> World {
+fn encrypted_world() -> World {
     let (config, issuer) = certified();
     let world = World::with(Hub::start_encrypted(config));
     world.sandbox.write("issuer.pem", issuer);
@@ -157,7 +158,7 @@ fn trusting<'a>(command: &'a mut Command, variable: &str) -> &'a mut Command {
 
 #[test]
 fn a_certificate_that_nobody_signed_for() {
-    let world = encrypted();
+    let world = encrypted_world();
     let run = world.run("download org/small");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
@@ -172,7 +173,7 @@ fn a_certificate_that_nobody_signed_for() {
 #[test]
 fn a_certificate_that_the_environment_trusts() {
     for variable in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
-        let world = encrypted();
+        let world = encrypted_world();
         let mut command = world.command("download org/small");
         let run = world.finish(trusting(&mut command, variable));
         assert_eq!(run.code, Some(0), "{variable}: {run}");
@@ -182,7 +183,7 @@ fn a_certificate_that_the_environment_trusts() {
 
 #[test]
 fn a_certificate_of_somebody_else() {
-    let world = encrypted();
+    let world = encrypted_world();
     let (_, other) = certified();
     world.sandbox.write("issuer.pem", other);
     let mut command = world.command("download org/small");
@@ -192,7 +193,7 @@ fn a_certificate_of_somebody_else() {
 
 #[test]
 fn a_file_of_certificates_that_is_none() {
-    let world = encrypted();
+    let world = encrypted_world();
     world.sandbox.write("issuer.pem", "no certificate");
     let mut command = world.command("download org/small");
     assert_snapshot!(world.finish(trusting(&mut command, "SSL_CERT_FILE")));
@@ -208,7 +209,7 @@ fn a_file_of_certificates_that_is_none() {
 
 #[test]
 fn an_encrypted_hub_through_a_proxy() {
-    let world = encrypted();
+    let world = encrypted_world();
     let proxy = Proxy::start();
     let mut command = world.command("download org/small");
     command.env("HTTPS_PROXY", format!("http://{}", proxy.host()));
@@ -219,22 +220,24 @@ fn an_encrypted_hub_through_a_proxy() {
 
 #[test]
 fn the_wrong_scheme() {
-    let world = encrypted();
-    let plain = world.hub.url().replace("https:", "http:");
-    let mut command = world.command("download org/small");
-    let run = world.finish(command.env("HF_ENDPOINT", plain));
-    assert_eq!(run.code, Some(1), "{run}");
     let world = World::new();
     let encrypted = world.hub.url().replace("http:", "https:");
     let mut command = world.command("download org/small");
     let run = world.finish(command.env("HF_ENDPOINT", encrypted));
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("HF_ENDPOINT"), "{run}");
+    let world = encrypted_world();
+    let settings = Settings {
+        endpoint: world.hub.url().replace("https:", "http:"),
+        ..world.settings()
+    };
+    let error = world.failure(&settings);
+    assert!(error.contains("[HUB]"), "{error}");
 }
 
 #[test]
 fn encryption_is_not_given_up_on_the_way() {
-    let world = encrypted();
+    let world = encrypted_world();
     let other = World::new();
     let target = format!("{}/org/small/resolve/main/{ONNX}", other.hub.url());
     world

@@ -230,6 +230,12 @@ impl<'a> Download<'a> {
                 .collect();
             if !missing.is_empty() {
                 let id = &self.wanted.model;
+                // None of it is here: that is said in fewer words.
+                let missing = if missing.len() == paths.len() && files.is_empty() {
+                    Vec::new()
+                } else {
+                    missing
+                };
                 return Err(offline(id, self.client.settings(), by, &missing));
             }
         }

@@ -297,6 +297,11 @@ fn read_request(
             return Ok(None);
         }
         pending.extend_from_slice(&buffer[..count]);
+        // The beginning of TLS, for one.
+        if !pending[0].is_ascii_alphabetic() {
+            connection.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
+            return Ok(None);
+        }
     };
     let head = String::from_utf8_lossy(&pending[..end]).into_owned();
     pending.drain(..end + END.len());

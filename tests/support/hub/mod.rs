@@ -308,7 +308,7 @@ impl State {
             None => (false, path.trim_start_matches('/').to_owned()),
         };
         let (id, rest) = split(&rest, if api { &API } else { &["resolve"] });
-        let file = (!api).then(|| {
+        let file = (rest.0 == "resolve").then(|| {
             rest.1
                 .split_once('/')
                 .map_or("", |(_, file)| file)
