@@ -150,13 +150,7 @@ mod tests {
     fn workers_come_back_and_tokens_are_counted() {
         let made = Arc::new(AtomicU64::new(0));
         let engine = ReusedEngine::new(Box::new(Fake {
-            info: EngineInfo {
-                engine: "fake",
-                version: String::new(),
-                provider: Provider::Cpu,
-                library: None,
-                passed_over: Vec::new(),
-            },
+            info: EngineInfo::new("fake", String::new(), Provider::Cpu),
             made: Arc::clone(&made),
         }));
         engine.prepare(2).unwrap();

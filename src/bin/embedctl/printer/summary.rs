@@ -6,8 +6,8 @@ use std::time::Duration;
 use embedctl::engine::{EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
-use embedctl::stage::Stage;
 use embedctl::provenance::ProfileUsed;
+use embedctl::stage::Stage;
 use serde_json::{Value, json};
 
 use super::{Level, Printer};
