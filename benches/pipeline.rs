@@ -233,13 +233,7 @@ struct Null {
 
 impl Null {
     fn new(hidden: bool) -> Self {
-        let info = EngineInfo {
-            engine: "null",
-            version: "0".into(),
-            provider: Provider::Cpu,
-            library: None,
-            passed_over: Vec::new(),
-        };
+        let info = EngineInfo::new("null", "0".into(), Provider::Cpu);
         // Values that compress as badly as a model's do.
         let mut state = 1_u32;
         let mut value = || {

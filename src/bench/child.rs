@@ -187,7 +187,8 @@ fn describe(status: ExitStatus) -> String {
     format!("ended with {status}")
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

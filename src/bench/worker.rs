@@ -370,9 +370,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_opened_is_a_reply() {
-        let mut missing = Configuration::default();
-        missing.model = "fixtures/parity/no-such-model".into();
-        missing.provider = "tract".into();
+        let missing = Configuration {
+            model: "fixtures/parity/no-such-model".into(),
+            provider: "tract".into(),
+            ..Configuration::default()
+        };
         let replies = talk(&[Request::Open(Box::new(missing)), Request::Work]);
         let [Reply::Failed(reason)] = &replies[..] else {
             panic!("{replies:?}");

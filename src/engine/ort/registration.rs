@@ -86,10 +86,8 @@ pub(super) fn register(
         Provider::TensorRt => tensorrt(settings)?.build(),
         Provider::DirectMl => {
             // DirectML runs one kernel after another in memory that it plans itself.
-            let builder = builder
-                .with_parallel_execution(false)
-                .and_then(|builder| builder.with_memory_pattern(false))
-                .map_err(words)?;
+            let builder = builder.with_parallel_execution(false).map_err(words)?;
+            let builder = builder.with_memory_pattern(false).map_err(words)?;
             let dispatch = ep::DirectML::default().with_device_id(settings.directml_id()?);
             return add(builder, dispatch.build());
         }

@@ -178,19 +178,19 @@ fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Config
     let mut all = vec![base];
     each(&mut all, &args.model.model, |one, value| one.model = value);
     each(&mut all, &args.model.model_file, |one, value| {
-        one.model_file = Some(value)
+        one.model_file = Some(value);
     });
     each(&mut all, &precisions, |one, value| {
-        one.precision = Some(value)
+        one.precision = Some(value);
     });
     each(&mut all, &args.engine.provider, |one, value| {
-        one.provider = value
+        one.provider = value;
     });
     each(&mut all, &args.limits.threads, |one, value| {
-        one.threads = Some(value)
+        one.threads = Some(value);
     });
     each(&mut all, &args.limits.batch_tokens, |one, value| {
-        one.batch_tokens = Some(value)
+        one.batch_tokens = Some(value);
     });
     for (index, one) in all.iter().enumerate() {
         if all[..index].contains(one) {
@@ -341,11 +341,11 @@ mod tests {
     fn every_combination_is_measured_once() {
         let mut all = vec![Configuration::default()];
         each(&mut all, &["cpu", "tract"], |one, value| {
-            one.provider = value.into()
+            one.provider = value.into();
         });
         each::<usize>(&mut all, &[], |one, value| one.threads = Some(value));
         each(&mut all, &[256, 512], |one, value| {
-            one.batch_tokens = Some(value)
+            one.batch_tokens = Some(value);
         });
         let pairs: Vec<_> = all
             .iter()
