@@ -118,7 +118,7 @@ fn exactly_what_was_locked_comes() {
     assert_eq!(world.cached().files(&world.commit), before);
     assert_eq!(
         names(&world.cached().0.join("snapshots")),
-        [world.commit.clone()]
+        std::slice::from_ref(&world.commit)
     );
     let asked = world.hub.asked();
     assert!(

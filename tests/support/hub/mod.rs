@@ -398,13 +398,14 @@ fn refused(nature: &Nature, id: &str, request: &Request, api: bool) -> Option<Re
     let token = request
         .header("authorization")
         .map(|value| value.trim_start_matches("Bearer "));
-    if let Some(token) = token {
-        if !nature.tokens.is_empty() && !nature.tokens.contains(token) {
-            return Some(Reply::new(401).with(
-                "X-Error-Message",
-                "Invalid credentials in Authorization header",
-            ));
-        }
+    if let Some(token) = token
+        && !nature.tokens.is_empty()
+        && !nature.tokens.contains(token)
+    {
+        return Some(Reply::new(401).with(
+            "X-Error-Message",
+            "Invalid credentials in Authorization header",
+        ));
     }
     let status = if token.is_some() { 404 } else { 401 };
     if (nature.private.get(id)).is_some_and(|wanted| token != Some(wanted)) {
