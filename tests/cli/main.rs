@@ -13,4 +13,7 @@ mod man;
 mod messages;
 mod sandbox;
 #[cfg(unix)]
+#[path = "../support/terminal.rs"]
+mod support_terminal;
+#[cfg(unix)]
 mod terminal;
