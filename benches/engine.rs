@@ -2,7 +2,8 @@
 //!
 //! Runs the same library on the same batches twice, in turn: the engine alone (batches made beforehand,
 //! nothing read, tokenized, pooled or written) and the whole pipeline from file to Parquet. Both exclude
-//! start-up, which is printed beside.
+//! start-up, which is printed beside. On a machine that others use too, compare processor time rather
+//! than rows per second.
 //!
 //! ```text
 //! cargo bench --profile dev --bench engine -- target/corpus/short.txt [PROVIDER] [ROUNDS]
@@ -19,8 +20,9 @@ use embedctl::engine::{self, Engine, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::output::{Destination, OutputOptions};
-use embedctl::pipeline::{self, EmbedOptions, OnError};
+use embedctl::pipeline::{self, EmbedOptions, OnError, Summary};
 use embedctl::progress::{Progress, Silent};
+use embedctl::stage::Stage;
 use embedctl::tokenize::TextTokenizer;
 
 const MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
@@ -58,26 +60,46 @@ fn main() {
         engine.info().provider,
         batches.len()
     );
-    let mut alone = Vec::new();
-    let mut whole = Vec::new();
+    let mut alone = [Vec::new(), Vec::new()];
+    let mut whole = [Vec::new(), Vec::new()];
+    let mut shares = Stage::ALL.map(|_| Vec::new());
     for round in 0..=rounds {
+        let spent = processor_seconds();
         let rate = rows as f64 / run_alone(engine.as_ref(), &batches, threads);
-        let (load, seconds) = run_whole(&corpus, &options, &model_options);
+        let spent = (processor_seconds() - spent) * 1e6 / rows as f64;
+        let summary = run_whole(&corpus, &options, &model_options);
+        let busy = summary.stages.total().as_secs_f64() * 1e6 / rows as f64;
+        let whole_rate = rows as f64 / summary.run.as_secs_f64();
         // The first round warms up caches and files.
         if round > 0 {
-            alone.push(rate);
-            whole.push(rows as f64 / seconds);
+            alone[0].push(rate);
+            alone[1].push(spent);
+            whole[0].push(whole_rate);
+            whole[1].push(busy);
+            for (shares, stage) in shares.iter_mut().zip(Stage::ALL) {
+                shares.push(summary.stages.share(stage));
+            }
             println!(
-                "round {round}: engine alone {rate:.0} rows/s, file to Parquet {:.0} rows/s (start-up {load:.2} s)",
-                rows as f64 / seconds
+                "round {round}: engine alone {rate:.0} rows/s ({spent:.0} us of processor time a row), \
+                 file to Parquet {whole_rate:.0} rows/s ({busy:.0} us; start-up {:.2} s)",
+                summary.load.as_secs_f64()
             );
         }
     }
-    let (alone, whole) = (median(alone), median(whole));
+    let (alone, whole) = (alone.map(median), whole.map(median));
     println!(
-        "median: engine alone {alone:.0} rows/s, file to Parquet {whole:.0} rows/s, {:.1} % of it",
-        100.0 * whole / alone
+        "median: engine alone {:.0} rows/s ({:.0} us), file to Parquet {:.0} rows/s ({:.0} us): {:.1} % of the \
+         speed, {:.1} % of the processor time",
+        alone[0],
+        alone[1],
+        whole[0],
+        whole[1],
+        100.0 * whole[0] / alone[0],
+        100.0 * whole[1] / alone[1]
     );
+    for (shares, stage) in shares.into_iter().zip(Stage::ALL) {
+        println!("{stage:>9}: {:>5.2} % of busy time", 100.0 * median(shares));
+    }
 }
 
 /// The batches that the pipeline makes of the corpus.
@@ -120,8 +142,8 @@ fn run_alone(engine: &dyn Engine, batches: &[Batch], threads: usize) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Start-up and running time of the whole pipeline, in seconds.
-fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> (f64, f64) {
+/// Runs the whole pipeline.
+fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
     let options = EmbedOptions {
         model: model.clone(),
@@ -138,10 +160,27 @@ fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> (f64
         batch_tokens: None,
         batch_rows: None,
         threads: None,
+        profile: None,
     };
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let summary = pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run");
-    (summary.load.as_secs_f64(), summary.run.as_secs_f64())
+    pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run")
+}
+
+/// Processor time of this process so far.
+#[cfg(unix)]
+fn processor_seconds() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the one timespec that the call writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(not(unix))]
+fn processor_seconds() -> f64 {
+    f64::NAN
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -186,7 +186,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --output-format --force --input-format --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --dimensions --provider --device --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-o -f -i -m -p -q -v -h --output --output-format --force --input-format --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --dimensions --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -309,6 +309,10 @@ _embedctl() {
                     return 0
                     ;;
                 --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

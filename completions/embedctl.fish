@@ -72,11 +72,12 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name 
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -d 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core, two for each device]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and go on'"

@@ -58,6 +58,15 @@ impl TokenRows {
         self.ids.len()
     }
 
+    /// Whether row `index` was cut to the model's length.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn is_truncated(&self, index: usize) -> bool {
+        self.truncated[index]
+    }
+
     /// How many rows were cut to the model's length.
     #[must_use]
     pub fn truncated(&self) -> usize {

@@ -12,7 +12,9 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod batch;
+pub mod bench;
 pub mod cancel;
+pub mod device;
 mod embedder;
 pub mod engine;
 pub mod error;

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use crate::bench::Tuned;
 use crate::engine::EngineInfo;
 use crate::model::{Model, ModelProvenance, OutputChoice};
 use crate::progress::Counts;
@@ -37,10 +38,23 @@ pub struct Provenance<'a> {
     pub dimensions: usize,
     /// Engine and provider that did the work.
     pub engine: &'a EngineInfo,
+    /// The tuned profile that was used; absent where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<&'a ProfileUsed>,
     /// Counts of rows.
     pub rows: RowCounts,
     /// Counts of tokens.
     pub tokens: TokenCounts,
+}
+
+/// A tuned profile, and what was taken from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProfileUsed {
+    /// Name of its file, without the folder.
+    pub name: String,
+    /// Its settings, those left out that options overrode.
+    #[serde(flatten)]
+    pub settings: Tuned,
 }
 
 /// What wrote a file.
@@ -80,6 +94,7 @@ impl<'a> Provenance<'a> {
         files: &'a ModelProvenance,
         engine: &'a EngineInfo,
         counts: &Counts,
+        profile: Option<&'a ProfileUsed>,
     ) -> Self {
         let config = &model.config;
         let file = model
@@ -104,6 +119,7 @@ impl<'a> Provenance<'a> {
             max_length: config.limit(),
             dimensions: config.width,
             engine,
+            profile,
             rows: RowCounts {
                 read: counts.read,
                 embedded: counts.embedded,

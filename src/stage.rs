@@ -52,7 +52,7 @@ impl Stage {
 
 impl fmt::Display for Stage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.pad(self.name())
     }
 }
 
@@ -194,7 +194,7 @@ fn add(sum: &AtomicU64, time: Duration) {
 
 /// Processor time of this thread so far, where the system tells it.
 #[cfg(unix)]
-fn thread_time() -> Option<Duration> {
+pub(crate) fn thread_time() -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -211,7 +211,7 @@ fn thread_time() -> Option<Duration> {
 }
 
 #[cfg(not(unix))]
-fn thread_time() -> Option<Duration> {
+pub(crate) fn thread_time() -> Option<Duration> {
     None
 }
 

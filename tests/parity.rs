@@ -54,6 +54,8 @@ struct Engine {
     library: Option<PathBuf>,
     /// What a case's tolerance is multiplied by: other kernels add in another order.
     slack: f32,
+    /// Cases that the provider itself gets wrong: they must be refused.
+    faulty: &'static [&'static str],
 }
 
 fn tract() -> Engine {
@@ -61,6 +63,7 @@ fn tract() -> Engine {
         provider: "tract".into(),
         library: None,
         slack: 1.0,
+        faulty: &[],
     }
 }
 
@@ -74,6 +77,12 @@ fn others(test: &str) -> Vec<Engine> {
             provider: provider.into(),
             library: Some(library.into()),
             slack: 2.5,
+            faulty: match provider {
+                // ONNX Runtime 1.27: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
+                // multiple of four, and local attention is built from it.
+                "webgpu" => &["family-modernbert"],
+                _ => &[],
+            },
         })
         .collect();
     if engines.is_empty() {
@@ -89,6 +98,7 @@ fn onnxruntime(test: &str) -> Option<Engine> {
         provider: "cpu".into(),
         library: Some(library),
         slack: 1.0,
+        faulty: &[],
     })
 }
 
@@ -109,6 +119,11 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         .args(args);
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
+    }
+    if engine.provider == "openvino" {
+        // With AVX-512, OpenVINO 2025.4 crashes on decoders whose heads are not a multiple of 16 wide, as
+        // those of the cases are and no real model's.
+        command.env("ONEDNN_MAX_CPU_ISA", "AVX2");
     }
     let output = command.output().unwrap();
     if output.status.success() {
@@ -164,6 +179,12 @@ fn check_cases(engine: &Engine) {
             &case.args,
         ) {
             Ok(ours) => difference(&ours, &expected, case.tolerance * engine.slack),
+            Err(error)
+                if engine.faulty.contains(&case.name.as_str())
+                    && error.contains("computes this model wrongly") =>
+            {
+                None
+            }
             Err(error) => Some(error),
         };
         failures.extend(failure.map(|failure| format!("{}: {failure}", case.name)));

@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
 //! device pools; [`crate::pool`] finishes both.
 
+mod auto;
 mod feeds;
 mod options;
 pub mod ort;
@@ -37,6 +38,9 @@ pub struct EngineOptions {
     pub batch_tokens: Option<usize>,
     /// `--ort-lib`: an ONNX Runtime library or the folder that holds it.
     pub ort_library: Option<PathBuf>,
+    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
+    /// library that has the wanted provider is loaded into this process.
+    pub probe: Option<ort::probe::ProbeCommand>,
     /// How many workers will be asked for (lets an engine share weights between them or not).
     pub workers: usize,
     /// Stops an engine that is still being opened.
@@ -64,6 +68,10 @@ pub struct EngineInfo {
     /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placed>,
+    /// The least cosine between a vector of a sample and the same one computed on the CPU, rounded to
+    /// five digits; where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cosine_to_cpu: Option<f64>,
     /// Token budget of a batch, where it was found by measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
@@ -84,6 +92,7 @@ impl EngineInfo {
             devices: Vec::new(),
             options: Vec::new(),
             placement: Vec::new(),
+            cosine_to_cpu: None,
             batch_tokens: None,
             passed_over: Vec::new(),
         }

@@ -55,7 +55,7 @@ const fn known(
     }
 }
 
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 16] = [
     known(
         Provider::Cuda,
         "memory-limit",
@@ -79,6 +79,12 @@ const KNOWN: [Known; 15] = [
         "precision",
         Values::OneOf(&["fp32", "fp16", "bf16"]),
         "arithmetic of an fp32 model",
+    ),
+    known(
+        Provider::TensorRt,
+        "tf32",
+        Values::Flag,
+        "TensorFloat-32 products: faster, less exact",
     ),
     known(
         Provider::TensorRt,

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::ort::Failure;
+use super::ort::{Failure, Selection};
 use super::{Engine, EngineOptions, PassedOver};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -71,6 +71,13 @@ impl Serialize for Provider {
     }
 }
 
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl FromStr for Provider {
     type Err = String;
 
@@ -122,21 +129,37 @@ impl FromStr for ProviderChoice {
 
 /// Opens the first provider of the choice that works, remembering why others were passed over.
 ///
-/// `auto` means ONNX Runtime on the CPU where a library is found, else tract. It falls back only where
-/// there is no library: a model that ONNX Runtime refuses is an error, since falling back would hide it.
-/// A list falls back from each of its members to the next, and to nothing else. A library that the user
-/// named must work wherever it is needed.
+/// `auto` goes through [`super::auto::order`], and falls back from a provider that does not work here or
+/// does not do the work. It does not fall back from the CPU because of the model: one that ONNX Runtime
+/// refuses there is an error, since falling back would hide it. A list falls back from each of its members
+/// to the next, and to nothing else. A library that the user named must work wherever it is needed.
 pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+    let probing = options.probe.is_some();
     let (providers, auto) = match &options.providers {
-        ProviderChoice::Auto => (&[Provider::Cpu, Provider::Tract][..], true),
+        ProviderChoice::Auto => (super::auto::order(probing), true),
         ProviderChoice::List(list) => (list.as_slice(), false),
     };
+    let selection = Selection::new(options, auto);
     let mut passed_over: Vec<PassedOver> = Vec::new();
+    let passed = |provider: Provider, reason: String| PassedOver {
+        candidate: provider.to_string(),
+        reason,
+    };
+    if auto && let Some((provider, reason)) = super::auto::left_out(probing) {
+        passed_over.push(passed(provider, reason.to_owned()));
+    }
     let mut last = None;
     for &provider in providers {
+        if auto
+            && !matches!(provider, Provider::Cpu | Provider::Tract)
+            && let Some(reason) = super::auto::hopeless(provider, || selection.may_have(provider))
+        {
+            passed_over.push(passed(provider, reason));
+            continue;
+        }
         let opened = match provider {
             Provider::Tract => super::tract::open(model, options, &passed_over),
-            other => match super::ort::open(model, options, other, &passed_over) {
+            other => match super::ort::open(model, options, other, &selection, &passed_over) {
                 Err(Failure::NamedLibrary(error)) => return Err(error),
                 Err(Failure::Other(error)) if auto => return Err(error),
                 opened => opened.map_err(Failure::into_error),
@@ -144,11 +167,9 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         };
         match opened {
             Ok(engine) => return Ok(engine),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
-                passed_over.push(PassedOver {
-                    candidate: provider.to_string(),
-                    reason: error.to_string(),
-                });
+                passed_over.push(passed(provider, reason(&error)));
                 last = Some(error);
             }
         }
@@ -162,6 +183,14 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
             reason: none_works(&passed_over),
         },
     })
+}
+
+/// An error's reason without the engine's name, which stands beside it.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Engine { reason, .. } => reason.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn none_works(passed_over: &[PassedOver]) -> String {

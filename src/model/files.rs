@@ -112,6 +112,16 @@ impl Model {
         })
     }
 
+    /// The ONNX file that [`Model::open`] would take, found without reading it or the tokenizer.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn onnx_file(options: &ModelOptions) -> Result<PathBuf> {
+        let folder = locate(options)?.folder;
+        let transformer = resolve::read_modules(&folder)?.map(|modules| modules.transformer);
+        find_onnx(&folder, &transformer.unwrap_or_default(), options)
+    }
+
     /// Hashes the files that decide a vector: weights, tokenizer and metadata.
     ///
     /// # Errors

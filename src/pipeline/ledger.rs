@@ -1,5 +1,7 @@
 //! The ledger: every record that was read is written or rejected, in the input's order, and counted.
 
+use std::collections::HashMap;
+
 use super::stages::Flight;
 use super::{OnError, Summary};
 use crate::embedder::Finished;
@@ -43,33 +45,52 @@ impl Ledger<'_> {
     /// Puts a flight's vectors back into input order, writes them, and accounts for every record.
     pub(super) fn settle(&mut self, mut flight: Flight, finished: Vec<Finished>) -> Result<()> {
         let width = self.pooler.width();
-        let rows = flight.texts.len();
-        let mut vectors = vec![0.0_f32; rows * width];
-        let mut present = vec![false; rows];
-        let mut failed: Vec<(u32, String)> = Vec::new();
-        for batch in finished {
-            for (&row, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
-                let row = row as usize;
-                vectors[row * width..(row + 1) * width].copy_from_slice(vector);
-                present[row] = true;
+        let rows = flight.distinct.rows();
+        let mut by_text: Vec<Option<&[f32]>> = vec![None; flight.distinct.len()];
+        let mut reasons: HashMap<usize, &str> = HashMap::new();
+        for batch in &finished {
+            for (&number, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
+                by_text[number as usize] = Some(vector);
             }
-            failed.extend(batch.failed);
+            reasons.extend(
+                batch
+                    .failed
+                    .iter()
+                    .map(|(number, reason)| (*number as usize, reason.as_str())),
+            );
         }
-        for row in (0..rows).filter(|&row| flight.tokens.get(row).is_empty()) {
-            let mut vector = Vec::with_capacity(width);
-            self.pooler
-                .finish_empty(self.model.config.hidden_width, &mut vector);
-            vectors[row * width..(row + 1) * width].copy_from_slice(&vector);
-            present[row] = true;
-            self.without_tokens += 1;
-        }
-        for (row, reason) in failed {
-            let text = flight.texts.get(row as usize).as_bytes();
-            flight.rejects.push(Reject {
-                origin: flight.origins[row as usize],
-                reason,
-                raw: text[..text.len().min(Reject::RAW_BYTES)].to_vec(),
-            });
+        let mut without_tokens = Vec::with_capacity(width);
+        self.pooler
+            .finish_empty(self.model.config.hidden_width, &mut without_tokens);
+        let mut vectors = Vec::with_capacity(rows * width);
+        let mut present = Vec::with_capacity(rows);
+        for (row, number) in flight.distinct.of_rows().enumerate() {
+            let tokens = flight.tokens.get(number).len();
+            self.counts.tokens += tokens as u64;
+            self.counts.truncated += u64::from(flight.tokens.is_truncated(number));
+            let vector = if tokens == 0 {
+                self.without_tokens += 1;
+                Some(without_tokens.as_slice())
+            } else {
+                by_text[number]
+            };
+            match vector {
+                Some(vector) => vectors.extend_from_slice(vector),
+                None => {
+                    // Holds its place until it is taken out.
+                    vectors.resize(vectors.len() + width, 0.0);
+                    // Without a reason it is missing, which the count at the end finds.
+                    if let Some(&reason) = reasons.get(&number) {
+                        let text = flight.texts.get(row).as_bytes();
+                        flight.rejects.push(Reject {
+                            origin: flight.origins[row],
+                            reason: reason.into(),
+                            raw: text[..text.len().min(Reject::RAW_BYTES)].to_vec(),
+                        });
+                    }
+                }
+            }
+            present.push(vector.is_some());
         }
         let missing = present.iter().filter(|&&present| !present).count();
         let read = rows + flight.rejects.len() - missing;
@@ -99,8 +120,6 @@ impl Ledger<'_> {
         }
         self.counts.embedded += embedded;
         self.counts.read += read as u64;
-        self.counts.tokens += flight.tokens.tokens() as u64;
-        self.counts.truncated += flight.tokens.truncated() as u64;
         self.counts.consumed = flight.consumed;
         self.progress.written(&self.counts);
         Ok(())

@@ -11,6 +11,7 @@
 //! writer hold one element each: at most four windows exist at a time, whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
+mod distinct;
 mod ledger;
 mod stages;
 #[cfg(test)]
@@ -31,11 +32,11 @@ use crate::embedder::usable_cores;
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions};
+use crate::model::{Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
-use crate::provenance::Provenance;
+use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
 use crate::stage::{Clocks, StageTimes};
 use crate::tokenize::TextTokenizer;
@@ -74,6 +75,8 @@ pub struct EmbedOptions {
     pub batch_rows: Option<usize>,
     /// Worker threads; `None`: one per usable core. A device has its own number.
     pub threads: Option<usize>,
+    /// The tuned profile that some of these settings come from, as it goes into the provenance.
+    pub profile: Option<ProfileUsed>,
 }
 
 /// What a finished run did.
@@ -117,6 +120,56 @@ pub fn embed(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
+    run(options, None, open_engine, progress, cancel)
+}
+
+/// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
+///
+/// # Errors
+/// As [`embed`].
+pub fn embed_with(
+    engine: Box<dyn Engine>,
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    run(options, None, open, progress, cancel)
+}
+
+/// A model that is read, hashed and ready to tokenize, for several runs.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The model.
+    pub model: Arc<Model>,
+    /// Its tokenizer.
+    pub tokenizer: Arc<TextTokenizer>,
+    /// Its files and their hashes.
+    pub files: ModelProvenance,
+}
+
+/// As [`embed_with`], with a model that is open, too; [`EmbedOptions::model`] says nothing then.
+///
+/// # Errors
+/// As [`embed`].
+pub fn embed_opened(
+    opened: &Opened,
+    engine: Box<dyn Engine>,
+    options: &EmbedOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    run(options, Some(opened), open, progress, cancel)
+}
+
+fn run(
+    options: &EmbedOptions,
+    opened: Option<&Opened>,
+    open: impl FnOnce(&Arc<Model>, &EmbedOptions, usize) -> Result<Opening>,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
     let started = Instant::now();
     // Everything that can be refused without work is refused first: model, sources, output.
     if let (Destination::Path(output), Some(rejects)) =
@@ -128,7 +181,10 @@ pub fn embed(
             rejects.display()
         )));
     }
-    let model = Arc::new(Model::open(&options.model)?);
+    let model = match opened {
+        Some(opened) => Arc::clone(&opened.model),
+        None => Arc::new(Model::open(&options.model)?),
+    };
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     let writer = output::create(
         &options.output,
@@ -143,8 +199,12 @@ pub fn embed(
     let threads = options.threads.unwrap_or_else(usable_cores).max(1);
     let parts = Parts {
         started,
-        engine: open_engine(&model, options, threads)?,
-        tokenizer: TextTokenizer::new(&model, threads)?,
+        engine: open(&model, options, threads)?,
+        tokenizer: match opened {
+            Some(opened) => Arc::clone(&opened.tokenizer),
+            None => Arc::new(TextTokenizer::new(&model, threads)?),
+        },
+        files: opened.map(|opened| opened.files.clone()),
         model,
         reader,
         writer,
@@ -153,6 +213,7 @@ pub fn embed(
         on_error: options.on_error,
         batch_tokens: options.batch_tokens,
         batch_rows: options.batch_rows,
+        profile: options.profile.clone(),
     };
     // A write to a pipe that nobody empties can block for ever, so nobody waits for the run itself either.
     let run = in_background("run", {
@@ -176,7 +237,8 @@ struct Parts {
     started: Instant,
     model: Arc<Model>,
     reader: RecordReader,
-    tokenizer: TextTokenizer,
+    tokenizer: Arc<TextTokenizer>,
+    files: Option<ModelProvenance>,
     engine: Opening,
     writer: Box<dyn VectorWriter>,
     rejects: Option<RejectsWriter>,
@@ -184,6 +246,7 @@ struct Parts {
     on_error: OnError,
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
+    profile: Option<ProfileUsed>,
 }
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
@@ -197,6 +260,17 @@ struct Opening {
 
 impl Opening {
     const GRACE: Duration = Duration::from_secs(2);
+
+    /// An engine that is open.
+    fn done(engine: Box<dyn Engine>) -> Self {
+        let (sender, receiver) = bounded(1);
+        // There is room for one, and the other end is held.
+        let _ = sender.send(Ok(engine));
+        Self {
+            engine: receiver,
+            stop: CancelToken::new(),
+        }
+    }
 }
 
 impl Drop for Opening {
@@ -248,8 +322,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         &clocks,
     )?;
     let hashes = in_background("hash", {
-        let model = Arc::clone(&model);
-        move || model.provenance()
+        let (model, known) = (Arc::clone(&model), parts.files);
+        move || known.map_or_else(|| model.provenance(), Ok)
     })?;
     let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
@@ -309,7 +383,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         )));
     }
     let files = wait(cancel, &hashes)?;
-    let provenance = Provenance::new(&model, &files, &info, &counts);
+    let provenance = Provenance::new(&model, &files, &info, &counts, parts.profile.as_ref());
     let provenance = serde_json::to_value(&provenance)
         .map_err(|error| Error::Internal(format!("writing the provenance: {error}")))?;
     if cancel.is_cancelled() {

@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use super::OnError;
+use super::distinct::Distinct;
 use super::ledger::bad_record;
 use crate::batch::{self, Plan, TokenRows};
 use crate::cancel::CancelToken;
@@ -36,13 +37,15 @@ pub(super) enum Read {
     End { read: u64, schema: SchemaRef },
 }
 
-/// A window on its way through the workers.
+/// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct Flight {
     pub(super) texts: Texts,
     pub(super) origins: Vec<Origin>,
     pub(super) columns: RecordBatch,
     pub(super) rejects: Vec<Reject>,
     pub(super) consumed: u64,
+    pub(super) distinct: Distinct,
+    /// Of the distinct texts.
     pub(super) tokens: Arc<TokenRows>,
     pub(super) batches: usize,
     pub(super) done: Receiver<Finished>,
@@ -125,7 +128,7 @@ pub(super) fn spawn_reader(
 
 /// Tokenizes windows in order, cuts them into batches, and launches them.
 pub(super) fn spawn_tokenizer(
-    tokenizer: TextTokenizer,
+    tokenizer: Arc<TextTokenizer>,
     on_error: OnError,
     windows: Receiver<Result<Read>>,
     limits: Receiver<BatchLimits>,
@@ -141,10 +144,12 @@ pub(super) fn spawn_tokenizer(
             if let (OnError::Fail, Some(reject)) = (on_error, window.rejects.first()) {
                 return Err(bad_record(&names, reject));
             }
-            let tokens = clocks
-                .tokenize
-                .time(|| tokenizer.tokenize_timed(&window.texts, &clocks.tokenize))?;
-            let tokens = Arc::new(tokens);
+            let (distinct, tokens) = clocks.tokenize.time(|| {
+                let distinct = Distinct::new(&window.texts);
+                let text = |number| window.texts.get(distinct.first(number));
+                let tokens = tokenizer.tokenize_each(distinct.len(), text, &clocks.tokenize);
+                tokens.map(|tokens| (distinct, tokens))
+            })?;
             let limits = match known {
                 Some(limits) => limits,
                 // Without limits there is no engine: the run is over and its error told elsewhere.
@@ -153,12 +158,18 @@ pub(super) fn spawn_tokenizer(
                     Err(_) => return Ok(None),
                 },
             };
-            let (flight, batches) = clocks.tokenize.time(|| flight(window, tokens, limits));
-            let padded: usize = batches
+            let (flight, batches) = clocks
+                .tokenize
+                .time(|| flight(window, distinct, tokens, limits));
+            let padded = batches
                 .iter()
-                .map(|job| job.plan.rows.len() * job.plan.length)
-                .sum();
-            clocks.planned(flight.tokens.tokens() as u64, padded as u64, 0);
+                .map(|job| job.plan.rows.len() * job.plan.length);
+            let duplicates = flight.distinct.rows() - flight.distinct.len();
+            clocks.planned(
+                flight.tokens.tokens() as u64,
+                padded.sum::<usize>() as u64,
+                duplicates as u64,
+            );
             Ok(Some((flight, batches)))
         };
         for read in windows {
@@ -192,7 +203,13 @@ pub(super) fn spawn_tokenizer(
     Ok(receiver)
 }
 
-fn flight(window: Window, tokens: Arc<TokenRows>, limits: BatchLimits) -> (Flight, Vec<Job>) {
+fn flight(
+    window: Window,
+    distinct: Distinct,
+    tokens: TokenRows,
+    limits: BatchLimits,
+) -> (Flight, Vec<Job>) {
+    let tokens = Arc::new(tokens);
     let plans = batch::plan(&tokens, limits);
     let (sender, done) = unbounded();
     let flight = Flight {
@@ -201,6 +218,7 @@ fn flight(window: Window, tokens: Arc<TokenRows>, limits: BatchLimits) -> (Fligh
         columns: window.columns,
         rejects: window.rejects,
         consumed: window.consumed,
+        distinct,
         tokens: Arc::clone(&tokens),
         batches: plans.len(),
         done,
@@ -344,12 +362,13 @@ pub(super) fn collect(
         if let Some(news) = &finished.news {
             progress.warning(news);
         }
-        let tokens: usize = finished
-            .rows
-            .iter()
-            .map(|&row| flight.tokens.get(row as usize).len())
-            .sum();
-        progress.batch(finished.rows.len() as u64, tokens as u64);
+        let (mut rows, mut tokens) = (0, 0);
+        for number in finished.rows.iter().map(|&number| number as usize) {
+            let copies = flight.distinct.copies(number);
+            rows += copies;
+            tokens += copies * flight.tokens.get(number).len() as u64;
+        }
+        progress.batch(rows, tokens);
         all.push(finished);
     }
     Ok(all)

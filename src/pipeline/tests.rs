@@ -4,6 +4,8 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::batch::Batch;
 use crate::engine::{Hidden, Output, Provider, Worker};
@@ -131,16 +133,13 @@ fn run(
         behaviour,
         batches: Arc::default(),
     });
-    let (sender, receiver) = bounded(1);
-    sender.send(Ok(engine)).unwrap();
     let kept = Kept::default();
     let parts = Parts {
         started: Instant::now(),
-        engine: Opening {
-            engine: receiver,
-            stop: CancelToken::new(),
-        },
-        tokenizer: TextTokenizer::new(&model, 2).unwrap(),
+        engine: Opening::done(engine),
+        tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
+        files: None,
+        profile: None,
         reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         writer: Box::new(kept.clone()),
         rejects: None,
@@ -302,4 +301,115 @@ fn an_empty_input_is_a_run_of_no_rows() {
     let (summary, kept) = run("", |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
     assert_eq!(summary.unwrap().counts.read, 0);
     assert!(kept.0.lock().unwrap().finished);
+}
+
+#[test]
+fn equal_texts_of_a_window_run_once() {
+    // Windows of seven: the second has nothing but copies, the third none.
+    let text = format!(
+        "{}{}a\nb\nc\n",
+        "one two\nthree\none two\none two\nfour\nthree\n\n",
+        "same\n".repeat(7)
+    );
+    let (summary, kept) = run(&text, |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
+    let summary = summary.unwrap();
+    let written = kept.0.lock().unwrap();
+    assert_eq!((summary.counts.read, summary.counts.embedded), (17, 17));
+    assert_eq!(summary.stages.duplicates, 3 + 6);
+    let ids: Vec<String> = (1..=17).map(|line| line.to_string()).collect();
+    assert_eq!(written.ids, ids);
+    let vector = |row: usize| &written.vectors[row * WIDTH..(row + 1) * WIDTH];
+    for (row, first) in [(2, 0), (3, 0), (5, 1), (13, 7)] {
+        assert_eq!(vector(row), vector(first), "row {row}");
+    }
+    assert_ne!(vector(0), vector(1));
+    assert_ne!(vector(1), vector(4));
+    // A copy counts like its first, though its tokens don't run.
+    assert!(summary.counts.tokens > summary.stages.real_tokens);
+    let (alone, _) = run("same\n", |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
+    let (seven, _) = run(
+        &"same\n".repeat(7),
+        |_, _| Ok(0.0),
+        OnError::Fail,
+        &CancelToken::new(),
+    );
+    let (alone, seven) = (alone.unwrap(), seven.unwrap());
+    assert_eq!(seven.counts.tokens, 7 * alone.counts.tokens);
+    assert_eq!(seven.stages.real_tokens, alone.stages.real_tokens);
+}
+
+#[test]
+fn copies_of_a_truncated_text_count_as_truncated() {
+    let long = "a ".repeat(99);
+    let text = format!("{long}\nshort\n{long}\n{long}\n");
+    let (summary, _) = run(&text, |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
+    let counts = summary.unwrap().counts;
+    let (alone, _) = run(
+        &format!("{long}\n"),
+        |_, _| Ok(0.0),
+        OnError::Fail,
+        &CancelToken::new(),
+    );
+    let alone = alone.unwrap().counts;
+    assert_eq!(counts.truncated, 3 * alone.truncated);
+    assert_eq!(alone.truncated, 1, "the model's limit is below 99 tokens");
+}
+
+#[test]
+fn copies_of_a_text_without_a_finite_vector_are_rejected_with_it() {
+    // An empty text never gets a vector, the others get one when they run alone.
+    let breaks: Behaviour = |batch, _| {
+        let broken = batch.rows > 1 || batch.length == 2;
+        Ok(if broken { f32::NAN } else { 0.0 })
+    };
+    let text = "one two\n\none two\n\n\nthree four five\n";
+    let (summary, kept) = run(text, breaks, OnError::Skip, &CancelToken::new());
+    let summary = summary.unwrap();
+    assert_eq!(
+        (
+            summary.counts.read,
+            summary.counts.embedded,
+            summary.counts.rejected
+        ),
+        (6, 3, 3)
+    );
+    assert_eq!(summary.rejects.len(), 3);
+    for (reject, line) in summary.rejects.iter().zip([2, 4, 5]) {
+        assert!(
+            reject.contains(&format!(":{line}: ")) && reject.contains("NaN"),
+            "{reject}"
+        );
+    }
+    let written = kept.0.lock().unwrap();
+    assert_eq!(written.ids, ["1", "3", "6"]);
+    let records: Vec<u64> = written.refs.iter().map(|one| one.record).collect();
+    assert_eq!(records, [0, 2, 5]);
+    assert_eq!(written.vectors[..WIDTH], written.vectors[WIDTH..2 * WIDTH]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever stands beside it, a row gets the vector that its text gets alone.
+    #[test]
+    fn rows_get_the_vectors_that_their_texts_get_without_copies(
+        picks in proptest::collection::vec(0_usize..6, 1..30),
+    ) {
+        let texts = ["one", "one two", "a b c d", "two one", "e", "some words more"];
+        let (summary, kept) = run(
+            &picks.iter().map(|&pick| format!("{}\n", texts[pick])).collect::<String>(),
+            |_, _| Ok(0.0),
+            OnError::Fail,
+            &CancelToken::new(),
+        );
+        let (_, alone) = run(&format!("{}\n", texts.join("\n")), |_, _| Ok(0.0), OnError::Fail, &CancelToken::new());
+        prop_assert_eq!(summary.unwrap().counts.embedded, picks.len() as u64);
+        let (written, alone) = (kept.0.lock().unwrap(), alone.0.lock().unwrap());
+        for (row, pick) in picks.into_iter().enumerate() {
+            prop_assert_eq!(
+                &written.vectors[row * WIDTH..(row + 1) * WIDTH],
+                &alone.vectors[pick * WIDTH..(pick + 1) * WIDTH]
+            );
+        }
+    }
 }

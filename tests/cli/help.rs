@@ -35,6 +35,11 @@ fn download_long_help() {
 }
 
 #[test]
+fn devices_help() {
+    assert_snapshot!(Sandbox::new().run("devices --help"));
+}
+
+#[test]
 fn completions_help() {
     assert_snapshot!(Sandbox::new().run("completions --help"));
 }

@@ -5,10 +5,13 @@
 //! run `INSTA_UPDATE=always cargo test --test cli` and read the difference before committing it.
 
 mod completions;
+mod devices;
 mod embed;
 #[cfg(unix)]
 mod faults;
 mod help;
+#[cfg(unix)]
+mod libraries;
 mod man;
 mod messages;
 mod sandbox;
@@ -17,3 +20,10 @@ mod sandbox;
 mod support_terminal;
 #[cfg(unix)]
 mod terminal;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(unix)]
+#[path = "../support/fakes.rs"]
+mod fakes;

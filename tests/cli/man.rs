@@ -38,6 +38,7 @@ fn all_pages_into_a_folder() {
     pages.sort();
     let expected = [
         "embedctl-completions.1",
+        "embedctl-devices.1",
         "embedctl-download.1",
         "embedctl-embed.1",
         "embedctl-man.1",

@@ -129,6 +129,8 @@ impl Sandbox {
         let patterns = [
             (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
             (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
+            (r"\d+\.\d %", "[SHARE]"),
+            (r#"(limited by |"limit":")\w+"#, "$1[STAGE]"),
             (r"(tract|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
             (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
             (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),

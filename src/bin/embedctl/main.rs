@@ -20,6 +20,16 @@ use crate::exit::ExitCode;
 use crate::printer::Printer;
 
 fn main() {
+    if let Some(arguments) = commands::probe_arguments() {
+        commands::probe(&arguments);
+    }
+    // Not a subcommand: nobody types it, so no help, completion or manual should show it.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|name| name == commands::BENCH_WORKER)
+    {
+        commands::bench_worker().leave_at_once();
+    }
     let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
         Err(answer) => printer::print_parser_answer(&answer).leave(),

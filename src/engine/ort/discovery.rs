@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::node;
 use super::python::{self, site_packages};
 
 /// Environment variables that name a library or its folder, in order.
@@ -31,6 +32,25 @@ impl System {
     } else {
         Self::Linux
     };
+
+    /// Its name, as it is shown to people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux",
+            Self::MacOs => "macOS",
+            Self::Windows => "Windows",
+        }
+    }
+
+    /// The file that holds the provider named `name` (`cuda`), for providers that are libraries of their
+    /// own beside ONNX Runtime's.
+    pub(super) fn provider_library(self, name: &str) -> String {
+        match self {
+            Self::Linux => format!("libonnxruntime_providers_{name}.so"),
+            Self::MacOs => format!("libonnxruntime_providers_{name}.dylib"),
+            Self::Windows => format!("onnxruntime_providers_{name}.dll"),
+        }
+    }
 
     /// Whether a file's name is that of an ONNX Runtime library (not of one of its providers).
     fn is_library(self, name: &str) -> bool {
@@ -84,6 +104,9 @@ impl Surroundings {
                 "HOME",
                 "APPDATA",
                 "PYTHONPATH",
+                "CUDA_PATH",
+                "CUDA_HOME",
+                "ROCM_PATH",
             ])
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .filter(|(_, value)| !value.is_empty())
@@ -188,6 +211,7 @@ impl Named {
             self.path.join("onnxruntime").join("capi"),
         ];
         folders.extend(site_packages(&self.path, system));
+        folders.extend(node::packages(&self.path));
         libraries_in(&folders, &origin, system)
     }
 }
@@ -204,12 +228,13 @@ pub(super) struct Place {
 /// The places, from near to far. Each is searched when it is reached, not before.
 pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place> + '_ {
     type Search = fn(&Surroundings) -> Option<(String, Vec<PathBuf>)>;
-    let searches: [Search; 6] = [
+    let searches: [Search; 7] = [
         beside_executable,
         |here| environment(here, "VIRTUAL_ENV"),
         |here| environment(here, "CONDA_PREFIX"),
         python::by_path,
         python::by_asking,
+        node::global,
         system_places,
     ];
     searches.into_iter().filter_map(|search| {
@@ -217,6 +242,49 @@ pub(super) fn places(surroundings: &Surroundings) -> impl Iterator<Item = Place>
         let candidates = libraries_in(&folders, &name, surroundings.system);
         Some(Place { name, candidates })
     })
+}
+
+/// All candidates, in the order in which they are tried, each file once.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub candidates: Vec<Candidate>,
+    /// The names of the places that were searched.
+    pub places: Vec<String>,
+}
+
+/// Finds all candidates: those that the user named, or else those in all places.
+pub(super) fn all(surroundings: &Surroundings) -> Found {
+    let named = Named::of(surroundings);
+    let mut found = Found::default();
+    // An active environment is often also where the python3 on PATH lies.
+    let mut seen = BTreeSet::new();
+    for place in sources(surroundings, named.as_ref()) {
+        let new = place.candidates.into_iter();
+        let new = new.filter(|candidate| seen.insert(real(&candidate.path)));
+        found.candidates.extend(new);
+        found.places.push(place.name);
+    }
+    found
+}
+
+/// Where candidates come from: what the user named and nothing else, or else all places, each searched when
+/// it is reached.
+pub(super) fn sources<'a>(
+    surroundings: &'a Surroundings,
+    named: Option<&Named>,
+) -> Box<dyn Iterator<Item = Place> + 'a> {
+    match named {
+        Some(named) => Box::new(std::iter::once(Place {
+            name: format!("in {} ({})", named.path.display(), named.by),
+            candidates: named.candidates(surroundings.system),
+        })),
+        None => Box::new(places(surroundings)),
+    }
+}
+
+/// A path without links, or as it is where it leads nowhere.
+pub(super) fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn beside_executable(here: &Surroundings) -> Option<(String, Vec<PathBuf>)> {

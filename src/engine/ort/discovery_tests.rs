@@ -124,6 +124,14 @@ fn a_named_file_is_taken_as_it_is_and_a_folder_is_looked_into() {
     let packaged =
         machine.file("venv/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.31.1");
     assert_eq!(named(machine.path("venv"))[0].path, packaged);
+    let project = format!(
+        "web/node_modules/onnxruntime-node/bin/napi-v6/linux/{}/libonnxruntime.so.1",
+        node::arch()
+    );
+    let project = machine.file(&project);
+    assert_eq!(named(machine.path("web"))[0].path, project);
+    let package = machine.path("web/node_modules/onnxruntime-node");
+    assert_eq!(named(package)[0].path, project);
     fs::create_dir_all(machine.path("empty")).unwrap();
     assert_eq!(named(machine.path("empty")), []);
 }
@@ -139,9 +147,15 @@ fn places_go_from_near_to_far() {
     machine.file("python/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.29.0");
     machine
         .file("home/.local/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.28.0");
+    let node = "node/lib/node_modules/onnxruntime-node/bin/napi-v6";
+    let node = format!("{node}/linux/{}/libonnxruntime.so.1", node::arch());
+    machine.file("node/bin/node");
+    machine.file(&node);
     machine.file("usr/lib/libonnxruntime.so.1.21.0");
     machine.here.executable = Some(machine.path("app/bin/embedctl"));
-    machine.here.path = vec![machine.path("nothing"), machine.path("python/bin")];
+    machine.here.path = ["nothing", "python/bin", "node/bin"]
+        .map(|folder| machine.path(folder))
+        .into();
     machine.here.system_folders = vec![machine.path("usr/lib")];
     machine.set("VIRTUAL_ENV", "venv");
     machine.set("CONDA_PREFIX", "conda");
@@ -155,6 +169,7 @@ fn places_go_from_near_to_far() {
             "conda/lib/libonnxruntime.so.1.30.0",
             "python/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.29.0",
             "home/.local/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.28.0",
+            node.as_str(),
             "usr/lib/libonnxruntime.so.1.21.0",
         ]
     );

@@ -1,9 +1,9 @@
-//! Loading ONNX Runtime: the first library that this process can use, and its one environment.
+//! Loading ONNX Runtime: the one library of this process, and its one environment.
 //!
-//! A process can hold one ONNX Runtime. Each candidate is therefore opened and asked for its version
-//! first, and handed to `ort` only when it will do; a candidate that won't leaves no trace.
+//! A process can hold one ONNX Runtime. A candidate is therefore opened and asked for its version first,
+//! and handed to `ort` only when it will do; one that won't leaves no trace. Which one is taken is
+//! [`super::selection`]'s to say.
 
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 
-use super::discovery::{Candidate, Named, Place, Surroundings, places};
+use super::discovery::Candidate;
 use super::engine_error;
 use crate::engine::PassedOver;
 use crate::error::Error;
@@ -23,7 +23,7 @@ const MINIMUM: u32 = ort::MINOR_VERSION;
 const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
 /// The library that this process loaded. Never unloaded: ONNX Runtime does not survive that.
-static LOADED: Mutex<Option<Library>> = Mutex::new(None);
+pub(super) static LOADED: Mutex<Option<Library>> = Mutex::new(None);
 
 /// A loaded ONNX Runtime.
 #[derive(Debug, Clone)]
@@ -36,15 +36,6 @@ pub(super) struct Library {
     pub environment: Environment,
     /// Libraries that were tried before it.
     pub passed_over: Vec<PassedOver>,
-}
-
-/// Why there is no library.
-#[derive(Debug)]
-pub(super) enum Missing {
-    /// Nothing was named, and nothing usable was found.
-    NotFound(Error),
-    /// A library was named, and it cannot be used.
-    Unusable(Error),
 }
 
 /// Keeps ONNX Runtime (1.29 and later) from writing into the user's cache folder and from sending
@@ -63,122 +54,58 @@ pub fn disable_telemetry() {
     }
 }
 
-/// Loads the library that the user named, or else the first usable one that is found.
-pub(super) fn load(option: Option<&Path>) -> Result<Library, Missing> {
-    let surroundings = Surroundings::real(option.map(Path::to_path_buf));
+/// Loads the library at `path` and no other, for a process that was started for it.
+///
+/// # Errors
+/// If it cannot be used, in words without its name.
+pub(super) fn load_exactly(path: &Path) -> Result<Library, String> {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let named = Named::of(&surroundings);
     if let Some(library) = loaded.as_ref() {
-        return match &named {
-            Some(named) if !means(named, library, &surroundings) => {
-                Err(Missing::Unusable(engine_error(format!(
-                    "{} is loaded already, and a process can hold only one library; \
-                     {} ({}) needs a process of its own",
-                    library.path.display(),
-                    named.path.display(),
-                    named.by
-                ))))
-            }
-            _ => Ok(library.clone()),
+        return if library.path == path {
+            Ok(library.clone())
+        } else {
+            Err(format!("{} is loaded already", library.path.display()))
         };
     }
-    let library = match named {
-        Some(named) => load_named(&named, &surroundings).map_err(Missing::Unusable)?,
-        None => load_found(places(&surroundings)).map_err(Missing::NotFound)?,
-    };
+    let version = probe(path)?;
+    let library = init(path, version, Vec::new())?;
     Ok(loaded.insert(library).clone())
 }
 
-fn means(named: &Named, library: &Library, surroundings: &Surroundings) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    named
-        .candidates(surroundings.system)
-        .iter()
-        .any(|candidate| real(&candidate.path) == real(&library.path))
-}
-
-fn load_named(named: &Named, surroundings: &Surroundings) -> Result<Library, Error> {
-    let candidates = named.candidates(surroundings.system);
-    if candidates.is_empty() {
-        return Err(engine_error(format!(
-            "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
-            named.path.display(),
-            named.by
-        )));
-    }
-    let mut rejected = Vec::new();
-    for candidate in &candidates {
-        match probe(&candidate.path) {
-            Ok(version) => return commit(candidate, version, rejected),
-            Err(reason) => rejected.push(passed(candidate, reason)),
-        }
-    }
-    Err(engine_error(format!(
-        "the library named by {} cannot be used: {}",
-        named.by,
-        list(&rejected)
-    )))
-}
-
-fn load_found(places: impl Iterator<Item = Place>) -> Result<Library, Error> {
-    let mut rejected: Vec<PassedOver> = Vec::new();
-    let mut looked = Vec::new();
-    // An active environment is often also where the python3 on PATH lies.
-    let mut tried = BTreeSet::new();
-    for place in places {
-        for candidate in &place.candidates {
-            if !tried.insert(candidate.path.clone()) {
-                continue;
-            }
-            match probe(&candidate.path) {
-                Ok(version) => return commit(candidate, version, rejected),
-                Err(reason) => rejected.push(passed(candidate, reason)),
-            }
-        }
-        looked.push(place.name);
-    }
-    let mut reason = String::from("no usable library was found");
-    if !rejected.is_empty() {
-        let _ = write!(reason, " ({})", list(&rejected));
-    }
-    let _ = write!(
-        reason,
-        "; looked {}; get it with 'pip install onnxruntime', or name it with --ort-lib",
-        looked.join(", ")
-    );
-    Err(engine_error(reason))
-}
-
-/// Makes a library that will do this process's one and only.
-fn commit(
+/// Makes a library that will do this process's one and only. [`LOADED`] is the caller's to fill.
+///
+/// # Errors
+/// If it does not start; another may be tried only if it was not loaded, which nobody can tell.
+pub(super) fn start(
     candidate: &Candidate,
     version: String,
     passed_over: Vec<PassedOver>,
 ) -> Result<Library, Error> {
-    let refused = |reason: String| {
+    init(&candidate.path, version, passed_over).map_err(|reason| {
         engine_error(format!(
             "cannot start {} ({}): {reason}",
             candidate.path.display(),
             candidate.origin
         ))
-    };
+    })
+}
+
+fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Library, String> {
     disable_telemetry();
-    let builder = ort::init_from(&candidate.path).map_err(|error| {
-        refused(match error {
-            // Its own message leaves out the cause.
-            ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
-            other => other.to_string(),
-        })
+    let builder = ort::init_from(path).map_err(|error| match error {
+        // Its own message leaves out the cause.
+        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
+        other => other.to_string(),
     })?;
     let environment = builder
         .with_name("embedctl")
         .with_telemetry(false)
         .build()
-        .map_err(|error| refused(with_causes(&error)))?;
+        .map_err(|error| with_causes(&error))?;
     // Messages go to `tracing`. Below this level they would be formatted only to be dropped.
     environment.set_log_level(LogLevel::Warning);
     Ok(Library {
-        path: candidate.path.clone(),
+        path: path.to_path_buf(),
         version,
         environment,
         passed_over,
@@ -186,7 +113,8 @@ fn commit(
 }
 
 /// Opens the library at `path` and returns its version, if this program can work with it.
-fn probe(path: &Path) -> Result<String, String> {
+pub(super) fn probe(path: &Path) -> Result<String, String> {
+    super::binary::check(path)?;
     // SAFETY: loading runs the library's initializers. The file has the name of an ONNX Runtime library
     // and lies where the user or the system put it; that is the trust any dynamic library gets.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
@@ -220,21 +148,6 @@ fn check(version: &str) -> Result<(), String> {
     }
 }
 
-fn passed(candidate: &Candidate, reason: String) -> PassedOver {
-    PassedOver {
-        candidate: format!("{} ({})", candidate.path.display(), candidate.origin),
-        reason,
-    }
-}
-
-fn list(rejected: &[PassedOver]) -> String {
-    let all: Vec<String> = rejected
-        .iter()
-        .map(|one| format!("{}: {}", one.candidate, one.reason))
-        .collect();
-    all.join("; ")
-}
-
 /// An error with its chain of causes, on one line: the loader's own words stand in the last one.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -249,7 +162,6 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ort::discovery::System;
 
     #[test]
     fn versions_from_the_minimum_on_are_taken() {
@@ -266,59 +178,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_rejected_in_the_loaders_words() {
+    fn a_file_that_is_no_library_does_not_reach_the_loader() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("libonnxruntime.so");
         std::fs::write(&path, "not a library").unwrap();
-        let reason = probe(&path).unwrap_err();
+        assert_eq!(probe(&path).unwrap_err(), "it is no shared library");
+        let gone = probe(&folder.path().join("gone.so")).unwrap_err();
         // The loader's words name the file; "dlopen failed" alone would not.
-        assert!(!reason.is_empty());
         #[cfg(unix)]
-        assert!(reason.contains("libonnxruntime.so"), "{reason}");
-    }
-
-    #[test]
-    fn a_named_library_that_fails_is_an_error_naming_the_option() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let surroundings = Surroundings::real(None);
-        let named = Named {
-            path: folder.path().join("gone.so"),
-            by: "--ort-lib",
-        };
-        let text = load_named(&named, &surroundings).unwrap_err().to_string();
-        assert!(
-            text.contains("--ort-lib") && text.contains("gone.so"),
-            "{text}"
-        );
-        let named = Named {
-            path: folder.path().to_path_buf(),
-            by: "EMBEDCTL_ORT_LIB",
-        };
-        let text = load_named(&named, &surroundings).unwrap_err().to_string();
-        assert!(text.contains("EMBEDCTL_ORT_LIB"), "{text}");
-        assert_eq!(named.candidates(System::Linux), []);
-    }
-
-    #[test]
-    fn finding_nothing_says_where_and_what_to_do() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = folder.path().join("libonnxruntime.so");
-        std::fs::write(&path, "not a library").unwrap();
-        let place = Place {
-            name: "beside the executable".into(),
-            candidates: vec![Candidate {
-                path,
-                origin: "beside the executable".into(),
-            }],
-        };
-        let text = load_found([place].into_iter()).unwrap_err().to_string();
-        for part in [
-            "libonnxruntime.so",
-            "beside the executable",
-            "pip install onnxruntime",
-            "--ort-lib",
-        ] {
-            assert!(text.contains(part), "{part} is missing in: {text}");
-        }
+        assert!(gone.contains("gone.so"), "{gone}");
+        assert!(!gone.is_empty());
     }
 }

@@ -2,21 +2,28 @@
 //!
 //! One binary serves every build of the library: [`discovery`] says where libraries may lie, [`library`]
 //! loads the first that will do, [`registration`] asks it for a provider, [`proof`] makes sure that the
-//! provider does the work. [`session`] runs batches: on the processor one session a worker, over one copy
+//! provider does the work and [`agreement`] that it does it right. [`session`] runs batches: on the processor one session a worker, over one copy
 //! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
 //! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
 
+mod agreement;
+mod binary;
 mod binding;
 mod budget;
 mod discovery;
 mod inputs;
 mod library;
+mod node;
 mod opener;
 mod placement;
 mod pooled;
+mod preload;
+pub mod probe;
 mod proof;
 mod python;
 mod registration;
+mod remedy;
+mod selection;
 mod session;
 mod settings;
 mod temporary;
@@ -29,8 +36,9 @@ use ort::session::Session;
 
 pub use library::disable_telemetry;
 
-use self::library::{Missing, with_causes};
+use self::library::with_causes;
 use self::opener::Opener;
+pub(super) use self::selection::Selection;
 use self::session::{OrtWorker, Reading};
 use self::settings::{CPU_LIMITS, DEVICE_LIMITS};
 use self::weights::{SharedSessions, Weights};
@@ -81,21 +89,20 @@ impl Failure {
     }
 }
 
-/// Opens `model` with `provider`; libraries that were tried in vain are appended to `passed_over`.
+/// Opens `model` with `provider` of the library that `selection` finds for it; libraries that were tried in
+/// vain are appended to `passed_over`.
 ///
 /// A provider other than the CPU is proved to do the work; see [`Failure::Provider`].
 pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
+    selection: &Selection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
     let feeds = Arc::new(Feeds::of(model)?);
-    let library =
-        library::load(options.ort_library.as_deref()).map_err(|missing| match missing {
-            Missing::NotFound(error) => Failure::NoLibrary(error),
-            Missing::Unusable(error) => Failure::NamedLibrary(error),
-        })?;
+    settings::forbid_tf32(provider, options);
+    let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
     info.library = Some(library.path.clone());
     info.passed_over = [passed_over, library.passed_over.as_slice()].concat();
@@ -144,6 +151,7 @@ fn on_processor(
         None => {
             let proved = opener.proved(model, 0)?;
             info.placement = proved.placement;
+            info.cosine_to_cpu = proved.cosine_to_cpu;
             (vec![proved.session], None)
         }
     };
@@ -171,6 +179,7 @@ fn on_devices(
             Ok(proved) => {
                 if sessions.is_empty() {
                     info.placement = proved.placement;
+                    info.cosine_to_cpu = proved.cosine_to_cpu;
                 }
                 info.devices.push(number);
                 sessions.push(Device {

@@ -15,7 +15,7 @@ use super::registration::{self, ProviderSettings};
 use super::session::{OrtWorker, Reading, Source, builder};
 use super::settings::{Kind, settings};
 use super::weights::release_free_memory;
-use super::{Failure, engine_error, pooled};
+use super::{Failure, agreement, engine_error, pooled, remedy};
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
 use crate::engine::feeds::Feeds;
@@ -45,6 +45,8 @@ pub(super) struct Opener {
 pub(super) struct Proved {
     pub session: Session,
     pub placement: Vec<Placed>,
+    /// See [`agreement::check`].
+    pub cosine_to_cpu: Option<f64>,
     /// Where outputs are put, where they are bound.
     pub output: Option<OutputMemory>,
 }
@@ -179,13 +181,21 @@ impl Opener {
                     self.onnx.display()
                 ))
             })?;
-        drop(worker);
         if self.cancel.is_cancelled() {
             return Err(Error::Interrupted.into());
         }
         let (placement, complaint) = proof::judge(&ran, self.provider, &self.operators);
         if let Some(complaint) = complaint {
             return Err(provider(complaint));
+        }
+        // Devices of one kind compute alike, so the first stands for all.
+        let cosine_to_cpu = match self.products_on_cpu.get() {
+            None => agreement::check(self, model, &mut worker)?,
+            Some(_) => None,
+        };
+        drop(worker);
+        if self.cancel.is_cancelled() {
+            return Err(Error::Interrupted.into());
         }
         let session = Arc::into_inner(session)
             .expect("the worker that shared it is gone")
@@ -195,8 +205,26 @@ impl Opener {
         Ok(Proved {
             session,
             placement,
+            cosine_to_cpu,
             output,
         })
+    }
+
+    /// Whether vectors may differ visibly from the CPU's, because of what the user or the model asks for.
+    pub(super) fn is_rough(&self, model: &Model) -> bool {
+        let quantized = |operator: &String| {
+            ["Integer", "Quantize", "QLinear", "NBits"]
+                .iter()
+                .any(|part| operator.contains(part))
+        };
+        let mut options = self.settings.options.iter();
+        options.any(|(name, _)| matches!(*name, "precision" | "tf32"))
+            || model.graph.operators.iter().any(quantized)
+    }
+
+    /// The same graph on the CPU, where it loads there.
+    pub(super) fn on_cpu(&self) -> Option<Session> {
+        self.source.load(self.builder().ok()?, &self.cancel).ok()
     }
 
     /// Binds `worker`'s tensors as well as the provider bears it: what fails with a first batch is not
@@ -217,6 +245,7 @@ impl Opener {
             ..self.settings.clone()
         };
         registration::register(builder, self.provider, &settings).map_err(|reason| {
+            let reason = remedy::complete(self.provider, &reason, &self.library);
             Failure::Provider(engine_error(format!(
                 "the provider {} cannot be had from {}: {reason}",
                 self.provider,

@@ -211,3 +211,68 @@ impl Args {
         Some(output.iter().product::<u64>() * inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events as ONNX Runtime 1.27 writes them: two runs, the second of interest.
+    const PROFILE: &str = r#"[
+        {"cat":"Session","pid":1,"tid":1,"dur":900,"ts":1,"ph":"X","name":"session_initialization","args":{}},
+        {"cat":"Node","dur":70,"ts":1010,"name":"/MatMul_kernel_time","args":{"op_name":"MatMul","provider":"WebGpuExecutionProvider"}},
+        {"cat":"Session","dur":100,"ts":1000,"name":"model_run","args":{}},
+        {"cat":"Node","dur":1,"ts":2001,"name":"/MatMul_fence_before","args":{"op_name":"MatMul"}},
+        {"cat":"Node","dur":7,"ts":2002,"name":"/MatMul_kernel_time","args":{"op_name":"MatMul","provider":"WebGpuExecutionProvider",
+            "input_type_shape":[{"float":[8,32,384]},{"float":[384,384]}],"output_type_shape":[{"float":[8,32,384]}]}},
+        {"cat":"Node","dur":3,"ts":2010,"name":"/Attention_kernel_time","args":{"op_name":"MultiHeadAttention","provider":"CPUExecutionProvider",
+            "input_type_shape":[{"float":[2,4,8]}],"output_type_shape":[{"float":[2,4,8]}]}},
+        {"cat":"Node","dur":2,"ts":2020,"name":"/Shape_kernel_time","args":{"op_name":"Shape","provider":"CPUExecutionProvider"}},
+        {"cat":"Session","dur":90,"ts":2000,"name":"model_run","args":{}}
+    ]"#;
+
+    #[test]
+    fn the_last_run_is_read_with_its_products() {
+        let nodes = last_run(PROFILE.as_bytes()).unwrap();
+        let seen: Vec<_> = nodes
+            .iter()
+            .map(|node| (node.operator.as_str(), node.time, node.products))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("MatMul", 7, Some(8 * 32 * 384 * 384)),
+                ("MultiHeadAttention", 3, Some(2 * 4 * 8 * 2 * 4)),
+                ("Shape", 2, None),
+            ]
+        );
+        assert_eq!(nodes[1].provider, CPU);
+    }
+
+    #[test]
+    fn a_profile_without_a_run_is_an_error() {
+        for profile in [
+            "",
+            "{",
+            "[]",
+            r#"[{"cat":"Session","name":"model_loading"}]"#,
+        ] {
+            assert!(last_run(profile.as_bytes()).is_err(), "{profile}");
+        }
+    }
+
+    #[test]
+    fn products_are_known_by_their_operators() {
+        for operator in [
+            "MatMul",
+            "com.microsoft.FusedMatMul",
+            "Gemm",
+            "MatMulNBits",
+            "MultiHeadAttention",
+        ] {
+            assert!(multiplies_matrices(operator), "{operator}");
+        }
+        for operator in ["Add", "Gather", "com.microsoft.SkipLayerNormalization"] {
+            assert!(!multiplies_matrices(operator), "{operator}");
+        }
+    }
+}

@@ -472,3 +472,70 @@ struct Dimension {
     #[prost(int64, optional, tag = "1")]
     dim_value: Option<i64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Graph;
+
+    #[test]
+    fn weights_count_real_tokens_alone_on_either_side() {
+        let batch = Batch {
+            rows: 2,
+            length: 4,
+            input_ids: vec![5; 8],
+            attention_mask: vec![0, 1, 1, 1, 1, 1, 0, 0],
+        };
+        let mut weights = Vec::new();
+        let modes = [PoolingMode::Cls, PoolingMode::WeightedMean];
+        fill_weights(&modes, &batch, &mut weights);
+        let sixth = 1.0 / 6.0;
+        let expected = [
+            [0.0, 1.0, 0.0, 0.0],
+            [0.0, sixth, 2.0 * sixth, 0.5],
+            [1.0, 0.0, 0.0, 0.0],
+            [1.0 / 3.0, 2.0 / 3.0, 0.0, 0.0],
+        ];
+        let apart = weights
+            .iter()
+            .zip(expected.as_flattened())
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
+        assert_eq!(weights.len(), 16);
+        assert!(apart < 1e-7, "{weights:?}");
+    }
+
+    #[test]
+    fn the_extended_graph_has_the_pooled_output_alone_and_keeps_the_rest() {
+        let onnx = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures/parity/weights-external-data/model/onnx/model.onnx");
+        let before = Graph::read(&onnx).unwrap();
+        let states = before.outputs[0].name.clone();
+        let bytes = graph(
+            &onnx,
+            &states,
+            ElementType::F32,
+            &[PoolingMode::Mean, PoolingMode::Max],
+        )
+        .unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let after = Graph::read(file.path()).unwrap();
+        let outputs: Vec<&str> = after.outputs.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(outputs, [POOLED]);
+        assert_eq!(after.inputs.len(), before.inputs.len() + 1);
+        assert_eq!(after.input(WEIGHTS).unwrap().shape, [None, Some(2), None]);
+        assert_eq!(after.external, before.external);
+        assert!(after.operators.is_superset(&before.operators));
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for bytes in [&b""[..], b"\x3a\xff\xff\xff\x7f", b"\x0f", b"not a model"] {
+            std::fs::write(file.path(), bytes).unwrap();
+            let modes = [PoolingMode::Mean];
+            assert!(graph(file.path(), "states", ElementType::F32, &modes).is_err());
+        }
+    }
+}

@@ -126,6 +126,34 @@ pub(super) fn site_packages(prefix: &Path, system: System) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The folders that hold packages and concern the library at `library`: the one it came from, and those
+/// of the active environment and of the `python3` on PATH.
+pub(super) fn package_folders(library: &Path, here: &Surroundings) -> Vec<PathBuf> {
+    let own = library
+        .parent()
+        .filter(|capi| capi.ends_with("onnxruntime/capi"))
+        .map(Path::to_path_buf);
+    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .iter()
+        .filter_map(|name| here.variable(name))
+        .flat_map(|prefix| site_packages(Path::new(prefix), here.system));
+    let others = by_path(here).map(|(_, folders)| folders);
+    let mut packages: Vec<PathBuf> = Vec::new();
+    for capi in own
+        .into_iter()
+        .chain(environments)
+        .chain(others.into_iter().flatten())
+    {
+        if let Some(folder) = capi.ancestors().nth(2).map(Path::to_path_buf)
+            && folder.is_dir()
+            && !packages.contains(&folder)
+        {
+            packages.push(folder);
+        }
+    }
+    packages
+}
+
 fn capi(packages: &Path) -> PathBuf {
     packages.join("onnxruntime").join("capi")
 }

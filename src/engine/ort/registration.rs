@@ -58,6 +58,16 @@ impl ProviderSettings {
     fn device_id(&self) -> Result<i32, String> {
         i32::try_from(self.device).map_err(|_| format!("there is no device {}", self.device))
     }
+
+    /// DirectML goes by DXGI's list, whose first adapter need not be the fastest; `--device` goes by the
+    /// memory of their own, as `embedctl devices` shows it.
+    fn directml_id(&self) -> Result<i32, String> {
+        #[cfg(windows)]
+        if let Some(index) = crate::device::adapter_index(self.device) {
+            return i32::try_from(index).map_err(|_| format!("there is no device {}", self.device));
+        }
+        self.device_id()
+    }
 }
 
 /// Registers `provider` and nothing else (beside the CPU, which is always there).
@@ -80,7 +90,7 @@ pub(super) fn register(
                 .with_parallel_execution(false)
                 .and_then(|builder| builder.with_memory_pattern(false))
                 .map_err(words)?;
-            let dispatch = ep::DirectML::default().with_device_id(settings.device_id()?);
+            let dispatch = ep::DirectML::default().with_device_id(settings.directml_id()?);
             return add(builder, dispatch.build());
         }
         Provider::CoreMl => coreml(settings).build(),
@@ -180,30 +190,31 @@ fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
             provider = provider.with_num_threads(threads);
         }
     }
-    if let Some(config) = openvino_precision(device, settings.option("precision")) {
-        provider = provider.with_arbitrary_config("load_config", config);
-    }
+    provider = provider.with_arbitrary_config("load_config", openvino_config(device, settings));
     if let Some(folder) = settings.cache.as_ref().filter(|_| device != "CPU") {
         provider = provider.with_cache_dir(folder.to_string_lossy());
     }
     provider
 }
 
-/// OpenVINO's own words for a precision. Without one it may choose bf16 by itself where the processor has
-/// it; float32 is stated, so that a vector is the same everywhere.
-fn openvino_precision(device: &str, precision: Option<&str>) -> Option<String> {
-    let hint = match (device, precision) {
-        (_, Some(asked)) => match asked {
-            "fp32" => "f32",
-            "fp16" => "f16",
-            other => other,
-        },
-        ("CPU", None) => "f32",
-        _ => return None,
-    };
-    Some(format!(
-        r#"{{"{device}": {{"INFERENCE_PRECISION_HINT": "{hint}"}}}}"#
-    ))
+/// OpenVINO's own properties, as JSON.
+///
+/// Without a precision it may choose bf16 by itself where the processor has it: float32 is stated, so that
+/// a vector is the same everywhere. Its threads are not pinned: every session would take the first core.
+fn openvino_config(device: &str, settings: &ProviderSettings) -> String {
+    let mut properties = Vec::new();
+    match (device, settings.option("precision")) {
+        (_, Some("bf16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "bf16""#),
+        (_, Some("fp16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "f16""#),
+        ("CPU", _) | (_, Some("fp32")) => {
+            properties.push(r#""INFERENCE_PRECISION_HINT": "f32""#);
+        }
+        _ => {}
+    }
+    if device == "CPU" {
+        properties.push(r#""ENABLE_CPU_PINNING": "NO""#);
+    }
+    format!(r#"{{"{device}": {{{}}}}}"#, properties.join(", "))
 }
 
 fn webgpu(settings: &ProviderSettings) -> Result<ep::WebGPU, String> {
@@ -240,4 +251,33 @@ fn migraphx(settings: &ProviderSettings) -> Result<ep::MIGraphX, String> {
 
 fn number(settings: &ProviderSettings, name: &str) -> Option<usize> {
     settings.option(name).and_then(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openvino_is_told_its_precision_and_never_to_pin_threads() {
+        let plain = ProviderSettings::default();
+        assert_eq!(
+            openvino_config("CPU", &plain),
+            r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
+        );
+        assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
+        let asked = ProviderSettings {
+            options: vec![
+                ("precision", "fp32".into()),
+                // What is given last counts.
+                ("precision", "bf16".into()),
+            ],
+            ..ProviderSettings::default()
+        };
+        let config = openvino_config("CPU", &asked);
+        assert!(
+            config.contains(r#""bf16""#) && !config.contains("f32"),
+            "{config}"
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok());
+    }
 }

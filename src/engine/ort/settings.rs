@@ -72,6 +72,20 @@ pub(super) fn option<'a>(
         .map(|one| one.value.as_str())
 }
 
+/// Keeps TensorRT, which has no option for it, from computing float32 in the shorter `TensorFloat-32`,
+/// unless the user allows that. To be called before the library is loaded.
+pub(super) fn forbid_tf32(provider: Provider, options: &EngineOptions) {
+    const VARIABLE: &str = "NVIDIA_TF32_OVERRIDE";
+    if provider == Provider::TensorRt
+        && option(options, provider, "tf32") != Some("true")
+        && std::env::var_os(VARIABLE).is_none()
+    {
+        // SAFETY: as in `library::disable_telemetry`: while the engine is opened, other threads of this
+        // library read files and tokenize, and none of that C code reads the environment.
+        unsafe { std::env::set_var(VARIABLE, "0") };
+    }
+}
+
 /// What `provider` is told for `model`; the device's number is to be filled in.
 ///
 /// # Errors
@@ -93,7 +107,7 @@ pub(super) fn settings(
     };
     let caches = matches!(provider, Provider::TensorRt | Provider::CoreMl);
     if caches && option(options, provider, "cache") != Some("false") {
-        settings.cache = cache_folder(provider, model)?;
+        settings.cache = cache_folder(provider, model, &settings.options)?;
     }
     if provider == Provider::TensorRt {
         settings.shapes = Some(profiles(reading, model));
@@ -101,15 +115,22 @@ pub(super) fn settings(
     Ok(settings)
 }
 
-/// `$XDG_CACHE_HOME/embedctl/tensorrt/HASH`, with the hash of the weights: an engine holds them, and the
-/// provider itself looks at the graph alone. `None` where there is no place for it.
-fn cache_folder(provider: Provider, model: &Model) -> Result<Option<PathBuf>> {
+/// `$XDG_CACHE_HOME/embedctl/tensorrt/HASH`, with the hash of the weights and of the options: an engine
+/// holds both, and the provider itself looks at the graph alone. `None` where there is no place for it.
+fn cache_folder(
+    provider: Provider,
+    model: &Model,
+    options: &[(&'static str, String)],
+) -> Result<Option<PathBuf>> {
     let Some(base) = user_cache() else {
         return Ok(None);
     };
     let mut hash = Sha256::new();
     for file in model.provenance()?.files {
         hash.update(file.sha256.as_bytes());
+    }
+    for (name, value) in options {
+        hash.update(format!("{name}={value};"));
     }
     let hash: String = hash.finalize()[..8]
         .iter()

@@ -8,11 +8,27 @@ use crate::batch::Batch;
 use crate::engine::Output;
 use crate::model::ModelOptions;
 
+/// Opens `model` with a library of this process's own choice.
+fn open(
+    model: &Model,
+    options: &EngineOptions,
+    provider: Provider,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>, Failure> {
+    let selection = Selection::new(options, false);
+    super::open(model, options, provider, &selection, passed_over)
+}
+
+fn cpu_library() -> Result<library::Library, Failure> {
+    Selection::new(&EngineOptions::default(), false).library(Provider::Cpu)
+}
+
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.
 fn library_is_here(test: &str) -> bool {
-    match library::load(None) {
+    match cpu_library() {
         Ok(_) => true,
-        Err(Missing::NotFound(error) | Missing::Unusable(error)) => {
+        Err(failure) => {
+            let error = failure.into_error();
             let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|one| one == "ort"), "{error}");
             // Past the test harness, which would keep what a passing test prints to itself.
@@ -239,7 +255,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         };
         (0..batch.rows).for_each(|row| pooler.pool(&batch, &hidden, row, &mut expected));
 
-        let library = library::load(None).unwrap();
+        let library = cpu_library().unwrap();
         let feeds = Arc::new(Feeds::of(&model).unwrap());
         let opener = Opener::as_a_device(library, &model, feeds);
         let session = Arc::new(Mutex::new(

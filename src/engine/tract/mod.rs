@@ -4,6 +4,7 @@
 //! unfolded; [`plans`] keeps as few of them as the model allows; this file cuts batches into the [`shapes`]
 //! that there are plans for.
 
+mod check;
 mod external;
 mod fold;
 mod plans;
@@ -14,6 +15,8 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+pub use self::check::check;
 
 use self::plans::Plans;
 use self::shapes::fill_part;
@@ -31,7 +34,7 @@ use crate::model::Model;
 const NAME: &str = "tract";
 
 /// Version of the tract crates: Cargo.toml pins it, and a test holds this against it.
-const VERSION: &str = "0.23.9";
+pub(crate) const VERSION: &str = "0.23.9";
 
 /// What helps where tract cannot run a graph.
 const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --provider cpu), or name another ONNX file with --model-file";

@@ -159,10 +159,11 @@ pub struct OnnxArgs {
 pub struct EngineArgs {
     /// Execution providers in order of preference, or auto
     ///
-    /// auto takes ONNX Runtime where a usable library is found, else the engine inside this program,
-    /// tract. A provider that is named and cannot be had is an error; a list such as cuda,cpu allows the
-    /// fallback. Names: cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml, openvino, webgpu,
-    /// xnnpack, migraphx (rocm), tract.
+    /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
+    /// directml), else cpu where an ONNX Runtime library is found, else the engine inside this program,
+    /// tract; -v says why others were passed over. A provider that is named and cannot be had is an
+    /// error; a list such as cuda,cpu allows the fallback. Names: cpu, cuda (gpu), tensorrt (trt),
+    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), tract.
     #[arg(
         short,
         long,
@@ -191,7 +192,8 @@ pub struct EngineArgs {
 
     /// ONNX Runtime library, or the folder that holds it
     ///
-    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, system folders.
+    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, the packages of
+    /// python3 and of npm, system folders.
     #[arg(
         long,
         value_name = "PATH",
@@ -214,18 +216,19 @@ pub struct LimitArgs {
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub batch_size: Option<usize>,
 
-    /// Records read ahead and sorted by length; 16 MiB of text at most
-    #[arg(
-        long,
-        value_name = "RECORDS",
-        value_parser = positive,
-        default_value_t = embedctl::input::DEFAULT_WINDOW_ROWS
-    )]
-    pub window: usize,
+    /// Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub window: Option<usize>,
 
-    /// Threads that run the model [default: one for each usable core]
+    /// Threads that run the model [default: one for each usable core, two for each device]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
+
+    /// Ignore the settings that `bench --tune` has found for this model here
+    ///
+    /// Options that are given go before a profile in any case.
+    #[arg(long)]
+    pub no_profile: bool,
 
     /// Size of a record above which it is rejected, such as 512KiB [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]

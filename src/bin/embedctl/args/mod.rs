@@ -1,6 +1,8 @@
 //! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
 //! stage, which builds the library's options, lives with each command.
 
+mod bench;
+mod devices;
 mod download;
 mod embed;
 mod values;
@@ -13,6 +15,8 @@ use clap::{
     Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 
+pub use bench::BenchArgs;
+pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, OnnxArgs};
 pub use values::{Devices, OnErrorName};
@@ -45,6 +49,8 @@ pub struct Args {
 pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
+    Devices(DevicesArgs),
+    Bench(Box<BenchArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -138,6 +144,8 @@ pub struct ManArgs {
 pub enum Page {
     Embed,
     Download,
+    Devices,
+    Bench,
     Completions,
     Man,
 }
@@ -148,6 +156,8 @@ impl Page {
         match self {
             Self::Embed => "embed",
             Self::Download => "download",
+            Self::Devices => "devices",
+            Self::Bench => "bench",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -186,7 +196,9 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
   embedctl download sentence-transformers/all-MiniLM-L6-v2
+  embedctl bench --provider cpu,tract
   embedctl embed --help
+  embedctl devices
 
 Exit codes:
   0    done

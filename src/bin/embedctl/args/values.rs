@@ -118,6 +118,27 @@ pub fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A time in seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(time) if time > 0.0 && time <= 86_400.0 => Ok(time),
+        _ => Err("must be a number of seconds above 0, 86400 at most".to_owned()),
+    }
+}
+
+/// A share in percent, as `5%` or `5`; the result is 0.05.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match text
+        .trim_end()
+        .trim_end_matches('%')
+        .trim_end()
+        .parse::<f64>()
+    {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("must be a percentage below 100, such as 5%".to_owned()),
+    }
+}
+
 /// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
 /// `GB` count in thousands.
 pub fn byte_size(text: &str) -> Result<usize, String> {
@@ -199,6 +220,20 @@ mod tests {
         assert_eq!(positive("12"), Ok(12));
         for wrong in ["0", "-3", "", "many", "1.0"] {
             assert!(positive(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_and_shares_are_numbers() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        assert_eq!(percent("5%"), Ok(0.05));
+        assert_eq!(percent("2.5 %"), Ok(0.025));
+        assert_eq!(percent("0"), Ok(0.0));
+        for wrong in ["", "0", "-1", "NaN", "inf", "1e9"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "%", "-1%", "100%", "NaN", "five"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
-use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, Source, WINDOW_BYTES};
+use embedctl::input::{
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Source, WINDOW_BYTES,
+};
 use embedctl::model::ModelOptions;
 use embedctl::model::hub::{self, Settings};
 use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 
+use super::profile;
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -27,7 +30,7 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
-    let options = options(args, messages)?;
+    let mut options = options(args, messages)?;
     let cancel = CancelToken::new();
     interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
@@ -41,6 +44,12 @@ pub fn run(
         downloads.end();
         ensured?;
     }
+
+    let profile = if args.limits.no_profile {
+        None
+    } else {
+        profile::apply(args, &mut options, printer)?
+    };
 
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
@@ -63,8 +72,16 @@ pub fn run(
              `pip install onnxruntime` makes it faster, -v says where it was looked for",
         );
     }
+    if let Some(profile) = profile.filter(|used| used.provider != summary.engine.provider.name()) {
+        printer.note(format!(
+            "the tuned profile was made with {}, and {} ran the model; `embedctl bench --tune` makes one \
+             for it",
+            profile.provider, summary.engine.provider
+        ));
+    }
     printer.report(&Report {
         summary: &summary,
+        profile: options.profile.as_ref(),
         destination: &options.output.destination,
         rejects: options.rejects.as_deref(),
     });
@@ -98,6 +115,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         batch_tokens: args.limits.batch_tokens,
         batch_rows: args.limits.batch_size,
         threads: args.limits.threads,
+        profile: None,
     })
 }
 
@@ -135,6 +153,7 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
         all_devices: engine.device == Some(Devices::All),
         provider_options: engine.provider_options.clone(),
         ort_library: engine.ort_lib.clone(),
+        probe: super::probe_command(),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
@@ -158,7 +177,7 @@ fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<
     }
 }
 
-fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
+pub(super) fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
     if inputs.is_empty() {
         return Ok(vec![Source::Stdin]);
     }
@@ -208,7 +227,7 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
             .limits
             .max_record_bytes
             .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
-        window_rows: args.limits.window,
+        window_rows: args.limits.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
     })
 }

@@ -1,23 +1,33 @@
 //! One file for each subcommand: arguments become the library's options, the library does the work, the
 //! printer says what came of it.
 
+mod bench;
 mod completions;
+mod devices;
 mod download;
 mod embed;
 mod man;
+mod probe;
+mod profile;
 
 use embedctl::model::hub::HubOptions;
+
+pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
 use crate::args::{Args, Command, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
+pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
+
 /// Runs the command that was asked for.
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Devices(devices) => devices::run(devices, printer),
+        Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }

@@ -1,6 +1,8 @@
 //! The one place that decides what goes to standard error and standard output: how much, in which form,
 //! in which colour. Standard output is for data alone.
 
+mod bench;
+mod devices;
 mod meter;
 mod progress;
 mod summary;
@@ -17,6 +19,7 @@ use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
 
+pub use bench::BenchTables;
 pub use progress::Live;
 pub use summary::{Report, bytes};
 pub use transfer::Downloads;

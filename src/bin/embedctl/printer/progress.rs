@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::meter::{Meter, Reading};
-use super::summary::{count, duration, engine};
+use super::summary::{count, duration, engine, measured};
 use super::{Level, Printer};
 
 /// Steps of a bar from empty to full.
@@ -173,6 +173,9 @@ impl Progress for Live {
                     .detail(format!("passed over {}: {}", one.candidate, one.reason));
             }
             self.printer.detail(format!("running on {}", engine(info)));
+            for line in measured(info) {
+                self.printer.detail(line);
+            }
         });
         if let Display::Bar(bar) = &self.display {
             bar.set_message("reading");

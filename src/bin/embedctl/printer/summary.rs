@@ -6,6 +6,8 @@ use std::time::Duration;
 use embedctl::engine::{EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
+use embedctl::stage::Stage;
+use embedctl::provenance::ProfileUsed;
 use serde_json::{Value, json};
 
 use super::{Level, Printer};
@@ -15,6 +17,8 @@ use super::{Level, Printer};
 pub struct Report<'a> {
     /// What the library did.
     pub summary: &'a Summary,
+    /// The tuned profile that was used.
+    pub profile: Option<&'a ProfileUsed>,
     /// Where the vectors went.
     pub destination: &'a Destination,
     /// Where rejected records went.
@@ -53,13 +57,17 @@ impl Report<'_> {
     /// `model … · engine onnxruntime 1.31.1 (cpu, /path) · 384 dimensions · 2 threads`
     fn setup(&self) -> String {
         let summary = self.summary;
-        [
+        let mut parts = vec![
             format!("model {}", summary.model),
             format!("engine {}", engine(&summary.engine)),
             number(summary.dimensions as u64, "dimension"),
             number(summary.threads as u64, "thread"),
-        ]
-        .join(" · ")
+        ];
+        parts.extend(
+            self.profile
+                .map(|profile| format!("tuned profile {}", profile.name)),
+        );
+        parts.join(" · ")
     }
 
     /// `200 read = 198 embedded + 2 rejected`
@@ -73,6 +81,34 @@ impl Report<'_> {
         )
     }
 
+    /// `limited by infer · busy: read 0.1 %, tokenize 1.0 %, … · workers waited 2.0 % · padding 1.1 % · 3 duplicates`
+    fn stages(&self) -> String {
+        let stages = &self.summary.stages;
+        let busy: Vec<String> = Stage::ALL
+            .into_iter()
+            .map(|stage| format!("{stage} {}", percent(stages.share(stage))))
+            .collect();
+        [
+            format!("limited by {}", stages.limit),
+            format!("busy: {}", busy.join(", ")),
+            format!("workers waited {}", percent(self.waited())),
+            format!("padding {}", percent(stages.padding())),
+            number(stages.duplicates, "duplicate"),
+        ]
+        .join(" · ")
+    }
+
+    /// The share of the workers' time in which they had no batch, 0 to 1.
+    fn waited(&self) -> f64 {
+        let summary = self.summary;
+        let time = summary.run.as_secs_f64() * summary.threads as f64;
+        if time > 0.0 {
+            (summary.stages.wait.as_secs_f64() / time).min(1.0)
+        } else {
+            0.0
+        }
+    }
+
     fn output(&self) -> String {
         match self.destination {
             Destination::Stdout => "standard output".to_owned(),
@@ -83,6 +119,7 @@ impl Report<'_> {
     fn fields(&self) -> Value {
         let summary = self.summary;
         let counts = &summary.counts;
+        let stages = &summary.stages;
         let output = match self.destination {
             Destination::Stdout => Path::new("-"),
             Destination::Path(path) => path,
@@ -98,8 +135,21 @@ impl Report<'_> {
             "model": summary.model,
             "engine": summary.engine,
             "threads": summary.threads,
+            "profile": self.profile,
             "load_seconds": summary.load.as_secs_f64(),
             "run_seconds": summary.run.as_secs_f64(),
+            "stages": {
+                "limit": stages.limit.name(),
+                "read_seconds": stages.read.as_secs_f64(),
+                "tokenize_seconds": stages.tokenize.as_secs_f64(),
+                "wait_seconds": stages.wait.as_secs_f64(),
+                "infer_seconds": stages.infer.as_secs_f64(),
+                "pool_seconds": stages.pool.as_secs_f64(),
+                "write_seconds": stages.write.as_secs_f64(),
+                "real_tokens": stages.real_tokens,
+                "padded_tokens": stages.padded_tokens,
+                "duplicates": stages.duplicates,
+            },
             "rows_per_second": self.rate(counts.embedded),
             "tokens_per_second": self.rate(counts.tokens),
             "output": output.to_string_lossy(),
@@ -124,6 +174,7 @@ impl Printer {
         self.info(report.setup());
         self.info(report.ledger());
         self.detail(format!("loaded in {}", duration(report.summary.load)));
+        self.detail(report.stages());
         self.info(format!("wrote {}", report.output()));
         self.rejected(report);
     }
@@ -163,8 +214,40 @@ pub fn engine(info: &EngineInfo) -> String {
     format!("{} {} ({place})", info.engine, info.version)
 }
 
+/// What was found out about an engine by running it: where its nodes are, how much it takes at a time.
+pub fn measured(info: &EngineInfo) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !info.placement.is_empty() {
+        let parts: Vec<String> = info
+            .placement
+            .iter()
+            .map(|one| {
+                format!(
+                    "{}: {}, {} % of the matrix products",
+                    one.provider,
+                    number(one.nodes as u64, "node"),
+                    one.matrix_percent
+                )
+            })
+            .collect();
+        lines.push(format!("measured placement: {}", parts.join("; ")));
+    }
+    if let Some(cosine) = info.cosine_to_cpu {
+        lines.push(format!("measured agreement with the CPU: cosine {cosine}"));
+    }
+    if let Some(tokens) = info.batch_tokens {
+        lines.push(format!("measured token budget: {}", count(tokens as u64)));
+    }
+    lines
+}
+
+/// A share, 0 to 1, in percent.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
 /// A count and its noun.
-fn number(amount: u64, noun: &str) -> String {
+pub(super) fn number(amount: u64, noun: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(amount))
 }

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Measures embedctl on an NVIDIA GPU and writes RESULTS.md beside this file.
+#
+#   benches/gpu/run.sh [--wheels FOLDER] [--binary PATH] [OPTION OF measure.py]...
+#
+# Runs without a network, on a machine with an NVIDIA driver, python3 (3.12 or what the wheels are for) and
+# bash. ONNX Runtime comes from
+#   --wheels FOLDER  with the wheels of onnxruntime-gpu[cuda,cudnn] and, for TensorRT, tensorrt-cu13-libs:
+#                      pip download --dest FOLDER 'onnxruntime-gpu[cuda,cudnn]' tensorrt-cu13-libs
+#   or else the active Python environment, or the python3 on the path.
+# embedctl is --binary PATH, or else built here with cargo (whose crates must have been fetched then).
+# Half precision on CUDA needs a model_fp16.onnx: made here if the packages onnx and onnxruntime can be
+# imported, or before, elsewhere, with make_fp16.py and given as --half-model FOLDER.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+repo=$(cd "$here/../.." && pwd)
+work=${CARGO_TARGET_DIR:-$repo/target}/gpu
+mkdir -p "$work"
+
+wheels= binary= half=
+rest=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --wheels) wheels=$2; shift 2 ;;
+    --binary) binary=$2; shift 2 ;;
+    --half-model) half=$2; shift 2 ;;
+    *) rest+=("$1"); shift ;;
+    esac
+done
+
+if [ -n "$wheels" ]; then
+    # A wheel is a zip file. Unpacked side by side they lie as pip would put them, and a bare machine need
+    # have neither pip nor venv.
+    site=$work/env/lib/python3/site-packages
+    if [ ! -e "$work/env/complete" ] || [ "$wheels" -nt "$work/env/complete" ]; then
+        rm -rf "$work/env"
+        mkdir -p "$site"
+        for wheel in "$wheels"/*.whl; do
+            echo "unpacking $(basename "$wheel")"
+            python3 -m zipfile -e "$wheel" "$site"
+        done
+        touch "$work/env/complete"
+    fi
+    library=$(ls "$site"/onnxruntime/capi/libonnxruntime.so.* | head -1)
+    rest+=(--library "$library")
+    export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
+fi
+
+if [ -z "$binary" ]; then
+    cargo build --release --manifest-path "$repo/Cargo.toml"
+    binary=${CARGO_TARGET_DIR:-$repo/target}/release/embedctl
+fi
+
+if [ -z "$half" ] && python3 -c 'import onnx, onnxruntime' 2>/dev/null; then
+    half=$work/model-fp16
+    python3 "$here/make_fp16.py" "$repo/fixtures/models/all-MiniLM-L6-v2" "$half"
+fi
+[ -z "$half" ] || rest+=(--half-model "$half")
+
+nvidia-smi >/dev/null || echo "warning: there is no NVIDIA driver here; the page will say so" >&2
+exec python3 "$here/measure.py" --binary "$binary" "${rest[@]}"

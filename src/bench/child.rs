@@ -1,0 +1,243 @@
+//! A worker process seen from outside: started, asked, and ended, whatever happens to it.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded, select};
+
+use super::protocol::{Reply, Request};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+
+/// Lines of a worker's standard error that are remembered.
+const LAST_WORDS: usize = 8;
+
+/// A running worker. Dropped, it is killed.
+#[derive(Debug)]
+pub(super) struct WorkerProcess {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: Receiver<Reply>,
+    last_words: Arc<Mutex<VecDeque<String>>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// Why a worker did not answer.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// We were asked to stop.
+    Interrupted,
+    /// It said why it could not, or died; in words.
+    Failed(String),
+}
+
+impl WorkerProcess {
+    /// Starts `command`, program first.
+    pub(super) fn start(command: &[OsString]) -> Result<Self> {
+        let failed = |what: &str| Error::Internal(format!("cannot start a worker process: {what}"));
+        let (program, arguments) = command.split_first().ok_or_else(|| failed("no program"))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| Error::io("start", program, error))?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(failed("no pipes"));
+        };
+        let (sender, replies) = bounded(1);
+        spawn("worker-replies", move || {
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                // Whatever else a library prints there is none of ours.
+                if let Ok(reply) = serde_json::from_slice(&line)
+                    && sender.send(reply).is_err()
+                {
+                    return;
+                }
+            }
+        })?;
+        let last_words = Arc::new(Mutex::new(VecDeque::new()));
+        let listener = spawn("worker-messages", {
+            let last_words = Arc::clone(&last_words);
+            move || {
+                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                    let line = String::from_utf8_lossy(&line).trim().to_owned();
+                    let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !line.is_empty() {
+                        words.push_back(line);
+                    }
+                    if words.len() > LAST_WORDS {
+                        words.pop_front();
+                    }
+                }
+            }
+        })?;
+        Ok(Self {
+            child,
+            requests: Some(stdin),
+            replies,
+            last_words,
+            listener: Some(listener),
+        })
+    }
+
+    /// Sends a request and waits for the reply.
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        cancel: &CancelToken,
+    ) -> Result<Reply, Silence> {
+        let mut line = serde_json::to_vec(request)
+            .map_err(|error| Silence::Failed(format!("a request cannot be written: {error}")))?;
+        line.push(b'\n');
+        let sent = self
+            .requests
+            .as_mut()
+            .map(|requests| requests.write_all(&line).and_then(|()| requests.flush()));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(Silence::Failed(self.cause_of_death()));
+        }
+        select! {
+            recv(self.replies) -> reply => match reply {
+                Ok(Reply::Failed(reason)) => Err(Silence::Failed(reason)),
+                Ok(reply) => Ok(reply),
+                Err(_) => Err(Silence::Failed(self.cause_of_death())),
+            },
+            recv(cancel.channel()) -> _ => Err(Silence::Interrupted),
+        }
+    }
+
+    /// What is known of a worker that has ended, or is made to.
+    fn cause_of_death(&mut self) -> String {
+        self.requests = None;
+        // It has closed its output: it is ending by itself, or stuck in doing so.
+        let status = self.wait_for(Duration::from_secs(5));
+        if let Some(listener) = self.listener.take() {
+            // Ends with the process; grandchildren that hold the pipe are not waited for.
+            if status.is_some() && listener.is_finished() {
+                let _ = listener.join();
+            }
+        }
+        let how = match status {
+            Some(status) => describe(status),
+            None => "closed its output and went on running".to_owned(),
+        };
+        let words = self
+            .last_words
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if words.is_empty() {
+            format!("the worker process {how}")
+        } else {
+            format!("the worker process {how}: {}", words.join(" | "))
+        }
+    }
+
+    fn wait_for(&mut self, time: Duration) -> Option<ExitStatus> {
+        let start = std::time::Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if start.elapsed() < time => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        self.requests = None;
+        // It may have ended by itself; there is nothing else that could fail and be told.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| Error::Internal(format!("starting the {name} thread: {error}")))
+}
+
+#[cfg(unix)]
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(libc::SIGKILL) => "was killed (the system does that when memory runs out)".into(),
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("ended with code {}", status.code().unwrap_or_default()),
+    }
+}
+
+#[cfg(not(unix))]
+fn describe(status: ExitStatus) -> String {
+    format!("ended with {status}")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> WorkerProcess {
+        let command = ["sh", "-c", script].map(OsString::from);
+        WorkerProcess::start(&command).unwrap()
+    }
+
+    fn reason(silence: Silence) -> String {
+        match silence {
+            Silence::Failed(reason) => reason,
+            Silence::Interrupted => panic!("nobody interrupted"),
+        }
+    }
+
+    #[test]
+    fn noise_on_standard_output_is_passed_over() {
+        let mut worker = shell(r#"read x; echo "loading…"; echo '{"latencies":[1.5]}'; read x"#);
+        let reply = worker.ask(&Request::Work, &CancelToken::new()).unwrap();
+        assert_eq!(reply, Reply::Latencies(vec![1.5]));
+    }
+
+    #[test]
+    fn a_worker_that_dies_says_how() {
+        let mut worker = shell("read x; echo 'no such device' >&2; exit 7");
+        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        assert!(reason.contains("code 7"), "{reason}");
+    }
+
+    #[test]
+    fn a_killed_worker_is_told_from_one_that_ends() {
+        let mut worker = shell("read x; kill -9 $$");
+        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        assert!(reason.contains("killed"), "{reason}");
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on() {
+        let mut worker = shell(r#"read x; echo '{"failed":"no library"}'; read x"#);
+        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        assert_eq!(reason, "no library");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_wait_and_the_worker() {
+        let mut worker = shell("read x; exec sleep 600");
+        let cancel = CancelToken::new();
+        cancel.cancel();
+        let silence = worker.ask(&Request::Work, &cancel).unwrap_err();
+        assert!(matches!(silence, Silence::Interrupted));
+        drop(worker); // returns only because it kills
+    }
+}

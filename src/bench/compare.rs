@@ -1,0 +1,192 @@
+//! This report against an earlier one: which configurations got slower, and by how much beyond noise. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::report::{Report, Row, SCHEMA};
+use super::stats::Spread;
+use crate::error::{Error, Result};
+
+/// A report compared with a baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// When the baseline was measured.
+    pub baseline_date: String,
+    /// Its program and version.
+    pub baseline_tool: String,
+    /// The loss that is allowed, as a share.
+    pub max_regression: f64,
+    /// One for each configuration of either report.
+    pub rows: Vec<Compared>,
+    /// Reasons to doubt the comparison.
+    pub notes: Vec<String>,
+}
+
+/// A configuration in both reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its name in the newer report, where it is there.
+    pub name: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Rows a second in the baseline, median.
+    pub before: Option<f64>,
+    /// Rows a second now, median.
+    pub after: Option<f64>,
+    /// By which share it changed: -0.1 is a tenth slower.
+    pub change: Option<f64>,
+    /// The change at worst and at best, if both medians lie in their 95 % intervals.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Not slower than allowed.
+    Kept,
+    /// Slower than allowed, and not by chance: the interval of the change lies below zero.
+    Regressed,
+    /// The median is slower than allowed, but noise alone could do that.
+    Inconclusive,
+    /// It was measured in the baseline and failed now.
+    Failed,
+    /// There is nothing to compare it with.
+    New,
+    /// The baseline has it; this run did not measure it.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Whether this alone makes a run fail.
+    #[must_use]
+    pub fn is_regression(self) -> bool {
+        matches!(self, Self::Regressed | Self::Failed)
+    }
+}
+
+impl Comparison {
+    /// Whether any configuration regressed or failed.
+    #[must_use]
+    pub fn has_regressed(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict.is_regression())
+    }
+
+    /// Compares `report` with `baseline`; a loss of more than `max_regression` (a share) is a regression.
+    ///
+    /// # Errors
+    /// If they have no configuration in common, or embedded different texts.
+    pub fn of(report: &Report, baseline: &Report, max_regression: f64) -> Result<Self> {
+        if baseline.schema != SCHEMA {
+            return Err(Error::Usage(format!(
+                "--baseline: the report is of schema {}, and this version reads {SCHEMA}; measure it again",
+                baseline.schema
+            )));
+        }
+        let (new, old) = (&report.workload, &baseline.workload);
+        if (new.built_in, &new.name) != (old.built_in, &old.name) || new.records != old.records {
+            return Err(Error::Usage(format!(
+                "--baseline: it was measured on other texts ({}, {} records; this run: {}, {}), which \
+                 says nothing about speed; use the same --corpus or --input",
+                old.name, old.records, new.name, new.records
+            )));
+        }
+        let mut rows: Vec<Compared> = report
+            .rows
+            .iter()
+            .map(|row| {
+                let before = baseline.rows.iter().find(|old| is_same(old, row));
+                compare(row, before, max_regression)
+            })
+            .collect();
+        if rows.iter().all(|row| row.verdict == Verdict::New) {
+            return Err(Error::Usage(
+                "--baseline: it has none of this run's configurations; give the same options as it was \
+                 measured with (they stand in it under rows[].configuration)"
+                    .into(),
+            ));
+        }
+        let gone = |old: &&Row| !report.rows.iter().any(|row| is_same(old, row));
+        rows.extend(baseline.rows.iter().filter(gone).map(|old| Compared {
+            name: old.name.clone(),
+            verdict: Verdict::NotMeasured,
+            before: old.measured.as_ref().map(|old| old.rows_per_second.median),
+            after: None,
+            change: None,
+            interval: None,
+        }));
+        Ok(Self {
+            baseline_date: baseline.date.clone(),
+            baseline_tool: baseline.tool.clone(),
+            max_regression,
+            rows,
+            notes: doubts(report, baseline),
+        })
+    }
+}
+
+fn is_same(one: &Row, other: &Row) -> bool {
+    one.configuration.settings() == other.configuration.settings()
+}
+
+fn compare(row: &Row, baseline: Option<&Row>, max_regression: f64) -> Compared {
+    let rates = |row: &Row| row.measured.as_ref().map(|row| row.rows_per_second.clone());
+    let (before, after) = (baseline.and_then(rates), rates(row));
+    let mut compared = Compared {
+        name: row.name.clone(),
+        verdict: Verdict::New,
+        before: before.as_ref().map(|rates| rates.median),
+        after: after.as_ref().map(|rates| rates.median),
+        change: None,
+        interval: None,
+    };
+    match (before, after) {
+        (Some(before), Some(after)) if before.median > 0.0 => {
+            let (change, low, high) = change(&before, &after);
+            compared.change = Some(change);
+            compared.interval = Some((low, high));
+            compared.verdict = match (change < -max_regression, high < 0.0) {
+                (false, _) => Verdict::Kept,
+                (true, true) => Verdict::Regressed,
+                (true, false) => Verdict::Inconclusive,
+            };
+        }
+        (Some(_), None) => compared.verdict = Verdict::Failed,
+        // In the baseline it had failed too, or was not there.
+        _ => {}
+    }
+    compared
+}
+
+/// The change of the median as a share, at worst, and at best.
+fn change(before: &Spread, after: &Spread) -> (f64, f64, f64) {
+    let (before_low, before_high) = before.interval();
+    let (after_low, after_high) = after.interval();
+    let share = |new: f64, old: f64| if old > 0.0 { new / old - 1.0 } else { 0.0 };
+    (
+        share(after.median, before.median),
+        share(after_low, before_high),
+        share(after_high, before_low),
+    )
+}
+
+fn doubts(report: &Report, baseline: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (new, old) = (&report.machine, &baseline.machine);
+    if new.signature() != old.signature() {
+        notes.push(format!(
+            "the baseline is from another machine ({}, {} cores; this one: {}, {} cores)",
+            old.cpu, old.cores, new.cpu, new.cores
+        ));
+    } else if let (Some(new), Some(old)) = (new.peak_gflops, old.peak_gflops)
+        && (new / old - 1.0).abs() > 0.1
+    {
+        notes.push(format!(
+            "the machine itself does {new:.0} GFLOP/s now and did {old:.0} then: it is busier, or runs \
+             at another clock"
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! One configuration: a model, what runs it, and with which settings, as it travels to a worker process
+//! and stands in a report.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cancel::CancelToken;
+use crate::engine::EngineOptions;
+use crate::error::{Error, Result};
+use crate::model::ModelOptions;
+
+/// What is measured. Everything that is left out is left to the defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Configuration {
+    /// Hub id or folder of the model.
+    pub model: String,
+    /// Path of the ONNX file inside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_file: Option<String>,
+    /// Kind of ONNX file, by its name on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    /// `auto`, or a provider.
+    pub provider: String,
+    /// Device numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
+    /// ONNX Runtime library or its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ort_library: Option<PathBuf>,
+    /// Worker threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Padded tokens in a batch at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
+    /// Rows in a batch at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<usize>,
+    /// Records in a window at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+    /// The Hub's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_dir: Option<PathBuf>,
+    /// Pooling modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Vec<String>>,
+    /// Whether vectors get unit length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<bool>,
+    /// Tokens of a record at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// The prompt's text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// A prompt of the model's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_name: Option<String>,
+    /// Components kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimensions: Option<usize>,
+}
+
+impl Configuration {
+    /// The model's part.
+    ///
+    /// # Errors
+    /// If a name is none that is known.
+    pub fn model_options(&self) -> Result<ModelOptions> {
+        let pooling = self.pooling.as_ref().map(|modes| {
+            let modes = modes.iter().map(|mode| mode.parse());
+            modes.collect::<Result<_, String>>().map_err(Error::Usage)
+        });
+        let precision = self.precision.as_ref().map(|name| name.parse());
+        Ok(ModelOptions {
+            model: self.model.clone(),
+            model_file: self.model_file.clone(),
+            precision: precision.transpose().map_err(Error::Usage)?,
+            cache_dir: self.cache_dir.clone(),
+            pooling: pooling.transpose()?,
+            normalize: self.normalize,
+            max_length: self.max_length,
+            prompt: self.prompt.clone(),
+            prompt_name: self.prompt_name.clone(),
+            dimensions: self.dimensions,
+        })
+    }
+
+    /// The engine's part, for `workers` threads.
+    ///
+    /// # Errors
+    /// If the provider's name is none that is known.
+    pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
+        Ok(EngineOptions {
+            providers: self.provider.parse().map_err(Error::Usage)?,
+            devices: self.devices.clone(),
+            ort_library: self.ort_library.clone(),
+            workers,
+            cancel: cancel.clone(),
+            ..EngineOptions::default()
+        })
+    }
+
+    /// Every setting that tells configurations apart, with its name as an option; what is left to the
+    /// defaults is left out.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let text = |value: Option<usize>| value.map(|value| value.to_string());
+        let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
+        [
+            ("model", Some(self.model.clone())),
+            ("model-file", self.model_file.clone()),
+            ("precision", self.precision.clone()),
+            ("provider", Some(self.provider.clone())),
+            ("device", (!devices.is_empty()).then(|| devices.join(","))),
+            ("threads", text(self.threads)),
+            ("batch-tokens", text(self.batch_tokens)),
+            ("batch-size", text(self.batch_size)),
+            ("window", text(self.window)),
+            ("max-length", text(self.max_length)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+
+    /// The settings in which this configuration differs from any of `all`, for people: `cpu 512 tokens`.
+    /// The provider is always named.
+    #[must_use]
+    pub fn label(&self, all: &[Self]) -> String {
+        let value = |one: &Self, name: &str| {
+            let found = one.settings().into_iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value)
+        };
+        let names = [
+            "provider",
+            "model",
+            "model-file",
+            "precision",
+            "device",
+            "threads",
+            "batch-tokens",
+            "batch-size",
+            "window",
+            "max-length",
+        ];
+        let mut words = Vec::new();
+        for name in names {
+            let own = value(self, name);
+            let differs = all.iter().any(|other| value(other, name) != own);
+            if !differs && name != "provider" {
+                continue;
+            }
+            words.push(match (name, own) {
+                ("provider", own) => own.unwrap_or_default(),
+                ("precision", None) => "fp32".to_owned(),
+                ("model" | "model-file", Some(own)) => last_part(&own),
+                ("model-file", None) => continue,
+                ("threads", Some(own)) if own == "1" => "1 thread".to_owned(),
+                ("precision", Some(own)) => own,
+                ("batch-tokens", Some(own)) => format!("{own} tokens"),
+                ("batch-size", Some(own)) => format!("{own} rows"),
+                (name, Some(own)) => format!("{own} {name}"),
+                ("batch-tokens", None) => "default tokens".to_owned(),
+                (name, None) => format!("default {name}"),
+            });
+        }
+        words.join(" ")
+    }
+}
+
+/// The name of a model without the folders or the organisation before it.
+fn last_part(model: &str) -> String {
+    let short = model
+        .trim_end_matches(['/', '\\'])
+        .rsplit(['/', '\\'])
+        .next();
+    short.unwrap_or(model).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(provider: &str, batch_tokens: Option<usize>) -> Configuration {
+        Configuration {
+            model: "org/model".into(),
+            provider: provider.into(),
+            batch_tokens,
+            ..Configuration::default()
+        }
+    }
+
+    #[test]
+    fn a_label_names_what_differs() {
+        let all = [
+            with("cpu", Some(256)),
+            with("cpu", Some(512)),
+            with("tract", None),
+        ];
+        let labels: Vec<String> = all.iter().map(|one| one.label(&all)).collect();
+        assert_eq!(
+            labels,
+            ["cpu 256 tokens", "cpu 512 tokens", "tract default tokens"]
+        );
+        assert_eq!(all[0].label(&all[..1]), "cpu");
+    }
+
+    #[test]
+    fn models_are_told_apart_by_their_last_name() {
+        let mut other = with("cpu", None);
+        other.model = "./models/small/".into();
+        other.precision = Some("int8".into());
+        let all = [with("cpu", None), other];
+        assert_eq!(all[0].label(&all), "cpu model fp32");
+        assert_eq!(all[1].label(&all), "cpu small int8");
+    }
+
+    #[test]
+    fn it_survives_the_way_to_a_worker() {
+        let mut configuration = with("tract", Some(64));
+        configuration.pooling = Some(vec!["cls".into()]);
+        configuration.precision = Some("fp16".into());
+        let json = serde_json::to_string(&configuration).unwrap();
+        let back: Configuration = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, configuration);
+        assert!(back.model_options().is_ok());
+        assert_eq!(
+            back.engine_options(3, &CancelToken::new()).unwrap().workers,
+            3
+        );
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        let cancel = CancelToken::new();
+        assert!(with("npu", None).engine_options(1, &cancel).is_err());
+        let mut wrong = with("cpu", None);
+        wrong.precision = Some("fp8".into());
+        assert!(wrong.model_options().is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! Built-in texts to measure on: sentences put together from parts, so that there are as many different
+//! ones as a sample needs, the same on every machine.
+//!
+//! A text's length follows a distribution by its number alone, in an order that covers the whole
+//! distribution again and again: a sample of 64 texts has nearly the same lengths as one of 64,000, so
+//! that rates of samples of different sizes can be compared. No two texts of a corpus are equal.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::phrases::{DEEDS, REASONS, SUBJECTS, TIMES};
+
+/// How many different texts a corpus has.
+pub const TEXTS: usize = 65_536;
+
+/// A built-in corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Corpus {
+    /// Single sentences, as titles, questions and glosses are.
+    Short,
+    /// Paragraphs.
+    Long,
+    /// Mostly short, some paragraphs, a few long ones, as real collections are.
+    Mixed,
+}
+
+impl Corpus {
+    /// All corpora.
+    pub const ALL: [Self; 3] = [Self::Short, Self::Long, Self::Mixed];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Long => "long",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// Quantiles of the number of words of a text: between two of them lengths are spread evenly.
+    fn words(self) -> &'static [(f64, f64)] {
+        match self {
+            Self::Short => &[(0.0, 9.0), (0.7, 14.0), (0.95, 21.0), (1.0, 30.0)],
+            Self::Long => &[
+                (0.0, 80.0),
+                (0.3, 120.0),
+                (0.8, 210.0),
+                (0.95, 300.0),
+                (1.0, 400.0),
+            ],
+            Self::Mixed => &[
+                (0.0, 9.0),
+                (0.5, 16.0),
+                (0.8, 70.0),
+                (0.95, 180.0),
+                (1.0, 360.0),
+            ],
+        }
+    }
+
+    /// Text number `index`, below [`TEXTS`].
+    #[must_use]
+    pub fn text(self, index: usize) -> String {
+        let mut random = Random::new(index as u64);
+        let words = quantile(self.words(), spread(index));
+        let mut text = first(index, words);
+        // Whole sentences until the next would lead further away from the length than it is now.
+        loop {
+            let next = random.sentence();
+            let (now, then) = (count(&text), count(&next));
+            if now + then / 2 >= words as usize {
+                return text;
+            }
+            text.push(' ');
+            text.push_str(&next);
+        }
+    }
+}
+
+impl fmt::Display for Corpus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Corpus {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|corpus| corpus.name() == name);
+        found.ok_or_else(|| format!("unknown corpus '{name}'; there are short, long and mixed"))
+    }
+}
+
+fn count(text: &str) -> usize {
+    text.split(' ').count()
+}
+
+/// The first sentence, different for every `index`: subject, deed and time are the digits of a number that
+/// runs through all combinations, in an order that looks random.
+fn first(index: usize, words: f64) -> String {
+    const ALL: usize = SUBJECTS.len() * DEEDS.len() * TIMES.len();
+    const STEP: usize = 61_843; // has no factor in common with ALL
+    const { assert!(TEXTS <= ALL) };
+    let mut number = (index * STEP) % ALL;
+    let mut digit = |length: usize| {
+        let digit = number % length;
+        number /= length;
+        digit
+    };
+    let (subject, deed, time) = (
+        SUBJECTS[digit(SUBJECTS.len())],
+        DEEDS[digit(DEEDS.len())],
+        TIMES[digit(TIMES.len())],
+    );
+    let mut sentence = format!("{subject} {deed} {time}");
+    if words >= 17.0 {
+        let reason = REASONS[Random::new(index as u64 ^ 0x5eed).below(REASONS.len())];
+        sentence = format!("{sentence}, {reason}");
+    }
+    sentence.push('.');
+    sentence
+}
+
+/// The place of text `index` in the distribution, 0 to 1: multiples of the golden ratio, of which every
+/// stretch is spread evenly.
+fn spread(index: usize) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_8;
+    (0.5 + index as f64 * GOLDEN).fract()
+}
+
+fn quantile(table: &[(f64, f64)], place: f64) -> f64 {
+    let above = table.partition_point(|(share, _)| *share <= place);
+    let (above, below) = (above.min(table.len() - 1), above.saturating_sub(1));
+    let ((from, low), (to, high)) = (table[below], table[above]);
+    if to > from {
+        low + (high - low) * (place - from) / (to - from)
+    } else {
+        high
+    }
+}
+
+/// A small generator of numbers (SplitMix64), so that texts are the same everywhere and for ever.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+
+    fn pick(&mut self, parts: &[&'static str]) -> &'static str {
+        parts[self.below(parts.len())]
+    }
+
+    fn sentence(&mut self) -> String {
+        let (subject, deed) = (self.pick(&SUBJECTS), self.pick(&DEEDS));
+        let (time, reason) = (self.pick(&TIMES), self.pick(&REASONS));
+        match self.below(3) {
+            0 => format!("{subject} {deed} {time}."),
+            1 => format!("{subject} {deed}, {reason}."),
+            _ => format!("{subject} {deed} {time}, {reason}."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::model::{Model, ModelOptions};
+    use crate::record::Texts;
+    use crate::tokenize::TextTokenizer;
+
+    #[test]
+    fn names_are_understood() {
+        for corpus in Corpus::ALL {
+            assert_eq!(corpus.name().parse(), Ok(corpus));
+        }
+        assert!("medium".parse::<Corpus>().unwrap_err().contains("mixed"));
+    }
+
+    /// Baselines of other machines and versions are comparable only if this never changes.
+    #[test]
+    fn texts_are_the_same_for_ever() {
+        assert_eq!(
+            Corpus::Short.text(0),
+            "The night nurse repaired the old clock before the first snow."
+        );
+        let digest = |corpus: Corpus| {
+            use sha2::{Digest, Sha256};
+            let mut hash = Sha256::new();
+            (0..500).for_each(|index| hash.update(corpus.text(index)));
+            let hash = hash.finalize();
+            hash[..4]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        let digests = Corpus::ALL.map(digest);
+        assert_eq!(digests, ["2da65759", "a7644d5d", "eecbdf66"]);
+    }
+
+    #[test]
+    fn no_two_texts_are_equal() {
+        for corpus in Corpus::ALL {
+            // Where texts begin differently, what follows cannot make them equal.
+            let count = if corpus == Corpus::Short { TEXTS } else { 4096 };
+            let texts: HashSet<String> = (0..count).map(|index| corpus.text(index)).collect();
+            assert_eq!(texts.len(), count, "{corpus}");
+        }
+    }
+
+    fn lengths(corpus: Corpus, from: usize, count: usize) -> Vec<usize> {
+        let options = ModelOptions {
+            model: "fixtures/models/all-MiniLM-L6-v2".into(),
+            max_length: Some(512),
+            ..ModelOptions::default()
+        };
+        let tokenizer = TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap();
+        let texts: Texts = (from..from + count)
+            .map(|index| corpus.text(index))
+            .collect();
+        let tokens = tokenizer.tokenize(&texts).unwrap();
+        let mut lengths: Vec<usize> = (0..count).map(|row| tokens.get(row).len()).collect();
+        lengths.sort_unstable();
+        lengths
+    }
+
+    fn mean(lengths: &[usize]) -> f64 {
+        lengths.iter().sum::<usize>() as f64 / lengths.len() as f64
+    }
+
+    /// What `--help` and the README say.
+    #[test]
+    fn lengths_are_as_documented() {
+        for (corpus, documented) in [
+            (Corpus::Short, (19.7, 19, 29)),
+            (Corpus::Long, (190.0, 176, 344)),
+            (Corpus::Mixed, (60.0, 23, 210)),
+        ] {
+            let lengths = lengths(corpus, 0, 1024);
+            let measured = (mean(&lengths), lengths[512], lengths[972]);
+            assert!(
+                (measured.0 / documented.0 - 1.0).abs() < 0.05,
+                "{corpus} {measured:?}"
+            );
+            assert!(
+                measured.1.abs_diff(documented.1) * 10 <= documented.1,
+                "{corpus} {measured:?}"
+            );
+            assert!(
+                measured.2.abs_diff(documented.2) * 10 <= documented.2,
+                "{corpus} {measured:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_small_sample_is_as_long_as_a_large_one() {
+        for corpus in Corpus::ALL {
+            let all = mean(&lengths(corpus, 0, 2048));
+            for count in [64, 256] {
+                let few = mean(&lengths(corpus, 0, count));
+                assert!((few / all - 1.0).abs() < 0.03, "{corpus}: {few} {all}");
+            }
+        }
+    }
+}

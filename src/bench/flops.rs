@@ -1,0 +1,387 @@
+//! How much arithmetic a text needs: floating-point operations of a model's matrix products, read from its
+//! ONNX graph.
+//!
+//! A row of *n* real tokens counts as
+//!
+//! ```text
+//!     n · Σ 2·|W|        for every product with a stored matrix W (MatMul, Gemm and their quantized and
+//!                        fused relatives), |W| its number of elements
+//!   + n² · 4·L·d         for L attention layers of width d (heads × width of a head): QKᵀ and the
+//!                        product with V take 2·n²·d each
+//! ```
+//!
+//! Only operators that the wanted output depends on are counted. Padding is not work that anybody asked
+//! for, so it is left out: what remains is *useful* work. Layers are counted by their softmax or by their
+//! fused attention operator. Element-wise operators, normalization and look-ups are left out (a few
+//! percent), and so are convolutions, subgraphs, and the extra products of relative positions in DeBERTa.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::path::Path;
+
+use prost::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// The work of a model, per row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Floating-point operations a real token.
+    pub per_token: f64,
+    /// Floating-point operations for each pair of real tokens in a row.
+    pub per_pair: f64,
+}
+
+impl Work {
+    /// Counts the work of `model`.
+    ///
+    /// # Errors
+    /// If its graph cannot be read.
+    pub fn of(model: &Model) -> Result<Self> {
+        let width = attention_width(&model.transformer.join("config.json"));
+        let graph = read(&model.onnx)?;
+        Ok(graph.work(
+            model.config.output.name(),
+            width.unwrap_or(model.config.hidden_width),
+        ))
+    }
+
+    /// Operations for rows with `tokens` real tokens together, and `pairs` pairs of them (the sum of the
+    /// squares of the rows' lengths).
+    #[must_use]
+    pub fn total(&self, tokens: f64, pairs: f64) -> f64 {
+        self.per_token * tokens + self.per_pair * pairs
+    }
+}
+
+/// Heads times the width of a head, as config.json has it.
+fn attention_width(config: &Path) -> Option<usize> {
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(config).ok()?).ok()?;
+    let number = |names: &[&str]| {
+        let value = names.iter().find_map(|name| config.get(name)?.as_u64())?;
+        usize::try_from(value).ok()
+    };
+    let heads = number(&["num_attention_heads", "n_heads", "n_head"]);
+    match (heads, number(&["head_dim"])) {
+        (Some(heads), Some(width)) => Some(heads * width),
+        _ => number(&["hidden_size", "dim", "d_model", "n_embd"]),
+    }
+}
+
+fn read(path: &Path) -> Result<Graph> {
+    let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+    // SAFETY: the mapping is private and read once, right here; the engine maps the same file, and a
+    // process that truncated it would be fatal there as well.
+    let bytes =
+        unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
+    ModelProto::decode(&bytes[..])
+        .ok()
+        .and_then(|model| model.graph)
+        .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
+}
+
+impl Graph {
+    fn work(&self, output: &str, attention_width: usize) -> Work {
+        let constants = self.constants();
+        let mut work = Work {
+            per_token: 0.0,
+            per_pair: 0.0,
+        };
+        for node in self.needed(output) {
+            work.per_token += 2.0 * node.weight(&constants).unwrap_or(0) as f64;
+            if node.is_attention_layer() {
+                work.per_pair += 4.0 * attention_width as f64;
+            }
+        }
+        work
+    }
+
+    /// Nodes that `output` depends on; all of them, if no node makes it.
+    fn needed(&self, output: &str) -> Vec<&Node> {
+        let makers: HashMap<&str, usize> = self
+            .node
+            .iter()
+            .enumerate()
+            .flat_map(|(index, node)| node.output.iter().map(move |name| (name.as_str(), index)))
+            .collect();
+        if !makers.contains_key(output) {
+            return self.node.iter().collect();
+        }
+        let mut needed = HashSet::new();
+        let mut open = vec![output];
+        while let Some(name) = open.pop() {
+            if let Some(&index) = makers.get(name)
+                && needed.insert(index)
+            {
+                open.extend(self.node[index].input.iter().map(String::as_str));
+            }
+        }
+        self.node
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| needed.contains(index))
+            .map(|(_, node)| node)
+            .collect()
+    }
+
+    /// Elements of every stored tensor, and of what is only unpacked or rearranged from such. Nodes of an
+    /// ONNX graph stand in an order in which inputs come first.
+    fn constants(&self) -> HashMap<&str, u64> {
+        let mut constants: HashMap<&str, u64> = self
+            .initializer
+            .iter()
+            .map(|tensor| (tensor.name.as_str(), tensor.elements()))
+            .collect();
+        for node in &self.node {
+            let elements = match node.op_type.as_str() {
+                "Constant" => node
+                    .attribute
+                    .iter()
+                    .find_map(|one| one.t.as_ref().map(Tensor::elements)),
+                "Cast" | "Identity" | "DequantizeLinear" | "Transpose" | "Reshape" | "Squeeze"
+                | "Unsqueeze" | "Flatten" => node
+                    .input
+                    .first()
+                    .and_then(|input| constants.get(input.as_str()).copied()),
+                // Scales and zero points, applied by hand.
+                "Mul" | "Add" | "Sub" | "Div" => {
+                    let inputs = node.input.iter().map(|input| constants.get(input.as_str()));
+                    inputs
+                        .collect::<Option<Vec<_>>>()
+                        .and_then(|all| all.into_iter().max().copied())
+                }
+                _ => None,
+            };
+            if let (Some(elements), Some(output)) = (elements, node.output.first()) {
+                constants.insert(output, elements);
+            }
+        }
+        constants
+    }
+}
+
+impl Node {
+    /// Elements of the stored matrix that every token is multiplied with, if this is such a product.
+    fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64> {
+        let constant = |index: usize| constants.get(self.input.get(index)?.as_str()).copied();
+        let between = |left: usize, right: usize| match (constant(left), constant(right)) {
+            // Both stored: computed once, whatever the input.
+            (Some(_), Some(_)) | (None, None) => None,
+            (one, other) => one.or(other),
+        };
+        match self.op_type.as_str() {
+            "MatMul"
+            | "Gemm"
+            | "FusedMatMul"
+            | "FusedGemm"
+            | "MatMulInteger"
+            | "MatMulFpQ4"
+            | "DynamicQuantizeMatMul"
+            | "MatMulIntegerToFloat"
+            | "GemmFloat8" => between(0, 1),
+            "QLinearMatMul" => between(0, 3),
+            // a, a_scale, a_zero_point, b, …
+            "QGemm" => between(0, 3),
+            // Packed: the attributes say how many elements there are.
+            "MatMulNBits" | "MatMulBnb4" => Some(self.integer("K")? * self.integer("N")?),
+            // The operator holds the projections to Q, K and V.
+            "Attention" | "QAttention" if self.domain == "com.microsoft" => constant(1),
+            _ => None,
+        }
+    }
+
+    fn integer(&self, name: &str) -> Option<u64> {
+        let attribute = self.attribute.iter().find(|one| one.name == name)?;
+        u64::try_from(attribute.i?).ok()
+    }
+
+    /// Every layer has one softmax, or one operator that does all of it.
+    fn is_attention_layer(&self) -> bool {
+        matches!(
+            self.op_type.as_str(),
+            "Softmax"
+                | "Attention"
+                | "QAttention"
+                | "MultiHeadAttention"
+                | "GroupQueryAttention"
+                | "PackedAttention"
+                | "PackedMultiHeadAttention"
+        )
+    }
+}
+
+impl Tensor {
+    fn elements(&self) -> u64 {
+        self.dims
+            .iter()
+            .map(|&dim| u64::try_from(dim).unwrap_or(0))
+            .product()
+    }
+}
+
+// The fields that are needed, with the numbers of `onnx.proto3`; prost skips the weights.
+
+#[derive(Clone, PartialEq, Message)]
+struct ModelProto {
+    #[prost(message, optional, tag = "7")]
+    graph: Option<Graph>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Graph {
+    #[prost(message, repeated, tag = "1")]
+    node: Vec<Node>,
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<Tensor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    output: Vec<String>,
+    #[prost(string, tag = "4")]
+    op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
+    #[prost(string, tag = "7")]
+    domain: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, optional, tag = "3")]
+    i: Option<i64>,
+    #[prost(message, optional, tag = "5")]
+    t: Option<Tensor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(int64, repeated, tag = "1")]
+    dims: Vec<i64>,
+    #[prost(string, tag = "8")]
+    name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ModelOptions, Precision};
+
+    fn work(folder: &str) -> Work {
+        work_of(folder, None)
+    }
+
+    fn work_of(folder: &str, precision: Option<Precision>) -> Work {
+        let options = ModelOptions {
+            model: folder.into(),
+            precision,
+            ..ModelOptions::default()
+        };
+        Work::of(&Model::open(&options).unwrap()).unwrap()
+    }
+
+    /// Of a BERT: four square matrices and two of the feed-forward part in each layer.
+    fn bert(layers: f64, width: f64, inner: f64) -> Work {
+        Work {
+            per_token: layers * 2.0 * (4.0 * width * width + 2.0 * width * inner),
+            per_pair: layers * 4.0 * width,
+        }
+    }
+
+    #[test]
+    fn a_small_bert_is_counted_by_hand() {
+        assert_eq!(
+            work("fixtures/parity/bert-mean-legacy/model"),
+            bert(2.0, 48.0, 96.0)
+        );
+    }
+
+    /// Stored as int8 with scales, unpacked by operators: the same work.
+    #[test]
+    fn packed_weights_count_as_what_they_are() {
+        assert_eq!(
+            work("fixtures/models/all-MiniLM-L6-v2"),
+            bert(6.0, 384.0, 1536.0)
+        );
+    }
+
+    #[test]
+    fn half_precision_counts_as_much_as_single() {
+        let half = work_of("fixtures/parity/weights-fp16/model", Some(Precision::Fp16));
+        assert_eq!(half, bert(2.0, 24.0, 32.0));
+    }
+
+    /// Fewer heads for keys and values, heads wider than the model divided by them, a gated
+    /// feed-forward part.
+    #[test]
+    fn a_decoder_has_the_width_of_its_heads() {
+        let counted = work("fixtures/parity/family-qwen3/model");
+        let attention = 24.0 * 32.0 + 2.0 * 24.0 * 16.0 + 32.0 * 24.0;
+        let gated = 3.0 * 24.0 * 32.0;
+        assert_eq!(counted.per_token, 2.0 * 2.0 * (attention + gated));
+        assert_eq!(counted.per_pair, 2.0 * 4.0 * 32.0);
+    }
+
+    fn node(op_type: &str, input: &[&str], output: &str) -> Node {
+        Node {
+            op_type: op_type.into(),
+            input: input.iter().map(ToString::to_string).collect(),
+            output: vec![output.into()],
+            ..Node::default()
+        }
+    }
+
+    fn stored(name: &str, dims: &[i64]) -> Tensor {
+        Tensor {
+            name: name.into(),
+            dims: dims.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_the_output_does_not_need_is_not_counted() {
+        let graph = Graph {
+            initializer: vec![stored("w", &[4, 8]), stored("pooler", &[8, 8])],
+            node: vec![
+                node("MatMul", &["x", "w"], "hidden"),
+                node("Gemm", &["hidden", "pooler"], "pooled"),
+            ],
+        };
+        assert_eq!(graph.work("hidden", 8).per_token, 64.0);
+        assert_eq!(graph.work("pooled", 8).per_token, 64.0 + 128.0);
+        assert_eq!(graph.work("elsewhere", 8).per_token, 64.0 + 128.0);
+    }
+
+    #[test]
+    fn quantized_and_fused_operators_are_known() {
+        let mut nbits = node("MatMulNBits", &["x", "packed", "scales"], "a");
+        let integer = |name: &str, i| Attribute {
+            name: name.into(),
+            i: Some(i),
+            t: None,
+        };
+        nbits.attribute = vec![integer("K", 16), integer("N", 4)];
+        let mut fused = node("Attention", &["a", "qkv"], "out");
+        fused.domain = "com.microsoft".into();
+        let graph = Graph {
+            initializer: vec![
+                stored("packed", &[4, 1, 8]),
+                stored("scales", &[4]),
+                stored("b", &[16, 16]),
+                stored("qkv", &[4, 12]),
+            ],
+            node: vec![node("MatMulInteger", &["x8", "b"], "x"), nbits, fused],
+        };
+        let work = graph.work("out", 4);
+        assert_eq!(work.per_token, 2.0 * (256.0 + 64.0 + 48.0));
+        assert_eq!(work.per_pair, 16.0);
+        assert_eq!(work.total(10.0, 100.0), 10.0 * work.per_token + 1600.0);
+    }
+}

@@ -1,0 +1,339 @@
+//! A report as a picture: throughput of every configuration, throughput against the token budget, and where
+//! time goes. SVG by hand, legible on light and dark ground, or the same inside an HTML page.
+
+mod chart;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use self::chart::{Canvas, LEFT, RIGHT};
+use super::configuration::Configuration;
+use super::protocol::Stages;
+use super::report::{Measured, Report, Row};
+
+/// Height of a bar with the space around it.
+const STEP: f64 = 30.0;
+
+/// The report as an SVG document.
+#[must_use]
+pub fn svg(report: &Report) -> String {
+    let measured: Vec<(&Row, &Measured)> = report
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.measured.as_ref()?)))
+        .collect();
+    let mut canvas = Canvas::new();
+    head(&mut canvas, report);
+    if !measured.is_empty() {
+        throughput(&mut canvas, &measured);
+        budgets(&mut canvas, &measured);
+        stages(&mut canvas, &measured);
+    }
+    failures(&mut canvas, report);
+    canvas.finish()
+}
+
+/// The report as an HTML page: the picture, and all figures as a table.
+#[must_use]
+pub fn html(report: &Report) -> String {
+    page::html(report, &svg(report))
+}
+
+/// The title, and what it was measured on.
+fn head(canvas: &mut Canvas, report: &Report) {
+    canvas.text(LEFT, 34.0, "title", "start", &title(report));
+    for (place, line) in [machine(report), texts(report)].iter().enumerate() {
+        canvas.text(LEFT, 56.0 + 18.0 * place as f64, "soft", "start", line);
+    }
+    canvas.y = 100.0;
+}
+
+/// `Embedding speed of all-MiniLM-L6-v2`
+fn title(report: &Report) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    for row in &report.rows {
+        let model = row.configuration.model.trim_end_matches('/');
+        let short = model.rsplit('/').next().unwrap_or(model);
+        if !models.contains(&short) {
+            models.push(short);
+        }
+    }
+    format!("Embedding speed of {}", models.join(", "))
+}
+
+fn machine(report: &Report) -> String {
+    let machine = &report.machine;
+    let plural = if machine.cores == 1 { "" } else { "s" };
+    let mut parts = vec![
+        machine.cpu.clone(),
+        format!("{} core{plural}", machine.cores),
+    ];
+    if let Some(bytes) = machine.memory_bytes {
+        parts.push(format!("{:.0} GB memory", bytes as f64 / 1e9));
+    }
+    parts.push(machine.os.clone());
+    parts.join(" · ")
+}
+
+fn texts(report: &Report) -> String {
+    let built_in = if report.workload.built_in {
+        " (built in)"
+    } else {
+        ""
+    };
+    let mut text = format!("texts: {}{built_in}", report.workload.name);
+    let measured = report.rows.iter().find_map(|row| row.measured.as_ref());
+    if let Some(measured) = measured.filter(|measured| measured.sample_rows > 0) {
+        let mean = measured.sample_tokens as f64 / measured.sample_rows as f64;
+        let _ = write!(text, ", {mean:.0} tokens a row on average");
+    }
+    let day = report.date.split('T').next().unwrap_or_default();
+    format!("{text} · {} · {day}", report.tool)
+}
+
+/// A bar for each configuration.
+fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+    canvas.heading("Throughput");
+    let most = rows
+        .iter()
+        .map(|(_, measured)| measured.rows_per_second.interval().1)
+        .fold(0.0, f64::max);
+    let axis = chart::Axis::new(most);
+    let top = canvas.y;
+    let bottom = top + STEP * rows.len() as f64;
+    // The last tick's neighbourhood is left to the longest bar's figures.
+    let right = RIGHT - 150.0;
+    let x = |value: f64| LEFT + chart::LABELS + axis.share(value) * (right - LEFT - chart::LABELS);
+    canvas.ticks_across(
+        &axis,
+        top,
+        bottom,
+        x,
+        "rows per second (median, with its 95 % interval)",
+    );
+    let providers = providers(rows);
+    for (place, (row, measured)) in rows.iter().enumerate() {
+        let y = top + STEP * (place as f64 + 0.5);
+        let rates = &measured.rows_per_second;
+        canvas.label(y, &row.name);
+        let series = providers
+            .iter()
+            .position(|one| *one == measured.opened.provider);
+        canvas.bar(
+            x(0.0),
+            x(rates.median),
+            y,
+            &format!("s{}", series.unwrap_or(0) % chart::SERIES),
+        );
+        let (low, high) = rates.interval();
+        canvas.whisker(x(low), x(high), y);
+        let figures = format!(
+            "{} ± {:.1} %",
+            chart::number(rates.median),
+            100.0 * rates.noise()
+        );
+        canvas.text(
+            x(high.max(rates.median)) + 8.0,
+            y + 4.5,
+            "figure",
+            "start",
+            &figures,
+        );
+    }
+    canvas.y = bottom + 66.0;
+}
+
+fn providers<'a>(rows: &[(&Row, &'a Measured)]) -> Vec<&'a str> {
+    let mut providers: Vec<&str> = Vec::new();
+    for (_, measured) in rows {
+        if !providers.contains(&measured.opened.provider.as_str()) {
+            providers.push(&measured.opened.provider);
+        }
+    }
+    providers
+}
+
+/// Rows that differ in nothing but the token budget.
+struct Series<'a> {
+    name: String,
+    points: Vec<(f64, &'a Measured)>,
+}
+
+fn series<'a>(rows: &[(&'a Row, &'a Measured)]) -> Vec<Series<'a>> {
+    let without = |row: &Row| Configuration {
+        batch_tokens: None,
+        ..row.configuration.clone()
+    };
+    let all: Vec<Configuration> = rows.iter().map(|(row, _)| without(row)).collect();
+    let mut found: Vec<(usize, Series<'_>)> = Vec::new();
+    for (index, (_, measured)) in rows.iter().enumerate() {
+        let point = (measured.opened.batch_tokens as f64, *measured);
+        match found
+            .iter_mut()
+            .find(|(first, _)| all[*first] == all[index])
+        {
+            Some((_, series)) => series.points.push(point),
+            None => found.push((
+                index,
+                Series {
+                    name: all[index].label(&all),
+                    points: vec![point],
+                },
+            )),
+        }
+    }
+    let mut series: Vec<Series<'_>> = found.into_iter().map(|(_, series)| series).collect();
+    series.retain(|series| series.points.len() > 1);
+    for one in &mut series {
+        one.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    series
+}
+
+/// Lines over the token budget, where several were measured.
+fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+    const HEIGHT: f64 = 220.0;
+    let series = series(rows);
+    let points = || series.iter().flat_map(|series| &series.points);
+    let budgets = points().map(|(budget, _)| *budget);
+    let (least, largest) = (
+        budgets.clone().fold(f64::MAX, f64::min),
+        budgets.fold(0.0, f64::max),
+    );
+    if largest <= least {
+        return;
+    }
+    canvas.heading("Throughput against the token budget of a batch");
+    let most = points()
+        .map(|(_, measured)| measured.rows_per_second.interval().1)
+        .fold(0.0, f64::max);
+    let axis = chart::Axis::new(most);
+    let (top, left, right) = (canvas.y + 8.0, LEFT + 70.0, RIGHT - 150.0);
+    let bottom = top + HEIGHT;
+    let x =
+        |budget: f64| left + (budget / least).log2() / (largest / least).log2() * (right - left);
+    let y = |rate: f64| bottom - axis.share(rate) * HEIGHT;
+    canvas.ticks_up(&axis, left, right, y, "rows per second");
+    let mut ticks: Vec<f64> = points().map(|(budget, _)| *budget).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let mut free = f64::MIN;
+    for tick in ticks {
+        canvas.line((x(tick), bottom), (x(tick), bottom + 5.0), "axis");
+        // Neighbours that are too near share one figure.
+        if x(tick) >= free {
+            canvas.text(
+                x(tick),
+                bottom + 19.0,
+                "tick",
+                "middle",
+                &chart::number(tick),
+            );
+            free = x(tick) + 44.0;
+        }
+    }
+    let middle = f64::midpoint(left, right);
+    canvas.text(
+        middle,
+        bottom + 40.0,
+        "axis-name",
+        "middle",
+        "padded tokens in a batch at most (logarithmic)",
+    );
+    let providers = providers(rows);
+    let mut taken: Vec<f64> = Vec::new();
+    for (index, one) in series.iter().enumerate() {
+        let provider = one
+            .points
+            .first()
+            .map(|(_, measured)| measured.opened.provider.as_str());
+        let same = series[..index]
+            .iter()
+            .filter(|other| {
+                other
+                    .points
+                    .first()
+                    .map(|(_, m)| m.opened.provider.as_str())
+                    == provider
+            })
+            .count();
+        let colour = providers
+            .iter()
+            .position(|known| Some(*known) == provider)
+            .unwrap_or(0)
+            + same;
+        let class = format!("s{}", colour % chart::SERIES);
+        let places: Vec<(f64, f64)> = one
+            .points
+            .iter()
+            .map(|(budget, measured)| (x(*budget), y(measured.rows_per_second.median)))
+            .collect();
+        canvas.curve(&places, &class);
+        for ((budget, measured), place) in one.points.iter().zip(&places) {
+            let (low, high) = measured.rows_per_second.interval();
+            canvas.line((x(*budget), y(low)), (x(*budget), y(high)), &class);
+            canvas.dot(*place, &class);
+        }
+        if let Some(&(end, height)) = places.last() {
+            let mut height = height + 4.5;
+            while taken.iter().any(|other| (height - other).abs() < 15.0) {
+                height += 15.0;
+            }
+            taken.push(height);
+            canvas.text(end + 12.0, height, "figure", "start", &one.name);
+        }
+    }
+    canvas.y = bottom + 80.0;
+}
+
+/// A bar for each configuration, cut into stages.
+fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+    canvas.heading("Where time goes (busy time of all threads, with the workers' waiting)");
+    let mut x = LEFT + chart::LABELS;
+    for (index, name) in Stages::NAMES.iter().enumerate() {
+        canvas.swatch(x, canvas.y + 2.0, &format!("t{index}"));
+        canvas.text(x + 18.0, canvas.y + 12.0, "tick", "start", name);
+        x += 32.0 + 7.5 * name.len() as f64;
+    }
+    canvas.y += 24.0;
+    let (left, right) = (LEFT + chart::LABELS, RIGHT - 150.0);
+    for (row, measured) in rows {
+        let y = canvas.y + STEP / 2.0;
+        canvas.label(y, &row.name);
+        let mut x = left;
+        for (index, share) in measured.stages.values().into_iter().enumerate() {
+            let end = x + share * (right - left);
+            canvas.bar(x, end, y, &format!("t{index}"));
+            if share >= 0.07 {
+                let percent = format!("{:.0} %", 100.0 * share);
+                canvas.text(
+                    f64::midpoint(x, end),
+                    y + 4.5,
+                    &format!("on-t{index}"),
+                    "middle",
+                    &percent,
+                );
+            }
+            x = end;
+        }
+        let limit = format!("limited by {}", measured.limited_by);
+        canvas.text(right + 8.0, y + 4.5, "figure", "start", &limit);
+        canvas.y += STEP;
+    }
+    canvas.y += 26.0;
+}
+
+/// Configurations that gave nothing, those with the same reason together.
+fn failures(canvas: &mut Canvas, report: &Report) {
+    for (names, reason) in report.failures() {
+        for line in chart::wrapped(&format!("{}: {reason}", names.join(", ")), 118) {
+            canvas.text(LEFT, canvas.y, "soft", "start", &line);
+            canvas.y += 17.0;
+        }
+        canvas.y += 6.0;
+    }
+    // Even where there is nothing else, the title has room.
+    canvas.y = canvas.y.max(120.0);
+}

@@ -1,0 +1,296 @@
+//! Lines, bars and words of a chart, as SVG.
+
+use std::fmt::Write as _;
+
+/// Width of the picture, in pixels.
+pub const WIDTH: f64 = 860.0;
+/// Where content begins.
+pub const LEFT: f64 = 30.0;
+/// Where it ends.
+pub const RIGHT: f64 = WIDTH - 20.0;
+/// Width of the labels left of bars.
+pub const LABELS: f64 = 170.0;
+/// Colours there are for series.
+pub const SERIES: usize = 6;
+
+/// Thickness of a bar.
+const BAR: f64 = 18.0;
+
+/// Okabe and Ito's colours, which people with any kind of colour vision tell apart; on dark ground the
+/// two darkest are lightened.
+const STYLE: &str = "
+text { font-family: system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif; fill: #1c2024; }
+.ground { fill: #ffffff; }
+.title { font-size: 20px; font-weight: 600; }
+.heading { font-size: 15px; font-weight: 600; }
+.soft, .tick, .axis-name { font-size: 12px; fill: #555d66; }
+.label, .figure { font-size: 13px; }
+.grid { stroke: #e2e5e9; stroke-width: 1; }
+.axis { stroke: #868e96; stroke-width: 1; }
+.whisker { stroke: #1c2024; stroke-width: 1.5; }
+.s0 { fill: #0072b2; stroke: #0072b2; } .s1 { fill: #e69f00; stroke: #e69f00; }
+.s2 { fill: #009e73; stroke: #009e73; } .s3 { fill: #cc79a7; stroke: #cc79a7; }
+.s4 { fill: #56b4e9; stroke: #56b4e9; } .s5 { fill: #d55e00; stroke: #d55e00; }
+.t0 { fill: #56b4e9; } .t1 { fill: #e69f00; } .t2 { fill: #c3c9d0; }
+.t3 { fill: #0072b2; } .t4 { fill: #009e73; } .t5 { fill: #d55e00; }
+.on-t0, .on-t1, .on-t2 { font-size: 12px; fill: #1c2024; }
+.on-t3, .on-t4, .on-t5 { font-size: 12px; fill: #ffffff; }
+.bar { stroke: none; }
+.curve { fill: none; stroke-width: 2.5; stroke-linejoin: round; }
+.dot { stroke: none; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6e9ec; }
+  .ground { fill: #16191d; }
+  .soft, .tick, .axis-name { fill: #a5adb6; }
+  .grid { stroke: #2b3037; }
+  .axis { stroke: #79818a; }
+  .whisker { stroke: #e6e9ec; }
+  .s0 { fill: #3d9bd6; stroke: #3d9bd6; }
+  .t2 { fill: #565e67; } .t3 { fill: #2480bd; }
+  .on-t0, .on-t1 { fill: #1c2024; } .on-t2 { fill: #ffffff; }
+}
+";
+
+/// A scale from zero, with round ticks.
+#[derive(Debug)]
+pub struct Axis {
+    step: f64,
+    end: f64,
+}
+
+impl Axis {
+    /// An axis that holds `most`.
+    pub fn new(most: f64) -> Self {
+        let most = if most.is_finite() && most > 0.0 {
+            most
+        } else {
+            1.0
+        };
+        let rough = most / 5.0;
+        let power = 10.0_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+            .into_iter()
+            .map(|factor| factor * power)
+            .find(|step| *step >= rough)
+            .unwrap_or(10.0 * power);
+        Self {
+            step,
+            end: (most / step).ceil() * step,
+        }
+    }
+
+    /// Where a value lies, 0 to 1.
+    pub fn share(&self, value: f64) -> f64 {
+        value / self.end
+    }
+
+    /// Values that get a line and a figure.
+    pub fn ticks(&self) -> impl Iterator<Item = f64> {
+        let count = (self.end / self.step).round() as u32;
+        let step = self.step;
+        (0..=count).map(move |tick| f64::from(tick) * step)
+    }
+}
+
+/// A figure with three significant digits at least, and commas.
+pub fn number(value: f64) -> String {
+    if value >= 99.95 {
+        let digits = format!("{value:.0}");
+        let mut text = String::new();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        return text;
+    }
+    let decimals = match value {
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A text in lines of at most `width` characters, cut at spaces where there are any.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// A text as it may stand in XML.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A picture that grows downwards.
+pub struct Canvas {
+    body: String,
+    /// Where the next part begins.
+    pub y: f64,
+}
+
+impl Canvas {
+    pub fn new() -> Self {
+        Self {
+            body: String::new(),
+            y: 0.0,
+        }
+    }
+
+    /// The whole document.
+    pub fn finish(self) -> String {
+        let height = self.y;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\n<style>{STYLE}</style>\n\
+             <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n{}</svg>\n",
+            self.body
+        )
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+
+    pub fn text(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
+        let text = escaped(text);
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
+
+    pub fn heading(&mut self, text: &str) {
+        let y = self.y + 6.0;
+        self.text(LEFT, y, "heading", "start", text);
+        self.y += 24.0;
+    }
+
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        self.add(format_args!(
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{class}\"/>",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    /// The name of a row, left of its bar; long ones in two lines.
+    pub fn label(&mut self, y: f64, name: &str) {
+        const CHARACTERS: usize = 24;
+        let x = LEFT + LABELS - 10.0;
+        let mut lines = wrapped(name, CHARACTERS);
+        lines.truncate(2);
+        for line in &mut lines {
+            if line.chars().count() > CHARACTERS {
+                *line = line.chars().take(CHARACTERS - 1).chain(['…']).collect();
+            }
+        }
+        let first = y + 4.5 - 7.0 * (lines.len() - 1) as f64;
+        for (index, line) in lines.iter().enumerate() {
+            self.text(x, first + 14.0 * index as f64, "label", "end", line);
+        }
+    }
+
+    pub fn bar(&mut self, from: f64, to: f64, middle: f64, class: &str) {
+        let (top, width) = (middle - BAR / 2.0, (to - from).max(0.0));
+        self.add(format_args!(
+            "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\" class=\"{class} bar\"/>"
+        ));
+    }
+
+    pub fn swatch(&mut self, x: f64, y: f64, class: &str) {
+        self.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" class=\"{class} bar\"/>"
+        ));
+    }
+
+    /// An interval, lying.
+    pub fn whisker(&mut self, low: f64, high: f64, y: f64) {
+        self.line((low, y), (high, y), "whisker");
+        for end in [low, high] {
+            self.line((end, y - 4.0), (end, y + 4.0), "whisker");
+        }
+    }
+
+    pub fn curve(&mut self, points: &[(f64, f64)], class: &str) {
+        let points: Vec<String> = points
+            .iter()
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        // The class of the series fills; a style goes before it.
+        self.add(format_args!(
+            "<polyline points=\"{}\" class=\"{class} curve\" style=\"fill:none\"/>",
+            points.join(" ")
+        ));
+    }
+
+    pub fn dot(&mut self, (x, y): (f64, f64), class: &str) {
+        self.add(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" class=\"{class} dot\"/>"
+        ));
+    }
+
+    /// Lines and figures of a scale that runs to the right.
+    pub fn ticks_across(
+        &mut self,
+        axis: &Axis,
+        top: f64,
+        bottom: f64,
+        x: impl Fn(f64) -> f64,
+        name: &str,
+    ) {
+        for tick in axis.ticks() {
+            let class = if tick == 0.0 { "axis" } else { "grid" };
+            self.line((x(tick), top), (x(tick), bottom), class);
+            self.text(x(tick), bottom + 16.0, "tick", "middle", &number(tick));
+        }
+        let middle = f64::midpoint(x(0.0), x(axis.end));
+        self.text(middle, bottom + 35.0, "axis-name", "middle", name);
+    }
+
+    /// Lines and figures of a scale that runs upwards.
+    pub fn ticks_up(
+        &mut self,
+        axis: &Axis,
+        left: f64,
+        right: f64,
+        y: impl Fn(f64) -> f64,
+        name: &str,
+    ) {
+        for tick in axis.ticks() {
+            let class = if tick == 0.0 { "axis" } else { "grid" };
+            self.line((left, y(tick)), (right, y(tick)), class);
+            self.text(left - 8.0, y(tick) + 4.0, "tick", "end", &number(tick));
+        }
+        let (x, middle) = (LEFT + 8.0, f64::midpoint(y(0.0), y(axis.end)));
+        let name = escaped(name);
+        self.add(format_args!(
+            "<text transform=\"translate({x:.1} {middle:.1}) rotate(-90)\" class=\"axis-name\" \
+             text-anchor=\"middle\">{name}</text>"
+        ));
+    }
+}

@@ -1,0 +1,235 @@
+//! What a benchmark and its worker processes say to each other: one JSON object a line, a reply to each
+//! request, on the worker's standard input and output.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Work;
+use super::configuration::Configuration;
+use crate::stage::StageTimes;
+
+/// What a worker is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// Open this configuration; comes first and once.
+    Open(Box<Configuration>),
+    /// Embed a file of records and write its vectors; say how long it took.
+    Sample {
+        /// The records; text, or JSONL with the field `text`.
+        input: PathBuf,
+        /// Where vectors go (Parquet); replaced.
+        output: PathBuf,
+    },
+    /// Embed single texts of a file, one after another, and say how long each took.
+    Latency {
+        /// The records.
+        input: PathBuf,
+        /// How many texts at most.
+        texts: usize,
+        /// Number of the first of them; counted on from the start at the end of the file.
+        skip: usize,
+        /// Seconds after which no further text is begun.
+        seconds: f64,
+    },
+    /// Count the work of the model.
+    Work,
+}
+
+/// What a worker answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// To [`Request::Open`].
+    Opened(Box<OpenedAs>),
+    /// To [`Request::Sample`].
+    Sampled(Sample),
+    /// To [`Request::Latency`]: seconds for each text.
+    Latencies(Vec<f64>),
+    /// To [`Request::Work`].
+    Work(Work),
+    /// The request could not be met; the worker ends.
+    Failed(String),
+}
+
+/// What a configuration came down to, all defaults filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenedAs {
+    /// Hub id or folder of the model.
+    pub model: String,
+    /// Commit, where the model comes from the Hub.
+    pub revision: Option<String>,
+    /// Path of the ONNX file inside the model's folder.
+    pub model_file: String,
+    /// What identifies the ONNX file for [`super::Profile`].
+    pub fingerprint: String,
+    /// Which engine: `onnxruntime` or `tract`.
+    pub engine: String,
+    /// Its version.
+    pub version: String,
+    /// The provider that does the work.
+    pub provider: String,
+    /// The engine's library, where it lives in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<PathBuf>,
+    /// Worker threads.
+    pub threads: usize,
+    /// Padded tokens in a batch at most.
+    pub batch_tokens: usize,
+    /// Rows in a batch at most.
+    pub batch_size: usize,
+    /// Records in a window at most.
+    pub window: usize,
+    /// Width of a vector.
+    pub dimensions: usize,
+    /// Tokens of a row at most, where the model has a limit.
+    pub max_length: Option<usize>,
+    /// Seconds from the worker's start until batches can run.
+    pub load_seconds: f64,
+    /// Things that a user should be told once.
+    pub notes: Vec<String>,
+}
+
+/// One run over a sample of the workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sample {
+    /// Rows embedded.
+    pub rows: u64,
+    /// Tokens of these rows.
+    pub tokens: u64,
+    /// Rows cut to the model's length.
+    pub truncated: u64,
+    /// Records rejected.
+    pub rejected: u64,
+    /// Seconds from the first byte read to the published output.
+    pub seconds: f64,
+    /// Tokens that ran through the model: each duplicate in a window counts once.
+    pub real_tokens: u64,
+    /// The same, with padding.
+    pub padded_tokens: u64,
+    /// Squares of the lengths of the rows that ran, summed up.
+    pub pairs: u64,
+    /// Where the time went.
+    pub stages: Stages,
+    /// The stage that held up the others.
+    pub limit: String,
+    /// The most memory that the worker has held so far, in bytes.
+    pub peak_memory: Option<u64>,
+}
+
+/// Busy time of each stage, over all of its threads, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stages {
+    /// Reading and parsing.
+    pub read: f64,
+    /// Texts to tokens, windows to batches.
+    pub tokenize: f64,
+    /// Workers without a batch; nobody is busy then.
+    pub wait: f64,
+    /// The model.
+    pub infer: f64,
+    /// Padding, and states to vectors.
+    pub pool: f64,
+    /// Rows into order, and into the output.
+    pub write: f64,
+}
+
+impl Stages {
+    /// Names, in the order in which a record passes them, with waiting where workers wait.
+    pub const NAMES: [&'static str; 6] = ["read", "tokenize", "wait", "infer", "pool", "write"];
+
+    /// Values in the order of [`Stages::NAMES`].
+    #[must_use]
+    pub fn values(&self) -> [f64; 6] {
+        [
+            self.read,
+            self.tokenize,
+            self.wait,
+            self.infer,
+            self.pool,
+            self.write,
+        ]
+    }
+
+    /// Each as a share of their sum; zeros, where nothing was done.
+    #[must_use]
+    pub fn shares(&self) -> Self {
+        let total: f64 = self.values().iter().sum();
+        let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
+        Self {
+            read: share(self.read),
+            tokenize: share(self.tokenize),
+            wait: share(self.wait),
+            infer: share(self.infer),
+            pool: share(self.pool),
+            write: share(self.write),
+        }
+    }
+
+    /// Stages of several runs together.
+    #[must_use]
+    pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::default(), |sum, one| Self {
+            read: sum.read + one.read,
+            tokenize: sum.tokenize + one.tokenize,
+            wait: sum.wait + one.wait,
+            infer: sum.infer + one.infer,
+            pool: sum.pool + one.pool,
+            write: sum.write + one.write,
+        })
+    }
+}
+
+impl From<&StageTimes> for Stages {
+    fn from(times: &StageTimes) -> Self {
+        Self {
+            read: times.read.as_secs_f64(),
+            tokenize: times.tokenize.as_secs_f64(),
+            wait: times.wait.as_secs_f64(),
+            infer: times.infer.as_secs_f64(),
+            pool: times.pool.as_secs_f64(),
+            write: times.write.as_secs_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_are_lines_of_json() {
+        let requests = [
+            Request::Work,
+            Request::Open(Box::default()),
+            Request::Latency {
+                input: "a.jsonl".into(),
+                texts: 3,
+                skip: 0,
+                seconds: 0.5,
+            },
+        ];
+        for request in requests {
+            let line = serde_json::to_string(&request).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+        let reply = Reply::Failed("two\nlines".into());
+        let line = serde_json::to_string(&reply).unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        assert_eq!(serde_json::from_str::<Reply>(&line).unwrap(), reply);
+    }
+
+    #[test]
+    fn shares_make_a_whole() {
+        let one = Stages {
+            infer: 3.0,
+            write: 1.0,
+            ..Stages::default()
+        };
+        let shares = Stages::sum([one, one]).shares();
+        assert_eq!((shares.infer, shares.write), (0.75, 0.25));
+        assert_eq!(Stages::default().shares(), Stages::default());
+    }
+}

@@ -1,0 +1,282 @@
+//! What a benchmark found, as it is shown, written as JSON, and read again as a baseline.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::compare::Comparison;
+use super::configuration::Configuration;
+use super::lane::Lane;
+use super::machine::Machine;
+use super::protocol::{OpenedAs, Stages};
+use super::stats::{Spread, percentile, rate};
+use super::tune::Tuning;
+use super::workload::WorkloadInfo;
+
+/// Version of the report's schema.
+pub(super) const SCHEMA: u32 = 1;
+
+/// A finished benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// Program and version, such as `embedctl 0.1.0`.
+    pub tool: String,
+    /// When it began, in UTC: `2026-11-21T12:00:00Z`.
+    pub date: String,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was embedded.
+    pub workload: WorkloadInfo,
+    /// One for each configuration, in the order in which they were given.
+    pub rows: Vec<Row>,
+    /// Things that a user should be told once.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Against an earlier report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+    /// What tuning found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
+}
+
+impl Report {
+    /// Why configurations failed: names that share a reason, and the reason.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(Vec<&str>, &str)> {
+        let mut failures: Vec<(Vec<&str>, &str)> = Vec::new();
+        for row in &self.rows {
+            let Some(reason) = row.failed.as_deref() else {
+                continue;
+            };
+            match failures.iter_mut().find(|(_, known)| *known == reason) {
+                Some((names, _)) => names.push(&row.name),
+                None => failures.push((vec![&row.name], reason)),
+            }
+        }
+        failures
+    }
+}
+
+/// A configuration and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What tells it apart from the other rows of its report.
+    pub name: String,
+    /// What was asked for.
+    pub configuration: Configuration,
+    /// What was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Why nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Measurements of one configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What it came down to: engine, provider as measured, all settings.
+    pub opened: OpenedAs,
+    /// Rows in a sample.
+    pub sample_rows: u64,
+    /// Tokens in a sample, padding not counted.
+    pub sample_tokens: u64,
+    /// Rows of a sample that were cut to the model's length.
+    pub truncated: u64,
+    /// Records of a sample for which there is no vector.
+    pub rejected: u64,
+    /// Rows a second, a value for each sample.
+    pub rows_per_second: Spread,
+    /// Tokens a second, padding not counted.
+    pub tokens_per_second: Spread,
+    /// Of single texts, in milliseconds; absent where none was measured.
+    pub latency_ms: Option<Latency>,
+    /// The most memory that the worker has held, in bytes; absent where the system does not say.
+    pub peak_memory_bytes: Option<u64>,
+    /// Share of the tokens run that were padding, 0 to 1.
+    pub padding: f64,
+    /// Share of each stage in the time of all threads, 0 to 1.
+    pub stages: Stages,
+    /// The stage that held up the others in most samples.
+    pub limited_by: String,
+    /// Useful work a second: 10⁹ floating-point operations of the model's matrix products.
+    pub useful_gflops: Option<f64>,
+    /// The same as a share of the machine's measured peak in single precision, on the processor.
+    pub share_of_peak: Option<f64>,
+}
+
+/// How long a single text takes from its characters to its vector, one after another on one worker.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the texts take no longer.
+    pub p50: f64,
+    /// 95 % take no longer.
+    pub p95: f64,
+    /// 99 % take no longer.
+    pub p99: f64,
+    /// Texts that were measured.
+    pub texts: usize,
+}
+
+impl Latency {
+    fn of(seconds: &[f64]) -> Option<Self> {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |p| percentile(&sorted, p).map(|seconds| seconds * 1000.0);
+        Some(Self {
+            p50: at(0.5)?,
+            p95: at(0.95)?,
+            p99: at(0.99)?,
+            texts: sorted.len(),
+        })
+    }
+}
+
+impl Row {
+    /// What became of `lane`, one of `all`, on a machine with this peak.
+    pub(super) fn of(lane: &Lane, all: &[Configuration], peak_gflops: Option<f64>) -> Self {
+        let measured = match &lane.failed {
+            Some(_) => None,
+            None => Measured::of(lane, peak_gflops),
+        };
+        let failed = match (&measured, &lane.failed) {
+            (Some(_), _) => None,
+            (None, Some(reason)) => Some(reason.clone()),
+            (None, None) => {
+                Some("there was no time for a sample; give it a longer --duration".into())
+            }
+        };
+        Self {
+            name: lane.configuration.label(all),
+            configuration: lane.configuration.clone(),
+            measured,
+            failed,
+        }
+    }
+}
+
+impl Measured {
+    fn of(lane: &Lane, peak_gflops: Option<f64>) -> Option<Self> {
+        let opened = lane.opened.clone()?;
+        let last = lane.samples.last()?;
+        let rates = |amount: fn(&super::protocol::Sample) -> u64| {
+            let values: Vec<f64> = lane
+                .samples
+                .iter()
+                .map(|sample| rate(amount(sample) as f64, sample.seconds))
+                .collect();
+            Spread::of(&values)
+        };
+        let rows_per_second = rates(|sample| sample.rows)?;
+        let real: u64 = lane.samples.iter().map(|sample| sample.real_tokens).sum();
+        let padded: u64 = lane.samples.iter().map(|sample| sample.padded_tokens).sum();
+        // Of a sample, at the median rate: as robust as that is.
+        let useful_gflops = lane.work.map(|work| {
+            let operations = work.total(last.real_tokens as f64, last.pairs as f64);
+            operations * rows_per_second.median / (last.rows.max(1) as f64) / 1e9
+        });
+        let on_processor = matches!(opened.provider.as_str(), "cpu" | "tract" | "xnnpack");
+        let share = |(useful, peak): (f64, f64)| useful / peak;
+        Some(Self {
+            sample_rows: last.rows,
+            sample_tokens: last.tokens,
+            truncated: last.truncated,
+            rejected: last.rejected,
+            tokens_per_second: rates(|sample| sample.tokens)?,
+            rows_per_second,
+            latency_ms: Latency::of(&lane.latencies),
+            peak_memory_bytes: lane
+                .samples
+                .iter()
+                .filter_map(|sample| sample.peak_memory)
+                .max(),
+            padding: if padded > 0 {
+                1.0 - real as f64 / padded as f64
+            } else {
+                0.0
+            },
+            stages: Stages::sum(lane.samples.iter().map(|sample| sample.stages)).shares(),
+            limited_by: most_frequent(lane.samples.iter().map(|sample| sample.limit.as_str())),
+            useful_gflops,
+            share_of_peak: useful_gflops
+                .zip(peak_gflops)
+                .filter(|_| on_processor)
+                .map(share),
+            opened,
+        })
+    }
+}
+
+fn most_frequent<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for word in words {
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let most = counts.iter().max_by_key(|(_, count)| *count);
+    most.map_or_else(String::new, |(word, _)| (*word).to_owned())
+}
+
+/// Now, in UTC.
+pub(super) fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(since.map_or(0, |since| since.as_secs()))
+}
+
+/// Seconds since 1970 as `2026-11-21T12:00:00Z`.
+fn date(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March here, so that the odd day is the last; eras have 400 of them.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(date(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn latency_is_in_milliseconds() {
+        let seconds: Vec<f64> = (1..=101).map(|i| f64::from(i) / 1000.0).collect();
+        let latency = Latency::of(&seconds).unwrap();
+        assert!((latency.p50 - 51.0).abs() < 1e-9 && (latency.p99 - 100.0).abs() < 1e-9);
+        assert_eq!(latency.texts, 101);
+        assert_eq!(Latency::of(&[]), None);
+    }
+
+    #[test]
+    fn the_usual_limit_is_named() {
+        assert_eq!(
+            most_frequent(["infer", "write", "infer"].into_iter()),
+            "infer"
+        );
+        assert_eq!(most_frequent([].into_iter()), "");
+    }
+}

@@ -1,0 +1,178 @@
+//! An opened engine for many runs of the pipeline: its workers come back after each, and what they are
+//! given is counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::batch::Batch;
+use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
+use crate::error::Result;
+
+/// An engine whose workers are used again. Clones share one state.
+#[derive(Clone)]
+pub(super) struct ReusedEngine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Box<dyn Engine>,
+    idle: Mutex<Vec<Box<dyn Worker>>>,
+    pairs: AtomicU64,
+}
+
+impl ReusedEngine {
+    pub(super) fn new(engine: Box<dyn Engine>) -> Self {
+        let shared = Shared {
+            engine,
+            idle: Mutex::default(),
+            pairs: AtomicU64::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Makes workers until `count` are idle, so that none is made while the time is taken.
+    pub(super) fn prepare(&self, count: usize) -> Result<()> {
+        let workers: Result<Vec<_>> = (0..count).map(|_| self.worker()).collect();
+        workers.map(drop)
+    }
+
+    /// The squares of all rows' lengths in real tokens, summed up since the last call.
+    pub(super) fn take_pairs(&self) -> u64 {
+        self.shared.pairs.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Engine for ReusedEngine {
+    fn info(&self) -> &EngineInfo {
+        self.shared.engine.info()
+    }
+
+    fn limits(&self) -> BatchLimits {
+        self.shared.engine.limits()
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        let idle = self
+            .shared
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let worker = match idle {
+            Some(worker) => worker,
+            None => self.shared.engine.worker()?,
+        };
+        Ok(Box::new(ReusedWorker {
+            worker: Some(worker),
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+}
+
+/// A worker on loan.
+struct ReusedWorker {
+    worker: Option<Box<dyn Worker>>,
+    shared: Arc<Shared>,
+}
+
+impl Worker for ReusedWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        let rows = batch.attention_mask.chunks_exact(batch.length.max(1));
+        let pairs = rows.map(|mask| {
+            let tokens = mask.iter().filter(|&&real| real != 0).count() as u64;
+            tokens * tokens
+        });
+        self.shared.pairs.fetch_add(pairs.sum(), Ordering::Relaxed);
+        self.worker
+            .as_mut()
+            .expect("a worker is given back only when it is dropped")
+            .run(batch)
+    }
+}
+
+impl Drop for ReusedWorker {
+    fn drop(&mut self) {
+        let Some(worker) = self.worker.take() else {
+            return;
+        };
+        // What a panic may have left behind is not used again.
+        if !std::thread::panicking() {
+            self.shared
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(worker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{TokenRows, plan};
+    use crate::engine::Provider;
+
+    /// Counts the workers that are made; a worker's vectors are its number.
+    struct Fake {
+        info: EngineInfo,
+        made: Arc<AtomicU64>,
+    }
+
+    struct FakeWorker(Vec<f32>);
+
+    impl Engine for Fake {
+        fn info(&self) -> &EngineInfo {
+            &self.info
+        }
+
+        fn limits(&self) -> BatchLimits {
+            BatchLimits { tokens: 8, rows: 4 }
+        }
+
+        fn worker(&self) -> Result<Box<dyn Worker>> {
+            let number = self.made.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(FakeWorker(vec![number as f32])))
+        }
+    }
+
+    impl Worker for FakeWorker {
+        fn run(&mut self, _: &Batch) -> Result<Output<'_>> {
+            Ok(Output::Pooled {
+                rows: &self.0,
+                width: 1,
+            })
+        }
+    }
+
+    #[test]
+    fn workers_come_back_and_tokens_are_counted() {
+        let made = Arc::new(AtomicU64::new(0));
+        let engine = ReusedEngine::new(Box::new(Fake {
+            info: EngineInfo {
+                engine: "fake",
+                version: String::new(),
+                provider: Provider::Cpu,
+                library: None,
+                passed_over: Vec::new(),
+            },
+            made: Arc::clone(&made),
+        }));
+        engine.prepare(2).unwrap();
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+        let mut tokens = TokenRows::default();
+        tokens.push([1, 2, 3], false);
+        tokens.push([1, 2], false);
+        let plans = plan(&tokens, engine.limits());
+        for _ in 0..3 {
+            let mut worker = engine.worker().unwrap();
+            let mut batch = Batch::default();
+            batch.fill(&plans[0], &tokens, 0);
+            worker.run(&batch).unwrap();
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+        assert_eq!(engine.take_pairs(), 3 * (9 + 4));
+        assert_eq!(engine.take_pairs(), 0);
+    }
+}

@@ -1,0 +1,384 @@
+//! A worker process: opens one configuration, then measures it sample by sample as it is told.
+//!
+//! A sample is a whole run of the pipeline, from a file of records to a Parquet file, with a model, an
+//! engine and workers that are opened once. So what is timed is what `embed` does, without its start-up.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use super::configuration::Configuration;
+use super::machine::peak_memory;
+use super::profile::fingerprint;
+use super::protocol::{OpenedAs, Reply, Request, Sample, Stages};
+use super::reuse::ReusedEngine;
+use super::workload::TEXT_FIELD;
+use super::{Work, workload};
+use crate::batch;
+use crate::cancel::CancelToken;
+use crate::embedder::{RowWorker, usable_cores};
+use crate::engine::{self, BatchLimits, Engine};
+use crate::error::{Error, Result};
+use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
+use crate::model::Model;
+use crate::output::{Destination, OutputFormat, OutputOptions};
+use crate::pipeline::{self, EmbedOptions, OnError, Opened};
+use crate::pool::Pooler;
+use crate::progress::{Progress, Silent};
+use crate::record::Texts;
+use crate::tokenize::TextTokenizer;
+
+/// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
+/// closing `input`; what is being done then is cancelled.
+///
+/// # Errors
+/// If `output` cannot be written to. A request that fails is a reply, not an error.
+pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> Result<()> {
+    let cancel = CancelToken::new();
+    let requests = requests(input, cancel.clone())?;
+    let mut session = None;
+    for line in requests {
+        let reply = serde_json::from_str(&line)
+            .map_err(|error| Error::Internal(format!("a request to a worker: {error}: {line}")))
+            .and_then(|request| answer(request, &mut session, &cancel))
+            .unwrap_or_else(|error| Reply::Failed(with_causes(&error)));
+        let json = serde_json::to_string(&reply)
+            .map_err(|error| Error::Internal(format!("a worker's reply: {error}")))?;
+        // A library may have printed something and left its line open.
+        writeln!(output, "\n{json}")
+            .and_then(|()| output.flush())
+            .map_err(|error| Error::io("write to", "standard output", error))?;
+        if matches!(reply, Reply::Failed(_)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn with_causes(error: &Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let own = error.to_string();
+        if !words.contains(&own) {
+            words.push_str(": ");
+            words.push_str(&own);
+        }
+        cause = error.source();
+    }
+    words
+}
+
+/// Lines of `input`, read on a thread that also notices its end while something is being measured.
+fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result<Receiver<String>> {
+    let (sender, receiver) = bounded(1);
+    std::thread::Builder::new()
+        .name("requests".into())
+        .spawn(move || {
+            for line in input.lines() {
+                let Ok(line) = line else { break };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+            cancel.cancel();
+        })
+        .map_err(|error| Error::Internal(format!("starting the requests thread: {error}")))?;
+    Ok(receiver)
+}
+
+fn answer(request: Request, session: &mut Option<Session>, cancel: &CancelToken) -> Result<Reply> {
+    if let Request::Open(configuration) = request {
+        let (opened, reply) = Session::open(&configuration, cancel)?;
+        *session = Some(opened);
+        return Ok(Reply::Opened(Box::new(reply)));
+    }
+    let session = session
+        .as_mut()
+        .ok_or_else(|| Error::Internal("a worker was asked to measure nothing".into()))?;
+    match request {
+        Request::Open(_) => unreachable!("answered above"),
+        Request::Sample { input, output } => session.sample(&input, &output).map(Reply::Sampled),
+        Request::Latency {
+            input,
+            texts,
+            skip,
+            seconds,
+        } => session
+            .latency(&input, texts, skip, Duration::from_secs_f64(seconds))
+            .map(Reply::Latencies),
+        Request::Work => Work::of(&session.opened.model).map(Reply::Work),
+    }
+}
+
+/// An opened configuration.
+struct Session {
+    opened: Opened,
+    engine: ReusedEngine,
+    /// All that a run needs but its input and output.
+    options: EmbedOptions,
+    limits: BatchLimits,
+    /// For single texts.
+    single: Option<RowWorker>,
+    cancel: CancelToken,
+}
+
+impl Session {
+    fn open(configuration: &Configuration, cancel: &CancelToken) -> Result<(Self, OpenedAs)> {
+        let start = Instant::now();
+        let threads = configuration.threads.unwrap_or_else(usable_cores).max(1);
+        let model_options = configuration.model_options()?;
+        let engine_options = configuration.engine_options(threads, cancel)?;
+        let model = Arc::new(Model::open(&model_options)?);
+        let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
+        let engine = ReusedEngine::new(engine::open(&model, &engine_options)?);
+        engine.prepare(threads)?;
+        let load = start.elapsed();
+        // `embed` hashes while the engine loads and the first texts run; here it must be over.
+        let files = model.provenance()?;
+        let suits = engine.limits();
+        let limits = BatchLimits {
+            tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
+            rows: configuration.batch_size.unwrap_or(suits.rows),
+        };
+        let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
+        let info = engine.info();
+        let onnx = model.onnx.strip_prefix(&model.folder);
+        let reply = OpenedAs {
+            model: model.id.clone(),
+            revision: model.revision.clone(),
+            model_file: onnx
+                .unwrap_or(&model.onnx)
+                .to_string_lossy()
+                .replace('\\', "/"),
+            fingerprint: fingerprint(&model.onnx)?,
+            engine: info.engine.to_owned(),
+            version: info.version.clone(),
+            provider: info.provider.to_string(),
+            library: info.library.clone(),
+            threads,
+            batch_tokens: limits.tokens,
+            batch_size: limits.rows,
+            window,
+            dimensions: model.config.width,
+            max_length: model.config.limit(),
+            load_seconds: load.as_secs_f64(),
+            notes: model.notes.clone(),
+        };
+        let options = EmbedOptions {
+            model: model_options,
+            engine: engine_options,
+            sources: Vec::new(),
+            input: InputOptions {
+                text_field: TEXT_FIELD.to_owned(),
+                window_rows: window,
+                ..InputOptions::default()
+            },
+            output: OutputOptions {
+                destination: Destination::Stdout,
+                format: Some(OutputFormat::Parquet),
+                force: true,
+            },
+            on_error: OnError::Skip,
+            rejects: None,
+            batch_tokens: Some(limits.tokens),
+            batch_rows: Some(limits.rows),
+            threads: Some(threads),
+            profile: None,
+        };
+        let session = Self {
+            opened: Opened {
+                model,
+                tokenizer,
+                files,
+            },
+            engine,
+            options,
+            limits,
+            single: None,
+            cancel: cancel.clone(),
+        };
+        Ok((session, reply))
+    }
+
+    fn sample(&mut self, input: &Path, output: &Path) -> Result<Sample> {
+        self.options.sources = vec![Source::Path(input.to_path_buf())];
+        self.options.output.destination = Destination::Path(output.to_path_buf());
+        let progress: Arc<dyn Progress> = Arc::new(Silent);
+        self.engine.take_pairs();
+        let start = Instant::now();
+        let summary = pipeline::embed_opened(
+            &self.opened,
+            Box::new(self.engine.clone()),
+            &self.options,
+            &progress,
+            &self.cancel,
+        )?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Sample {
+            rows: summary.counts.embedded,
+            tokens: summary.counts.tokens,
+            truncated: summary.counts.truncated,
+            rejected: summary.counts.rejected,
+            seconds,
+            real_tokens: summary.stages.real_tokens,
+            padded_tokens: summary.stages.padded_tokens,
+            pairs: self.engine.take_pairs(),
+            stages: Stages::from(&summary.stages),
+            limit: summary.stages.limit.to_string(),
+            peak_memory: peak_memory(),
+        })
+    }
+
+    /// One text at a time on one worker: tokenized, run, pooled.
+    fn latency(
+        &mut self,
+        input: &Path,
+        texts: usize,
+        skip: usize,
+        time: Duration,
+    ) -> Result<Vec<f64>> {
+        let all = workload::read(input)?;
+        let single = match &mut self.single {
+            Some(single) => single,
+            empty => {
+                let opened = &self.opened;
+                let pooler = Pooler::new(&opened.model.config, opened.tokenizer.prompt_tokens());
+                let pooler = Arc::new(pooler);
+                let worker = RowWorker::new(
+                    &self.engine,
+                    &opened.model,
+                    &pooler,
+                    &Arc::default(),
+                    &Arc::default(),
+                )?;
+                empty.insert(worker)
+            }
+        };
+        let start = Instant::now();
+        let mut seconds = Vec::new();
+        for index in (skip..).take(texts) {
+            if all.is_empty() || self.cancel.is_cancelled() || start.elapsed() > time {
+                break;
+            }
+            let begun = Instant::now();
+            let text: Texts = std::iter::once(all.get(index % all.len())).collect();
+            let tokens = self.opened.tokenizer.tokenize(&text)?;
+            for plan in batch::plan(&tokens, self.limits) {
+                single.run(&plan, &tokens)?;
+            }
+            seconds.push(begun.elapsed().as_secs_f64());
+        }
+        // Given back, so that the next sample has as many idle workers as it needs.
+        self.single = None;
+        Ok(seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use super::*;
+
+    const MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
+
+    fn talk(requests: &[Request]) -> Vec<Reply> {
+        let mut lines = Vec::new();
+        for request in requests {
+            serde_json::to_writer(&mut lines, request).unwrap();
+            lines.push(b'\n');
+        }
+        // Held open until the answers are there: its end cancels.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&lines).unwrap();
+        let (replies_reader, replies_writer) = std::io::pipe().unwrap();
+        let served = std::thread::spawn(move || serve(BufReader::new(reader), replies_writer));
+        let mut replies = Vec::new();
+        for line in BufReader::new(replies_reader).lines() {
+            let line = line.unwrap();
+            if line.is_empty() {
+                continue;
+            }
+            let reply: Reply = serde_json::from_str(&line).unwrap();
+            let failed = matches!(reply, Reply::Failed(_));
+            replies.push(reply);
+            if failed || replies.len() == requests.len() {
+                break;
+            }
+        }
+        drop(writer);
+        served.join().unwrap().unwrap();
+        replies
+    }
+
+    fn open() -> Request {
+        Request::Open(Box::new(Configuration {
+            model: MODEL.into(),
+            provider: "tract".into(),
+            threads: Some(2),
+            batch_tokens: Some(64),
+            ..Configuration::default()
+        }))
+    }
+
+    #[test]
+    fn a_worker_measures_what_it_has_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("texts.txt");
+        std::fs::write(&input, "one\ntwo words\nthree words here\ntwo words\n").unwrap();
+        let sample = Request::Sample {
+            input: input.clone(),
+            output: folder.path().join("out.parquet"),
+        };
+        let latency = Request::Latency {
+            input,
+            texts: 6,
+            skip: 3,
+            seconds: 60.0,
+        };
+        let replies = talk(&[open(), sample.clone(), latency, sample, Request::Work]);
+        let [opened, first, latencies, second, work] = &replies[..] else {
+            panic!("{replies:?}");
+        };
+        let Reply::Opened(opened) = opened else {
+            panic!("{opened:?}");
+        };
+        assert_eq!((opened.engine.as_str(), opened.threads), ("tract", 2));
+        assert_eq!((opened.batch_tokens, opened.dimensions), (64, 48));
+        for sample in [first, second] {
+            let Reply::Sampled(sample) = sample else {
+                panic!("{sample:?}");
+            };
+            assert_eq!((sample.rows, sample.truncated, sample.rejected), (4, 0, 0));
+            assert!(sample.padded_tokens >= sample.real_tokens && sample.real_tokens > 0);
+            assert!(sample.tokens >= sample.real_tokens && sample.pairs > sample.real_tokens);
+            assert!(
+                sample.seconds > 0.0 && sample.stages.infer > 0.0,
+                "{sample:?}"
+            );
+        }
+        let Reply::Latencies(seconds) = latencies else {
+            panic!("{latencies:?}");
+        };
+        assert_eq!(seconds.len(), 6);
+        assert!(matches!(work, Reply::Work(work) if work.per_token > 0.0));
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_a_reply() {
+        let mut missing = Configuration::default();
+        missing.model = "fixtures/parity/no-such-model".into();
+        missing.provider = "tract".into();
+        let replies = talk(&[Request::Open(Box::new(missing)), Request::Work]);
+        let [Reply::Failed(reason)] = &replies[..] else {
+            panic!("{replies:?}");
+        };
+        assert!(reason.contains("no-such-model"), "{reason}");
+        let replies = talk(&[Request::Work]);
+        assert!(matches!(&replies[..], [Reply::Failed(_)]), "{replies:?}");
+    }
+}

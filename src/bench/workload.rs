@@ -1,0 +1,243 @@
+//! What is embedded: a built-in corpus or the user's own records, in samples of any size, as files that
+//! every worker reads the same way.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::corpus::{self, Corpus};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::record::Texts;
+
+/// The field that holds the text in a sample's JSONL.
+pub(super) const TEXT_FIELD: &str = "text";
+
+/// Records and bytes of the user's own that are used at most.
+const MOST_ROWS: usize = corpus::TEXTS;
+const MOST_BYTES: usize = 256 << 20;
+
+/// What to embed.
+#[derive(Debug, Clone)]
+pub enum WorkloadOptions {
+    /// Built-in texts.
+    Corpus(Corpus),
+    /// Records of the user's own.
+    Records {
+        /// Where they are.
+        sources: Vec<Source>,
+        /// How to read them.
+        input: InputOptions,
+    },
+}
+
+/// A workload as it stands in a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadInfo {
+    /// `short`, `long` or `mixed`, or names of the user's files.
+    pub name: String,
+    /// Whether it is built in, so that everybody has the same.
+    pub built_in: bool,
+    /// Different records there are to take samples of.
+    pub records: usize,
+    /// Records of the input that could not be read and are left out.
+    #[serde(default)]
+    pub rejected: usize,
+    /// Whether there were more records than are used.
+    #[serde(default)]
+    pub cut: bool,
+}
+
+/// Texts, and the files of samples of them.
+#[derive(Debug)]
+pub(super) struct Workload {
+    pub(super) info: WorkloadInfo,
+    texts: Origin,
+    folder: PathBuf,
+    files: BTreeMap<usize, PathBuf>,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Corpus(Corpus),
+    Texts(Texts),
+}
+
+impl Workload {
+    /// Reads what is to be read; sample files go into `folder`.
+    pub(super) fn open(
+        options: &WorkloadOptions,
+        folder: &Path,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
+        let (info, texts) = match options {
+            WorkloadOptions::Corpus(corpus) => {
+                let info = WorkloadInfo {
+                    name: corpus.to_string(),
+                    built_in: true,
+                    records: corpus::TEXTS,
+                    rejected: 0,
+                    cut: false,
+                };
+                (info, Origin::Corpus(*corpus))
+            }
+            WorkloadOptions::Records { sources, input } => {
+                let (info, texts) = records(sources, input, cancel)?;
+                (info, Origin::Texts(texts))
+            }
+        };
+        Ok(Self {
+            info,
+            texts,
+            folder: folder.to_path_buf(),
+            files: BTreeMap::new(),
+        })
+    }
+
+    /// A file with `rows` records (all there are, if they are fewer), and their number. Of records of the
+    /// user's own, they are spread evenly over all of them. No record stands in it twice.
+    pub(super) fn sample(&mut self, rows: usize) -> Result<(PathBuf, usize)> {
+        let rows = rows.clamp(1, self.info.records);
+        if let Some(path) = self.files.get(&rows) {
+            return Ok((path.clone(), rows));
+        }
+        let path = self.folder.join(format!("records-{rows}.jsonl"));
+        let write = || {
+            let mut file = BufWriter::new(File::create(&path)?);
+            for index in 0..rows {
+                let record = match &self.texts {
+                    Origin::Corpus(corpus) => json!({"id": index, TEXT_FIELD: corpus.text(index)}),
+                    Origin::Texts(texts) => {
+                        let index = index * texts.len() / rows;
+                        json!({"id": index, TEXT_FIELD: texts.get(index)})
+                    }
+                };
+                writeln!(file, "{record}")?;
+            }
+            file.flush()
+        };
+        write().map_err(|error| Error::io("write", &path, error))?;
+        self.files.insert(rows, path.clone());
+        Ok((path, rows))
+    }
+}
+
+/// Reads records of the user's own, as many as are used.
+fn records(
+    sources: &[Source],
+    input: &InputOptions,
+    cancel: &CancelToken,
+) -> Result<(WorkloadInfo, Texts)> {
+    let mut reader = RecordReader::open(sources, input.clone())?;
+    let names = reader.names();
+    let (mut texts, mut rejected, mut cut) = (Texts::default(), 0, false);
+    'reading: while let Some(window) = reader.next_window()? {
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        rejected += window.rejects.len();
+        for text in window.texts.iter() {
+            if texts.len() == MOST_ROWS || texts.bytes() > MOST_BYTES {
+                cut = true;
+                break 'reading;
+            }
+            texts.push(text);
+        }
+    }
+    if texts.is_empty() {
+        return Err(Error::Usage(format!(
+            "{} holds no record to measure with{}",
+            names.join(", "),
+            if rejected > 0 {
+                format!(" ({rejected} could not be read; --text-field names the field of the text)")
+            } else {
+                String::new()
+            }
+        )));
+    }
+    let info = WorkloadInfo {
+        name: names.join(", "),
+        built_in: false,
+        records: texts.len(),
+        rejected,
+        cut,
+    };
+    Ok((info, texts))
+}
+
+/// The texts of a sample's file.
+pub(super) fn read(path: &Path) -> Result<Texts> {
+    let options = InputOptions {
+        text_field: TEXT_FIELD.to_owned(),
+        ..InputOptions::default()
+    };
+    let mut reader = RecordReader::open(&[Source::Path(path.to_path_buf())], options)?;
+    let mut texts = Texts::default();
+    while let Some(window) = reader.next_window()? {
+        window.texts.iter().for_each(|text| texts.push(text));
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(options: &WorkloadOptions, folder: &Path) -> Workload {
+        Workload::open(options, folder, &CancelToken::new()).unwrap()
+    }
+
+    fn lines(text: &str, folder: &Path) -> Result<Workload> {
+        let path = folder.join("own.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let options = WorkloadOptions::Records {
+            sources: vec![Source::Path(path)],
+            input: InputOptions::default(),
+        };
+        Workload::open(&options, folder, &CancelToken::new())
+    }
+
+    #[test]
+    fn a_corpus_has_samples_of_any_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut workload = open(&WorkloadOptions::Corpus(Corpus::Short), folder.path());
+        let (small, rows) = workload.sample(4).unwrap();
+        assert_eq!(rows, 4);
+        let texts = read(&small).unwrap();
+        assert_eq!(texts.len(), 4);
+        assert_eq!(texts.get(2), Corpus::Short.text(2));
+        assert_eq!(workload.sample(4).unwrap().0, small);
+        assert_eq!(workload.sample(usize::MAX).unwrap().1, corpus::TEXTS);
+    }
+
+    #[test]
+    fn own_records_are_spread_and_never_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let text: String = (0..10)
+            .map(|i| format!("{{\"text\":\"t{i}\\n\"}}\n"))
+            .collect();
+        let mut workload = lines(&format!("{text}{{\"text\":3}}\n"), folder.path()).unwrap();
+        assert_eq!((workload.info.records, workload.info.rejected), (10, 1));
+        let (path, _) = workload.sample(5).unwrap();
+        let texts = read(&path).unwrap();
+        let texts: Vec<&str> = texts.iter().collect();
+        assert_eq!(texts, ["t0\n", "t2\n", "t4\n", "t6\n", "t8\n"]);
+        let (path, rows) = workload.sample(1000).unwrap();
+        assert_eq!((rows, read(&path).unwrap().len()), (10, 10));
+    }
+
+    #[test]
+    fn nothing_to_measure_with_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        for text in ["", "{\"body\":\"b\"}\n"] {
+            let error = lines(text, folder.path()).unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+            assert!(error.to_string().contains("own.jsonl"), "{error}");
+        }
+    }
+}

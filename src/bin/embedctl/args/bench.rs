@@ -1,0 +1,267 @@
+//! Options of `embedctl bench`. Names that `embed` has too mean the same here; where a value may be a list,
+//! each member is measured.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
+use embedctl::bench::Corpus;
+use embedctl::engine::Provider;
+use embedctl::model::{PoolingMode, Precision};
+
+use super::values::{Devices, InputFormatName, byte_size, devices, percent, positive, seconds};
+
+/// Measure how fast a model is here, what limits it, and which settings are best
+///
+/// Embeds the same records again and again, whole runs from file to file without the start-up, and shows
+/// rows per second, the latency of single texts, memory, and where the time goes. Lists of providers,
+/// models, precisions, token budgets and threads are measured in every combination, each in a process of
+/// its own that stays loaded until the end, samples in turn.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    #[command(flatten)]
+    pub model: BenchModelArgs,
+    #[command(flatten)]
+    pub engine: BenchEngineArgs,
+    #[command(flatten)]
+    pub limits: BenchLimitArgs,
+    #[command(flatten)]
+    pub measurement: MeasurementArgs,
+    #[command(flatten)]
+    pub result: ResultArgs,
+}
+
+/// What is embedded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Texts")]
+pub struct WorkloadArgs {
+    /// Built-in texts [default: mixed]
+    ///
+    /// Sentences put together from parts, all different, the same on every machine. Tokens of
+    /// all-MiniLM-L6-v2: short 12 to 41, mean 20; long 84 to 446, mean 190; mixed 12 to 403, mean 60,
+    /// half of them below 23.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = PossibleValuesParser::new(Corpus::ALL.map(Corpus::name))
+            .try_map(|name| name.parse::<Corpus>()),
+        conflicts_with = "input"
+    )]
+    pub corpus: Option<Corpus>,
+
+    /// Records of your own instead; may be repeated; '-': standard input
+    ///
+    /// Read as embed reads them, 65,536 records or 256 MiB at most, and kept as JSONL in the folder for
+    /// temporary files while the benchmark runs.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub input: Vec<PathBuf>,
+
+    /// Format of every input [default: by its ending; text for standard input]
+    #[arg(short, long, value_name = "FORMAT", requires = "input")]
+    pub input_format: Option<InputFormatName>,
+
+    /// JSONL field that holds the text; nested as a.b [default: text]
+    #[arg(long, value_name = "NAME", requires = "input")]
+    pub text_field: Option<String>,
+
+    /// Size of a record above which it is left out, such as 512KiB [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, requires = "input")]
+    pub max_record_bytes: Option<usize>,
+}
+
+/// Which models.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct BenchModelArgs {
+    /// Hub id (org/name or org/name@revision) or a folder; may be repeated
+    #[arg(
+        short,
+        long,
+        value_name = "MODEL",
+        env = "EMBEDCTL_MODEL",
+        hide_env_values = true,
+        value_hint = ValueHint::DirPath,
+        default_value = "sentence-transformers/all-MiniLM-L6-v2"
+    )]
+    pub model: Vec<String>,
+
+    /// ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub model_file: Vec<String>,
+
+    /// ONNX files inside the model, by their kinds, with commas between [default: fp32]
+    #[arg(
+        long,
+        value_name = "KINDS",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+            .try_map(|name| name.parse::<Precision>()),
+        conflicts_with = "model_file"
+    )]
+    pub precision: Vec<Precision>,
+
+    /// How token states become a vector [default: as the model's files say]
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    pub pooling: Option<Vec<PoolingMode>>,
+
+    /// Tokens of a record at most; longer ones are cut and counted
+    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    pub max_length: Option<usize>,
+}
+
+/// What runs them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub struct BenchEngineArgs {
+    /// Execution providers, with commas between, or auto; each is measured
+    ///
+    /// One that cannot be had is a row with the reason. Names: auto, cpu, cuda (gpu), tensorrt (trt),
+    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), tract.
+    #[arg(
+        short,
+        long,
+        value_name = "PROVIDERS",
+        env = "EMBEDCTL_PROVIDER",
+        hide_env_values = true,
+        value_delimiter = ',',
+        default_value = "auto",
+        value_parser = provider
+    )]
+    pub provider: Vec<String>,
+
+    /// Device numbers of the provider, with commas between
+    #[arg(
+        long,
+        value_name = "DEVICES",
+        env = "EMBEDCTL_DEVICE",
+        hide_env_values = true,
+        value_parser = devices
+    )]
+    pub device: Option<Devices>,
+
+    /// ONNX Runtime library, or the folder that holds it
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "EMBEDCTL_ORT_LIB",
+        hide_env_values = true,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub ort_lib: Option<PathBuf>,
+}
+
+/// Batches, windows, threads.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scheduling")]
+pub struct BenchLimitArgs {
+    /// Padded tokens in a batch at most, with commas between; each is measured
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive)]
+    pub batch_tokens: Vec<usize>,
+
+    /// Records in a batch at most [default: what suits the engine]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub batch_size: Option<usize>,
+
+    /// Records read ahead and sorted by length [default: 8192]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub window: Option<usize>,
+
+    /// Threads that run the model, with commas between; each number is measured
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive)]
+    pub threads: Vec<usize>,
+}
+
+/// How long, and what for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Measurement")]
+pub struct MeasurementArgs {
+    /// Seconds of sampling for each configuration at most, warm-up not counted
+    ///
+    /// Sampling ends earlier when the 95 % interval of every median is within 2 %.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "20")]
+    pub duration: f64,
+
+    /// Find the best batch tokens, threads and window, and save them for embed to use
+    ///
+    /// Each candidate is compared with the best so far, samples in turn, and kept only if it is faster
+    /// beyond noise. The result is compared with the defaults once more before it is saved. Takes one model
+    /// and one provider; settings that are given are not tuned.
+    #[arg(long)]
+    pub tune: bool,
+
+    /// Take exactly so many samples of each, for tests
+    #[arg(long, value_name = "N", value_parser = positive, hide = true)]
+    pub samples: Option<usize>,
+}
+
+/// What becomes of the figures.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Result")]
+pub struct ResultArgs {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw the figures too: FILE.svg or FILE.html, replaced if it exists
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub plot: Option<PathBuf>,
+
+    /// Compare with an earlier run: what --json printed
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: Option<PathBuf>,
+
+    /// Loss of rows per second from which --baseline makes the run fail
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = percent,
+        default_value = "5%",
+        requires = "baseline"
+    )]
+    pub max_regression: f64,
+}
+
+/// `auto` or a provider, under the name that is always shown.
+fn provider(name: &str) -> Result<String, String> {
+    if name.trim().eq_ignore_ascii_case("auto") {
+        return Ok("auto".to_owned());
+    }
+    name.parse().map(|provider: Provider| provider.to_string())
+}
+
+const HELP: &str = "\
+Examples:
+  How fast is the default model here, on what embed would choose?
+    embedctl bench
+
+  Which engine, and which token budget?
+    embedctl bench --provider cpu,tract --batch-tokens 256,512,1024 --plot speed.svg
+
+  With your own records; two kinds of weights:
+    embedctl bench --input dump.jsonl --text-field body -m org/name --precision fp32,int8
+
+  Find the best settings for this model here, and let embed use them:
+    embedctl bench --tune -m org/name --input dump.jsonl --text-field body
+
+  Keep figures, and fail a build that got slower:
+    embedctl bench --corpus short --json > baseline.json
+    embedctl bench --corpus short --baseline baseline.json --max-regression 5%
+
+What the figures mean:
+  rows/s      records from file to Parquet, median of all samples, start-up not counted
+  ±           half of the median's 95 % interval (of the range, with fewer than 6 samples)
+  GFLOP/s     the model's matrix products for real tokens, padding not counted
+  of peak     the same as a share of what this processor does in a loop of multiply-adds (float32)
+  p50 …       one text at a time, on one worker, from its characters to its vector
+  wait        workers without a batch, while reading, tokenizing or writing held them up
+
+A tuned profile that embed would use has no effect on what is measured.
+
+Exit codes:
+  0    done, if anything could be measured
+  1    failed, or slower than --max-regression allows
+  2    the options were wrong
+  130  interrupted";

@@ -1,0 +1,59 @@
+//! Options of `embedctl devices`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use embedctl::engine::Provider;
+
+/// Show what hardware and runtimes are here, which providers work, and what the others lack
+///
+/// Every provider of every ONNX Runtime library that is found computes a small graph, in a process of its
+/// own; it works if the result is right. The table, or the JSON, goes to standard output.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct DevicesArgs {
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Exit with 1, and say why, unless these providers work; with commas between
+    #[arg(long, value_name = "PROVIDERS", value_delimiter = ',')]
+    pub require: Vec<Provider>,
+
+    /// ONNX Runtime library, or the folder that holds it; no other is looked at
+    ///
+    /// Without it: ORT_DYLIB_PATH, else all libraries that are found.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "EMBEDCTL_ORT_LIB",
+        hide_env_values = true,
+        value_hint = ValueHint::AnyPath,
+        help_heading = "Engine"
+    )]
+    pub ort_lib: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  What is here:
+    embedctl devices
+
+  In a script, stop early where the GPU can't be used:
+    embedctl devices --require cuda > devices.txt || exit 1
+
+  The memory of each GPU, and why a provider does not work:
+    embedctl devices --json | jq '.hardware.gpus[].memory, .providers.cuda.reason'
+
+JSON:
+  schema              1
+  version, os, arch   of this program
+  hardware            cpu, memory, gpus, npus, nvidia, vulkan; sizes in bytes
+  libraries           the ONNX Runtime libraries, each with version and providers
+  providers           by name: status (works, unusable, absent), reason, remedy, library, …
+
+Exit codes:
+  0    done
+  1    failed, or a provider that is required does not work
+  2    the options were wrong
+  130  interrupted";

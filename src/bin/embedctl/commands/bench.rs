@@ -1,0 +1,360 @@
+//! `embedctl bench`: from arguments to configurations, and from a report to tables, files and an exit code.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufReader, IsTerminal};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use embedctl::bench::{
+    self, BenchOptions, Comparison, Configuration, Corpus, Report, TuneOptions, Verdict,
+    WorkloadOptions, plot,
+};
+use embedctl::cancel::CancelToken;
+use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions};
+use embedctl::model::hub::{self, Settings};
+
+use super::embed::sources;
+use crate::args::{BenchArgs, Devices, MessageArgs};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::{BenchTables, Printer};
+
+/// The first argument of a worker process.
+pub const WORKER: &str = "__bench-worker";
+
+/// Runs a worker process: requests come on standard input, replies go to standard output.
+pub fn worker() -> ExitCode {
+    match bench::serve(BufReader::new(io::stdin()), io::stdout()) {
+        Ok(()) => ExitCode::Done,
+        // Nobody is left to tell.
+        Err(_) => ExitCode::Failed,
+    }
+}
+
+/// Measures what was asked for and shows it.
+pub fn run(
+    args: &BenchArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    let options = options(args, messages)?;
+    let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
+    let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
+    let cancel = CancelToken::new();
+    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    if args
+        .workload
+        .input
+        .iter()
+        .any(|path| path == Path::new("-"))
+        && io::stdin().is_terminal()
+    {
+        printer.note("reading records from standard input, one a line, until Ctrl-D");
+    }
+    fetch(&options.configurations, messages, printer, &cancel)?;
+
+    let status = printer.bench_status();
+    let result = bench::run(&options, &status, &cancel);
+    status.end();
+    let mut report = result?;
+    if let Some(baseline) = &baseline {
+        let allowed = args.result.max_regression;
+        report.comparison = Some(Comparison::of(&report, baseline, allowed)?);
+    }
+
+    if args.result.json {
+        let mut json = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
+        json.push(b'\n');
+        printer.data(&json)?;
+    } else {
+        printer.data(BenchTables(&report).to_string().as_bytes())?;
+    }
+    if let Some(picture) = picture {
+        picture.write(&report)?;
+        printer.info(format!("wrote {}", picture.path.display()));
+    }
+    for note in &report.notes {
+        printer.note(note);
+    }
+    outcome(&report)
+}
+
+/// What the report means for whoever waits for the exit code.
+fn outcome(report: &Report) -> Result<ExitCode, Failure> {
+    if let Some(comparison) = report.comparison.as_ref().filter(|one| one.has_regressed()) {
+        return Err(anyhow!(regressions(comparison)).into());
+    }
+    if report.rows.iter().all(|row| row.measured.is_none()) {
+        let reason = report.rows.iter().find_map(|row| row.failed.as_deref());
+        let reason = reason.unwrap_or("there was nothing to measure");
+        return Err(anyhow!("nothing could be measured: {reason}").into());
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Which configurations regressed, by how much, and how sure that is.
+fn regressions(comparison: &Comparison) -> String {
+    let percent = |share: f64| format!("{:.1} %", -100.0 * share);
+    let lost: Vec<String> = comparison
+        .rows
+        .iter()
+        .filter(|row| row.verdict.is_regression())
+        .map(|row| match (row.verdict, row.change, row.interval) {
+            (Verdict::Failed, ..) => format!("{} failed, and ran in the baseline", row.name),
+            (_, Some(change), Some((worst, best))) => format!(
+                "{} is {} slower (between {} and {})",
+                row.name,
+                percent(change),
+                percent(best),
+                percent(worst)
+            ),
+            _ => format!("{} is slower", row.name),
+        })
+        .collect();
+    format!(
+        "slower than the baseline of {} by more than the {:.1} % that --max-regression allows: {}",
+        comparison
+            .baseline_date
+            .split('T')
+            .next()
+            .unwrap_or_default(),
+        100.0 * comparison.max_regression,
+        lost.join("; ")
+    )
+}
+
+fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Failure> {
+    let configurations = configurations(args, messages)?;
+    if args.measurement.tune && configurations.len() > 1 {
+        return Err(Failure::usage(
+            "--tune looks for the best settings of one configuration; name one model, one precision, one \
+             provider, and leave --batch-tokens and --threads to it or give one value each",
+        ));
+    }
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(BenchOptions {
+        configurations,
+        workload: workload(args)?,
+        duration: Duration::from_secs_f64(args.measurement.duration),
+        samples: args.measurement.samples,
+        worker: vec![program.into_os_string(), OsString::from(WORKER)],
+        tune: args.measurement.tune.then(|| TuneOptions {
+            folder: bench::profile_folder(),
+        }),
+    })
+}
+
+/// Every combination of what was listed, in the order of the lists; the first list varies slowest.
+fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Configuration>, Failure> {
+    let devices = match &args.engine.device {
+        None => Vec::new(),
+        Some(Devices::Numbers(numbers)) => numbers.clone(),
+        Some(Devices::All) => {
+            return Err(Failure::usage(
+                "--device all: bench measures the devices that are named; name them by their numbers",
+            ));
+        }
+    };
+    let pooling = args.model.pooling.as_ref();
+    let base = Configuration {
+        devices,
+        ort_library: args.engine.ort_lib.clone(),
+        batch_size: args.limits.batch_size,
+        window: args.limits.window,
+        cache_dir: messages.cache_dir.clone(),
+        pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
+        max_length: args.model.max_length,
+        ..Configuration::default()
+    };
+    let precisions: Vec<String> = args
+        .model
+        .precision
+        .iter()
+        .map(|precision| precision.name().to_owned())
+        .collect();
+    let mut all = vec![base];
+    each(&mut all, &args.model.model, |one, value| one.model = value);
+    each(&mut all, &args.model.model_file, |one, value| {
+        one.model_file = Some(value)
+    });
+    each(&mut all, &precisions, |one, value| {
+        one.precision = Some(value)
+    });
+    each(&mut all, &args.engine.provider, |one, value| {
+        one.provider = value
+    });
+    each(&mut all, &args.limits.threads, |one, value| {
+        one.threads = Some(value)
+    });
+    each(&mut all, &args.limits.batch_tokens, |one, value| {
+        one.batch_tokens = Some(value)
+    });
+    for (index, one) in all.iter().enumerate() {
+        if all[..index].contains(one) {
+            return Err(Failure::usage(format!(
+                "'{}' would be measured twice; list every value once",
+                one.label(&all)
+            )));
+        }
+    }
+    Ok(all)
+}
+
+/// Replaces every configuration by one for each of `values`; without any, nothing changes.
+fn each<T: Clone>(all: &mut Vec<Configuration>, values: &[T], set: impl Fn(&mut Configuration, T)) {
+    if values.is_empty() {
+        return;
+    }
+    *all = all
+        .iter()
+        .flat_map(|one| values.iter().map(move |value| (one.clone(), value.clone())))
+        .map(|(mut one, value)| {
+            set(&mut one, value);
+            one
+        })
+        .collect();
+}
+
+fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
+    let workload = &args.workload;
+    if workload.input.is_empty() {
+        return Ok(WorkloadOptions::Corpus(
+            workload.corpus.unwrap_or(Corpus::Mixed),
+        ));
+    }
+    let defaults = InputOptions::default();
+    Ok(WorkloadOptions::Records {
+        sources: sources(&workload.input)?,
+        input: InputOptions {
+            format: workload.input_format.map(Into::into),
+            text_field: workload
+                .text_field
+                .clone()
+                .unwrap_or(defaults.text_field.clone()),
+            max_record_bytes: workload
+                .max_record_bytes
+                .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
+            ..defaults
+        },
+    })
+}
+
+/// Fetches models that are missing, before anything is measured.
+fn fetch(
+    configurations: &[Configuration],
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<(), Failure> {
+    let mut seen = Vec::new();
+    for configuration in configurations {
+        let model = configuration.model_options()?;
+        let which = (
+            model.model.clone(),
+            model.model_file.clone(),
+            model.precision,
+        );
+        if Path::new(&model.model).is_dir() || seen.contains(&which) {
+            continue;
+        }
+        seen.push(which);
+        let settings = Settings::from_environment(&super::hub_options(messages))?;
+        let downloads = printer.downloads();
+        let ensured = hub::ensure(&settings, &model, downloads.as_ref(), cancel);
+        downloads.end();
+        // A model that cannot be had fails in its worker, with the same words, and is a row; unless
+        // nothing else is wanted.
+        match ensured {
+            Err(error @ embedctl::Error::Interrupted) => return Err(error.into()),
+            Err(error)
+                if configurations
+                    .iter()
+                    .all(|one| one.model == configuration.model) =>
+            {
+                return Err(error.into());
+            }
+            Err(error) => printer.warning(error),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Reads an earlier report.
+fn baseline(path: &Path) -> Result<Report, Failure> {
+    let text = fs::read(path).map_err(|error| embedctl::Error::io("read", path, error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        Failure::usage(format!(
+            "--baseline: {} is no report of bench ({error}); make one with `embedctl bench --json`",
+            path.display()
+        ))
+    })
+}
+
+/// Where a picture goes, and in which form.
+struct Picture<'a> {
+    path: &'a Path,
+    draw: fn(&Report) -> String,
+}
+
+impl<'a> Picture<'a> {
+    /// Refuses what could not be written after all the measuring.
+    fn of(path: &'a Path) -> Result<Self, Failure> {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let draw = match ending.map(str::to_ascii_lowercase).as_deref() {
+            Some("svg") => plot::svg,
+            Some("html" | "htm") => plot::html,
+            _ => {
+                return Err(Failure::usage(format!(
+                    "--plot: the ending of {} names no format; end it in .svg or .html",
+                    path.display()
+                )));
+            }
+        };
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::usage(format!(
+                "--plot: the folder {} is not here",
+                folder.display()
+            )));
+        }
+        Ok(Self { path, draw })
+    }
+
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let drawn = (self.draw)(report);
+        Ok(fs::write(self.path, drawn)
+            .map_err(|error| embedctl::Error::io("write", self.path, error))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_measured_once() {
+        let mut all = vec![Configuration::default()];
+        each(&mut all, &["cpu", "tract"], |one, value| {
+            one.provider = value.into()
+        });
+        each::<usize>(&mut all, &[], |one, value| one.threads = Some(value));
+        each(&mut all, &[256, 512], |one, value| {
+            one.batch_tokens = Some(value)
+        });
+        let pairs: Vec<_> = all
+            .iter()
+            .map(|one| (one.provider.as_str(), one.batch_tokens, one.threads))
+            .collect();
+        let expected = [("cpu", 256), ("cpu", 512), ("tract", 256), ("tract", 512)];
+        assert_eq!(
+            pairs,
+            expected.map(|(name, tokens)| (name, Some(tokens), None))
+        );
+    }
+}

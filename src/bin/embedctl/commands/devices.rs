@@ -1,0 +1,65 @@
+//! `embedctl devices`: what is here, what works, and what is missing for the rest.
+
+use anyhow::{Context, anyhow};
+use embedctl::cancel::CancelToken;
+use embedctl::device::{self, DeviceReport, State};
+use embedctl::engine::Provider;
+
+use crate::args::DevicesArgs;
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::Printer;
+
+/// Finds it out and prints it; then the providers that are required must work.
+pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
+    let cancel = CancelToken::new();
+    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    let command = super::probe_command()
+        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let report = device::report(&command, args.ort_lib.as_deref(), &cancel)?;
+    if let Some(path) = &args.ort_lib
+        && report.libraries.is_empty()
+    {
+        printer.warning(format!(
+            "there is no ONNX Runtime library in {} (--ort-lib); name its file, or the folder that holds it",
+            path.display()
+        ));
+    }
+    for status in &report.providers {
+        if let Some(detail) = &status.detail {
+            printer.detail(format!("{}: {detail}", status.provider));
+        }
+    }
+    if args.json {
+        let mut json = serde_json::to_vec_pretty(&report).context("cannot write JSON")?;
+        json.push(b'\n');
+        printer.data(&json)?;
+    } else {
+        printer.devices(&report)?;
+    }
+    match unmet(&report, &args.require) {
+        None => Ok(ExitCode::Done),
+        Some(reasons) => Err(anyhow!(reasons).into()),
+    }
+}
+
+/// Which of the required providers don't work, and why.
+fn unmet(report: &DeviceReport, required: &[Provider]) -> Option<String> {
+    let reasons: Vec<String> = required
+        .iter()
+        .filter_map(|&provider| report.status(provider))
+        .filter(|status| status.status != State::Works)
+        .map(|status| {
+            let mut text = format!("--require {}: it does not work here", status.provider);
+            if let Some(reason) = &status.reason {
+                text = format!("{text}: {reason}");
+            }
+            if let Some(remedy) = &status.remedy {
+                text = format!("{text}. What helps: {remedy}");
+            }
+            text
+        })
+        .collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}

@@ -1,0 +1,477 @@
+//! What a benchmark found, as tables of 80 columns, and what it is doing meanwhile.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use embedctl::bench::{Comparison, Measured, Report, Row, Stages, Step, Tuning, Verdict, Watcher};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::summary::{bytes, count};
+use super::{Printer, Verbosity, When, is_dumb};
+
+/// Columns of a table, and of everything else.
+const WIDTH: usize = 80;
+
+/// Columns of a configuration's name; a longer one has a line of its own.
+const NAME: usize = 22;
+
+/// A report as people read it.
+pub struct BenchTables<'a>(pub &'a Report);
+
+impl fmt::Display for BenchTables<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        head(f, report)?;
+        let measured: Vec<(&Row, &Measured)> = report
+            .rows
+            .iter()
+            .filter_map(|row| Some((row, row.measured.as_ref()?)))
+            .collect();
+        if !measured.is_empty() {
+            throughput(f, &measured)?;
+            latency(f, &measured)?;
+            stages(f, &measured)?;
+        }
+        failures(f, report)?;
+        if let Some(tuning) = &report.tuning {
+            tuned(f, tuning)?;
+        }
+        if let Some(comparison) = &report.comparison {
+            compared(f, comparison)?;
+        }
+        Ok(())
+    }
+}
+
+fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let machine = &report.machine;
+    let plural = if machine.cores == 1 { "" } else { "s" };
+    let mut parts = vec![
+        machine.cpu.clone(),
+        format!("{} core{plural}", machine.cores),
+    ];
+    parts.extend(machine.memory_bytes.map(bytes));
+    parts.push(machine.os.clone());
+    if let (Some(peak), Some(vectors)) = (machine.peak_gflops, &machine.peak_vectors) {
+        parts.push(format!("peak {peak:.0} GFLOP/s with {vectors}"));
+    }
+    joined(f, &parts)?;
+    let workload = &report.workload;
+    let mut parts = vec![if workload.built_in {
+        format!("texts: {} (built in)", workload.name)
+    } else {
+        format!("texts: {}", workload.name)
+    }];
+    if let Some(measured) = report.rows.iter().find_map(|row| row.measured.as_ref()) {
+        let mean = measured.sample_tokens as f64 / measured.sample_rows.max(1) as f64;
+        parts.push(format!("{mean:.1} tokens a row"));
+    }
+    joined(f, &parts)?;
+    for (engine, budgets) in engines(report) {
+        let budgets: Vec<String> = budgets.iter().map(usize::to_string).collect();
+        let mut parts: Vec<String> = engine.split(" · ").map(str::to_owned).collect();
+        parts.push(format!("{} tokens", budgets.join("/")));
+        joined(f, &parts)?;
+    }
+    writeln!(f)
+}
+
+/// What ran, and with which token budgets.
+fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
+    let mut engines: Vec<(String, Vec<usize>)> = Vec::new();
+    for measured in report.rows.iter().filter_map(|row| row.measured.as_ref()) {
+        let opened = &measured.opened;
+        let plural = if opened.threads == 1 { "" } else { "s" };
+        let engine = format!(
+            "{}/{} · {} {} ({}) · {} thread{plural} · window {} · batches of {} rows",
+            opened.model.trim_end_matches('/'),
+            opened.model_file,
+            opened.engine,
+            opened.version,
+            opened.provider,
+            opened.threads,
+            opened.window,
+            opened.batch_size,
+        );
+        match engines.iter_mut().find(|(known, _)| *known == engine) {
+            Some((_, budgets)) => budgets.push(opened.batch_tokens),
+            None => engines.push((engine, vec![opened.batch_tokens])),
+        }
+    }
+    engines
+}
+
+/// Parts with dots between, broken before a part that would not fit.
+fn joined(f: &mut fmt::Formatter<'_>, parts: &[String]) -> fmt::Result {
+    let mut line = String::new();
+    for part in parts {
+        if !line.is_empty() && width(&line) + 3 + width(part) > WIDTH {
+            writeln!(f, "{line}")?;
+            line = "  ".to_owned();
+        } else if !line.is_empty() {
+            line.push_str(" · ");
+        }
+        line.push_str(part);
+    }
+    writeln!(f, "{line}")
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A row's name in its column.
+fn name(f: &mut fmt::Formatter<'_>, row: &str) -> fmt::Result {
+    if width(row) > NAME {
+        writeln!(f, "{row}")?;
+        return write!(f, "{:NAME$}", "");
+    }
+    write!(f, "{row:NAME$}")
+}
+
+fn throughput(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+    const BAR: usize = 16;
+    writeln!(
+        f,
+        "{:NAME$}{:>9}{:>8}{:>11}{:>9}{:>5}",
+        "throughput", "rows/s", "±", "tokens/s", "GFLOP/s", "peak"
+    )?;
+    let most = rows
+        .iter()
+        .map(|(_, measured)| measured.rows_per_second.median)
+        .fold(0.0, f64::max);
+    for (row, measured) in rows {
+        name(f, &row.name)?;
+        let rates = &measured.rows_per_second;
+        writeln!(
+            f,
+            "{:>9}{:>8}{:>11}{:>9}{:>5} {}",
+            amount(rates.median),
+            percent(rates.noise()),
+            amount(measured.tokens_per_second.median),
+            measured.useful_gflops.map_or_else(|| "–".into(), amount),
+            measured
+                .share_of_peak
+                .map_or_else(|| "–".into(), |share| format!("{:.0}%", 100.0 * share)),
+            bar(rates.median, most, BAR - 1)
+        )?;
+    }
+    writeln!(f)
+}
+
+fn latency(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+    writeln!(
+        f,
+        "{:NAME$}{:>7}{:>7}{:>7} ms{:>9}{:>10}{:>9}{:>6}",
+        "one text; cost", "p50", "p95", "p99", "load", "memory", "padding", "cut"
+    )?;
+    for (row, measured) in rows {
+        name(f, &row.name)?;
+        let at = |of: fn(&embedctl::bench::Latency) -> f64| {
+            measured
+                .latency_ms
+                .as_ref()
+                .map_or_else(|| "–".into(), |one| milliseconds(of(one)))
+        };
+        writeln!(
+            f,
+            "{:>7}{:>7}{:>7}   {:>9}{:>10}{:>9}{:>6}",
+            at(|one| one.p50),
+            at(|one| one.p95),
+            at(|one| one.p99),
+            format!("{:.2} s", measured.opened.load_seconds),
+            measured.peak_memory_bytes.map_or_else(|| "–".into(), bytes),
+            percent(measured.padding),
+            count(measured.truncated),
+        )?;
+    }
+    writeln!(f)
+}
+
+fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+    write!(f, "{:NAME$}", "share of time")?;
+    for stage in Stages::NAMES {
+        write!(f, "{stage:>9}")?;
+    }
+    writeln!(f)?;
+    for (row, measured) in rows {
+        name(f, &row.name)?;
+        for share in measured.stages.values() {
+            write!(f, "{:>9}", percent(share))?;
+        }
+        writeln!(f)?;
+    }
+    let limits: Vec<&str> = rows
+        .iter()
+        .map(|(_, measured)| measured.limited_by.as_str())
+        .collect();
+    if let Some(first) = limits
+        .first()
+        .filter(|first| limits.iter().all(|one| one == *first))
+    {
+        writeln!(f, "limited by: {first}")?;
+    } else {
+        for ((row, _), limit) in rows.iter().zip(limits) {
+            writeln!(f, "limited by: {limit} ({})", row.name)?;
+        }
+    }
+    Ok(())
+}
+
+fn failures(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    for (names, reason) in report.failures() {
+        writeln!(f)?;
+        wrapped(f, &format!("{} failed: {reason}", names.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// A text in lines that fit, the later ones set in.
+fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.trim().is_empty() && width(&line) + 1 + width(word) > WIDTH {
+            writeln!(f, "{line}")?;
+            line = format!("  {word}");
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(f, "{line}")
+}
+
+fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result {
+    writeln!(f)?;
+    writeln!(
+        f,
+        "{:NAME$}{:>9}{:>9}  rows/s against the best so far",
+        "tuning", "from", "to"
+    )?;
+    for step in &tuning.steps {
+        writeln!(
+            f,
+            "{:NAME$}{:>9}{:>9}  {}",
+            step.setting,
+            count(step.from as u64),
+            count(step.to as u64),
+            verdict(step)
+        )?;
+    }
+    for skipped in &tuning.skipped {
+        wrapped(f, &format!("not tuned: {skipped}"))?;
+    }
+    if let Some(speedup) = &tuning.speedup {
+        let (low, high) = speedup.interval();
+        writeln!(
+            f,
+            "best against the defaults: {} ({} to {})",
+            signed(speedup.median - 1.0),
+            signed(low - 1.0),
+            signed(high - 1.0)
+        )?;
+    }
+    wrapped(f, &tuning.outcome)?;
+    for path in &tuning.saved {
+        writeln!(f, "saved {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn verdict(step: &Step) -> String {
+    let kept = if step.kept { "kept" } else { "dropped" };
+    match (&step.ratio, &step.failed) {
+        (Some(ratio), _) => {
+            let (low, high) = ratio.interval();
+            format!(
+                "{} ({} to {}): {kept}",
+                signed(ratio.median - 1.0),
+                signed(low - 1.0),
+                signed(high - 1.0)
+            )
+        }
+        (None, Some(_)) => "failed: dropped".to_owned(),
+        (None, None) => kept.to_owned(),
+    }
+}
+
+fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> fmt::Result {
+    let day = comparison
+        .baseline_date
+        .split('T')
+        .next()
+        .unwrap_or_default();
+    writeln!(f)?;
+    writeln!(
+        f,
+        "against the baseline of {day} ({}); allowed: {} slower",
+        comparison.baseline_tool,
+        percent(comparison.max_regression)
+    )?;
+    for row in &comparison.rows {
+        name(f, &row.name)?;
+        let words = match row.verdict {
+            Verdict::Kept => "ok",
+            Verdict::Regressed => "SLOWER",
+            Verdict::Inconclusive => "unclear: noise could do this; measure longer",
+            Verdict::Failed => "FAILED now",
+            Verdict::New => "not in the baseline",
+            Verdict::NotMeasured => "in the baseline alone",
+        };
+        match (row.before, row.after, row.change, row.interval) {
+            (Some(before), Some(after), Some(change), Some((low, high))) => writeln!(
+                f,
+                "{:>9} → {} rows/s, {} ({} to {}) {words}",
+                amount(before),
+                amount(after),
+                signed(change),
+                signed(low),
+                signed(high)
+            )?,
+            _ => writeln!(f, " {words}")?,
+        }
+    }
+    for note in &comparison.notes {
+        wrapped(f, &format!("note: {note}"))?;
+    }
+    Ok(())
+}
+
+/// A bar of `value` among values up to `most`, in eighths of a column.
+fn bar(value: f64, most: f64, width: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let share = if most > 0.0 { value / most } else { 0.0 };
+    let eighths = (share * width as f64 * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+/// A rate with three digits at least.
+fn amount(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => count(v.round() as u64),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn milliseconds(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// `+3.2 %`, `−10.9 %`
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { '−' } else { '+' };
+    format!("{sign}{:.1} %", 100.0 * share.abs())
+}
+
+/// Shows what a benchmark is doing: a line that changes on a terminal, lines elsewhere if they are wanted.
+pub struct BenchStatus {
+    printer: Printer,
+    bar: Option<ProgressBar>,
+    lines: bool,
+}
+
+impl BenchStatus {
+    /// Takes the line away.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watcher for BenchStatus {
+    fn state(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+        } else if self.lines {
+            self.printer.info(what);
+        } else {
+            self.printer.detail(what);
+        }
+    }
+
+    fn sampled(&self, name: &str, rows_per_second: f64) {
+        let text = format!("{name}: {} rows/s", amount(rows_per_second));
+        if let Some(bar) = &self.bar {
+            bar.set_message(text);
+        } else {
+            self.printer.detail(text);
+        }
+    }
+}
+
+impl Printer {
+    /// What shows a benchmark's progress.
+    pub fn bench_status(&self) -> BenchStatus {
+        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
+        let wanted = match self.progress {
+            When::Always => true,
+            When::Auto => self.verbosity == Verbosity::Normal,
+            When::Never => false,
+        };
+        let bar = (terminal && wanted).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        BenchStatus {
+            printer: self.clone(),
+            bar,
+            lines: self.progress == When::Always,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(bar(10.0, 10.0, 4), "████");
+        assert_eq!(bar(5.0, 10.0, 4), "██");
+        assert_eq!(bar(5.3, 10.0, 4), "██▏");
+        assert_eq!(bar(0.0, 0.0, 4), "");
+    }
+
+    #[test]
+    fn changes_have_a_sign() {
+        assert_eq!(signed(0.032), "+3.2 %");
+        assert_eq!(signed(-0.109), "−10.9 %");
+        assert_eq!(signed(0.0), "+0.0 %");
+    }
+
+    struct Text<'a>(&'a str);
+
+    impl fmt::Display for Text<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            wrapped(f, self.0)
+        }
+    }
+
+    #[test]
+    fn reasons_fit_the_width() {
+        let text = Text(&"a reason of many words ".repeat(12)).to_string();
+        assert!(text.lines().count() > 2);
+        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+        assert!(
+            text.lines().skip(1).all(|line| line.starts_with("  ")),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,373 @@
+//! The table of `embedctl devices`, for people: 80 columns, whatever the terminal's width, so that it can
+//! be pasted anywhere. Only a path that is longer than a line is left whole.
+
+use embedctl::device::{
+    CoreLimit, Cpu, DeviceReport, Gpu, Hardware, Memory, ProviderStatus, State, Vulkan,
+};
+use embedctl::engine::Provider;
+use embedctl::engine::ort::probe::LibraryReport;
+
+use super::Printer;
+use super::summary::number;
+use crate::failure::Failure;
+
+const WIDTH: usize = 80;
+/// Where the second column of the upper tables starts.
+const INDENT: usize = 15;
+
+impl Printer {
+    /// The table, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn devices(&self, report: &DeviceReport) -> Result<(), Failure> {
+        self.data(table(report).as_bytes())
+    }
+}
+
+fn table(report: &DeviceReport) -> String {
+    let mut table = Table::default();
+    table.line("Hardware");
+    hardware(&report.hardware, &mut table);
+    table.line("");
+    table.line("Runtimes");
+    for library in &report.libraries {
+        runtime(library, &mut table);
+    }
+    if report.libraries.is_empty() {
+        table.entry("ONNX Runtime", "no library was found");
+    }
+    let embedded = report.status(Provider::Tract);
+    if let Some(version) = embedded.and_then(|status| status.version.as_deref()) {
+        table.entry("tract", &format!("{version}, inside this program"));
+    }
+    table.line("");
+    table.line("Providers");
+    for status in &report.providers {
+        provider(status, &mut table);
+    }
+    table.text
+}
+
+/// Lines as they come.
+#[derive(Default)]
+struct Table {
+    text: String,
+}
+
+impl Table {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A name and what it stands for.
+    fn entry(&mut self, name: &str, value: &str) {
+        self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
+    }
+
+    /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
+    fn wrapped(&mut self, start: &str, value: &str) {
+        let indent = start.chars().count();
+        let mut line = start.to_owned();
+        let mut used = indent;
+        for word in value.split_whitespace() {
+            let width = word.chars().count();
+            if used > indent && used + 1 + width > WIDTH {
+                self.line(&line);
+                line = " ".repeat(indent);
+                used = indent;
+            } else if used > indent {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += width;
+        }
+        self.line(&line);
+    }
+}
+
+fn hardware(hardware: &Hardware, table: &mut Table) {
+    table.entry("processor", &processor(&hardware.cpu));
+    if !hardware.cpu.instructions.is_empty() {
+        table.entry("", &hardware.cpu.instructions.join(" "));
+    }
+    table.entry("memory", &memory(&hardware.memory));
+    for gpu in &hardware.gpus {
+        table.entry("GPU", &self::gpu(gpu));
+    }
+    if hardware.gpus.is_empty() {
+        table.entry("GPU", "none was found");
+    }
+    for npu in &hardware.npus {
+        table.entry("NPU", &format!("{}, {}", npu.name, npu.path));
+    }
+    if let Some(driver) = &hardware.nvidia {
+        let version = driver.version.as_ref();
+        let cuda = driver.cuda.as_ref();
+        let parts = [
+            version.map(|version| format!("driver {version}")),
+            cuda.map(|cuda| format!("CUDA up to {cuda}")),
+            driver.problem.clone(),
+        ];
+        table.entry("NVIDIA", &joined(parts));
+    }
+    if let Some(vulkan) = &hardware.vulkan {
+        table.entry("Vulkan", self::vulkan(vulkan, &hardware.gpus));
+    }
+}
+
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn processor(cpu: &Cpu) -> String {
+    let count = |amount: Option<usize>, noun| amount.map(|amount| number(amount as u64, noun));
+    let why = match cpu.limit {
+        None => String::new(),
+        Some(CoreLimit::Affinity { processors }) => {
+            format!(" (bound to {processors} of {})", cpu.threads)
+        }
+        Some(CoreLimit::Quota { cores }) => {
+            format!(" (the control group allows {cores} cores' time)")
+        }
+    };
+    joined([
+        Some(cpu.name.clone()),
+        count(cpu.sockets, "socket"),
+        count(cpu.cores, "core"),
+        count(Some(cpu.threads), "thread"),
+        Some(format!("{} usable{why}", cpu.usable)),
+    ])
+}
+
+fn memory(memory: &Memory) -> String {
+    let parts = [
+        memory.total.map(size),
+        memory
+            .available
+            .map(|bytes| format!("{} free", size(bytes))),
+        memory
+            .limit
+            .map(|bytes| format!("{} allowed by the control group", size(bytes))),
+    ];
+    match joined(parts) {
+        unknown if unknown.is_empty() => "unknown".to_owned(),
+        known => known,
+    }
+}
+
+fn gpu(gpu: &Gpu) -> String {
+    let own = gpu.number.map(|number| format!("--device {number}"));
+    let directml = gpu.directml_number.map(|number| {
+        let differs = gpu.number.is_some_and(|own| own != number);
+        match differs {
+            true => format!("--device {number} with directml"),
+            false => format!("--device {number}"),
+        }
+    });
+    let memory = gpu.memory.map(|total| match gpu.memory_free {
+        Some(free) => format!("{} ({} free)", size(total), size(free)),
+        None => size(total),
+    });
+    joined([
+        Some(gpu.name.clone()),
+        own.clone(),
+        directml.filter(|text| own.as_ref() != Some(text)),
+        memory,
+        gpu.utilization.map(|percent| format!("{percent} % busy")),
+        gpu.architecture
+            .as_ref()
+            .map(|name| match name.starts_with("gfx") {
+                true => name.clone(),
+                false => format!("compute capability {name}"),
+            }),
+        gpu.problem.clone(),
+    ])
+}
+
+fn vulkan(vulkan: &Vulkan, gpus: &[Gpu]) -> &'static str {
+    if !vulkan.loader {
+        "not installed (no libvulkan.so.1)"
+    } else if vulkan.serves(gpus) {
+        "installed, with a driver for a GPU that is here"
+    } else if vulkan.has_software() {
+        "installed, with a driver that computes on the processor alone"
+    } else {
+        "installed, without a driver for a GPU that is here"
+    }
+}
+
+fn runtime(library: &LibraryReport, table: &mut Table) {
+    let origin = &library.origin;
+    let has: Vec<&str> = Provider::ALL
+        .into_iter()
+        .filter(|&provider| library.has(provider))
+        .map(Provider::name)
+        .collect();
+    table.entry(
+        "ONNX Runtime",
+        &match (&library.version, &library.unusable) {
+            (Some(version), None) => format!("{version} with {}", has.join(", ")),
+            (Some(version), Some(reason)) => format!("{version}, unusable: {reason}"),
+            (None, Some(reason)) => format!("unusable: {reason}"),
+            (None, None) => "of unknown version".to_owned(),
+        },
+    );
+    if library.unusable.is_some()
+        && let Some(remedy) = &library.remedy
+    {
+        table.wrapped("    → ", remedy);
+    }
+    table.wrapped("      ", &library.path.display().to_string());
+    table.wrapped("      ", &format!("found {}", found(origin)));
+}
+
+/// `in $VIRTUAL_ENV` as it is; `--ort-lib` as `by --ort-lib`.
+fn found(origin: &str) -> String {
+    match origin.starts_with("--")
+        || origin
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    {
+        true => format!("by {origin}"),
+        false => origin.to_owned(),
+    }
+}
+
+fn provider(status: &ProviderStatus, table: &mut Table) {
+    let word = match status.status {
+        State::Works => "works",
+        State::Unusable => "unusable",
+        State::Absent => "not here",
+    };
+    let text = match status.status {
+        State::Works => works(status),
+        State::Unusable | State::Absent => status.reason.clone().unwrap_or_default(),
+    };
+    table.wrapped(
+        &format!("  {:<9}  {word:<8}  ", status.provider.name()),
+        &text,
+    );
+    if status.status != State::Works
+        && let Some(remedy) = &status.remedy
+    {
+        table.wrapped("    → ", remedy);
+    }
+}
+
+/// What runs it, on what.
+fn works(status: &ProviderStatus) -> String {
+    let version = status.version.as_deref().unwrap_or("of unknown version");
+    let engine = match status.provider {
+        Provider::Tract => format!("tract {version}"),
+        _ => format!("ONNX Runtime {version}"),
+    };
+    let device = match (&status.device, status.software) {
+        (Some(device), true) => Some(format!("slow: on {device}, which is the processor")),
+        (None, true) => Some("slow: the processor plays the graphics card".to_owned()),
+        (Some(device), false) => Some(format!("on {device}")),
+        (None, false) => None,
+    };
+    joined([Some(engine), device])
+}
+
+/// A size as people say it: `23.4 GiB`.
+fn size(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if mebibytes >= 1024.0 {
+        format!("{:.1} GiB", mebibytes / 1024.0)
+    } else {
+        format!("{mebibytes:.0} MiB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use embedctl::device::Vendor;
+
+    use super::*;
+
+    fn report(json: serde_json::Value) -> LibraryReport {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn lines(write: impl FnOnce(&mut Table)) -> Vec<String> {
+        let mut table = Table::default();
+        write(&mut table);
+        table.text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_are_broken_at_spaces() {
+        let long = "word ".repeat(40);
+        let lines = lines(|table| table.entry("name", &long));
+        assert!(lines.len() > 2);
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("  name         word"));
+        assert!(lines[1].starts_with("               word"));
+    }
+
+    #[test]
+    fn a_path_stays_whole() {
+        let path = format!("/{}/libonnxruntime.so", "folder".repeat(20));
+        let lines = lines(|table| table.wrapped("      ", &path));
+        assert_eq!(lines, [format!("      {path}")]);
+    }
+
+    #[test]
+    fn an_unusable_library_is_told_with_what_helps() {
+        let json = serde_json::json!({"path": "/x", "origin": "--ort-lib", "unusable": "it is cut short",
+            "remedy": "install the package again", "version": null, "build": null, "available": [],
+            "providers": []});
+        let lines = lines(|table| runtime(&report(json), table));
+        assert_eq!(
+            lines,
+            [
+                "  ONNX Runtime unusable: it is cut short",
+                "    → install the package again",
+                "      /x",
+                "      found by --ort-lib",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_gpu_is_told_with_its_numbers() {
+        let card = Gpu {
+            number: Some(1),
+            directml_number: Some(0),
+            name: "NVIDIA L4".into(),
+            vendor: Vendor::Nvidia,
+            memory: Some(24 << 30),
+            memory_free: Some(20 << 30),
+            utilization: Some(3),
+            architecture: Some("8.9".into()),
+            uuid: None,
+            pci_address: None,
+            driver: None,
+            problem: None,
+        };
+        assert_eq!(
+            gpu(&card),
+            "NVIDIA L4, --device 1, --device 0 with directml, 24.0 GiB (20.0 GiB free), 3 % busy, \
+             compute capability 8.9"
+        );
+        let alone = Gpu {
+            directml_number: Some(1),
+            memory: None,
+            utilization: None,
+            architecture: Some("gfx1100".into()),
+            problem: Some("it is on fire".into()),
+            ..card
+        };
+        assert_eq!(gpu(&alone), "NVIDIA L4, --device 1, gfx1100, it is on fire");
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!(size(25_753_026_560), "24.0 GiB");
+        assert_eq!(size(512 << 20), "512 MiB");
+    }
+}

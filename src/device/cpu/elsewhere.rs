@@ -1,0 +1,98 @@
+//! The processor and memory where there is no `/proc`: asked for by calls.
+
+use super::Memory;
+
+#[cfg(target_arch = "x86_64")]
+pub(super) fn name() -> String {
+    use std::arch::x86_64::__cpuid;
+    // Three answers of four words make the name, where there are that many.
+    let mut bytes = Vec::new();
+    if __cpuid(0x8000_0000).eax >= 0x8000_0004 {
+        for leaf in 0x8000_0002..=0x8000_0004 {
+            let answer = __cpuid(leaf);
+            for word in [answer.eax, answer.ebx, answer.ecx, answer.edx] {
+                bytes.extend(word.to_le_bytes());
+            }
+        }
+    }
+    let name = String::from_utf8_lossy(&bytes).replace('\0', " ");
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(all(not(target_arch = "x86_64"), target_os = "macos"))]
+pub(super) fn name() -> String {
+    crate::device::macos::text("machdep.cpu.brand_string")
+        .unwrap_or_else(|| "Apple processor".to_owned())
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_os = "macos")))]
+pub(super) fn name() -> String {
+    std::env::var("PROCESSOR_IDENTIFIER")
+        .unwrap_or_else(|_| format!("{} processor", std::env::consts::ARCH))
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) fn instructions() -> Vec<&'static str> {
+    let all = [
+        ("avx", is_x86_feature_detected!("avx")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("f16c", is_x86_feature_detected!("f16c")),
+        ("avx_vnni", is_x86_feature_detected!("avxvnni")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512_vnni", is_x86_feature_detected!("avx512vnni")),
+        ("avx512_bf16", is_x86_feature_detected!("avx512bf16")),
+    ];
+    all.into_iter()
+        .filter(|one| one.1)
+        .map(|one| one.0)
+        .collect()
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(super) fn instructions() -> Vec<&'static str> {
+    use std::arch::is_aarch64_feature_detected;
+    let all = [
+        ("neon", is_aarch64_feature_detected!("neon")),
+        ("dotprod", is_aarch64_feature_detected!("dotprod")),
+        ("i8mm", is_aarch64_feature_detected!("i8mm")),
+        ("bf16", is_aarch64_feature_detected!("bf16")),
+    ];
+    all.into_iter()
+        .filter(|one| one.1)
+        .map(|one| one.0)
+        .collect()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn instructions() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(target_os = "macos")]
+pub(super) fn cores() -> Option<usize> {
+    crate::device::macos::number("hw.physicalcpu").and_then(|cores| cores.try_into().ok())
+}
+
+#[cfg(not(target_os = "macos"))]
+pub(super) fn cores() -> Option<usize> {
+    None
+}
+
+#[cfg(target_os = "macos")]
+pub(super) fn memory() -> Memory {
+    Memory {
+        total: crate::device::macos::number("hw.memsize"),
+        ..Memory::default()
+    }
+}
+
+#[cfg(windows)]
+pub(super) fn memory() -> Memory {
+    crate::device::windows::memory()
+}
+
+#[cfg(not(any(target_os = "macos", windows)))]
+pub(super) fn memory() -> Memory {
+    Memory::default()
+}

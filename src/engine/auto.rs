@@ -1,0 +1,118 @@
+//! What `auto` tries, in which order, and what it does not even try.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::Provider;
+
+/// Providers for `auto`, best first. TensorRT is not among them: it compiles for minutes before a first
+/// batch, which is for the user to want. CoreML is not either; see [`left_out`].
+///
+/// Without a way to probe, only what cannot take the program down with it is tried.
+pub(super) fn order(probing: bool) -> &'static [Provider] {
+    use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Tract, WebGpu};
+    if !probing {
+        &[Cpu, Tract]
+    } else if cfg!(windows) {
+        &[Cuda, DirectMl, Cpu, Tract]
+    } else if cfg!(target_os = "linux") {
+        &[Cuda, MiGraphX, WebGpu, Cpu, Tract]
+    } else {
+        &[Cpu, Tract]
+    }
+}
+
+/// Providers that could run here and that `auto` leaves out on purpose, with the reason.
+pub(super) fn left_out(probing: bool) -> Option<(Provider, &'static str)> {
+    (probing && cfg!(target_os = "macos")).then_some((
+        Provider::CoreMl,
+        "not taken by itself: it has not been measured to be faster than the processor for text models; \
+         --provider coreml takes it",
+    ))
+}
+
+/// Why `provider` need not be tried here. `may_have` says whether a library here may have it; looking for
+/// libraries takes time, so it is asked last.
+pub(super) fn hopeless(provider: Provider, may_have: impl FnOnce() -> bool) -> Option<String> {
+    let card = card(provider, Path::new("/dev"));
+    let what = match provider {
+        Provider::Cuda => "NVIDIA GPU with a driver",
+        Provider::MiGraphX => "AMD GPU with ROCm's driver",
+        _ => "graphics card",
+    };
+    if card == Some(false) {
+        return Some(format!("there is no {what} here"));
+    }
+    if may_have() {
+        return None;
+    }
+    let mut reason = "no library here has it".to_owned();
+    if card == Some(true) {
+        let how = super::ort::probe::how_to_get(provider);
+        let _ = write!(reason, ", though there is a {what}. {how}");
+    }
+    Some(reason)
+}
+
+/// Whether there is a card for `provider`, where device files tell. A Vulkan that the processor emulates is
+/// for who asks for it.
+fn card(provider: Provider, devices: &Path) -> Option<bool> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    // A desktop or server, WSL, Jetson.
+    let nvidia = ["nvidiactl", "nvidia0", "dxg", "nvmap"];
+    let any = |names: &[&str]| names.iter().any(|name| devices.join(name).exists());
+    match provider {
+        Provider::Cuda => Some(any(&nvidia)),
+        Provider::MiGraphX => Some(any(&["kfd"])),
+        Provider::WebGpu => Some(any(&nvidia) || has_render_node(&devices.join("dri"))),
+        _ => None,
+    }
+}
+
+fn has_render_node(folder: &Path) -> bool {
+    let mut nodes = fs::read_dir(folder).into_iter().flatten().flatten();
+    nodes.any(|node| node.file_name().to_string_lossy().starts_with("renderD"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_comes_last_and_the_embedded_engine_after_it() {
+        for probing in [false, true] {
+            let order = order(probing);
+            assert!(order.ends_with(&[Provider::Cpu, Provider::Tract]));
+            assert!(!order.contains(&Provider::TensorRt));
+        }
+        assert_eq!(order(false).len(), 2);
+    }
+
+    #[test]
+    fn what_no_library_has_is_not_tried() {
+        assert_eq!(hopeless(Provider::DirectMl, || true), None);
+        let reason = hopeless(Provider::DirectMl, || false).unwrap();
+        assert!(reason.contains("no library here has it"), "{reason}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn device_files_tell_of_cards() {
+        let devices = tempfile::TempDir::new().unwrap();
+        let card = |provider| card(provider, devices.path());
+        let providers = [Provider::Cuda, Provider::MiGraphX, Provider::WebGpu];
+        assert_eq!(providers.map(card), [Some(false); 3]);
+        fs::create_dir(devices.path().join("dri")).unwrap();
+        fs::write(devices.path().join("dri/card0"), "").unwrap();
+        assert_eq!(card(Provider::WebGpu), Some(false));
+        fs::write(devices.path().join("dri/renderD128"), "").unwrap();
+        assert_eq!(providers.map(card), [Some(false), Some(false), Some(true)]);
+        fs::write(devices.path().join("nvidiactl"), "").unwrap();
+        fs::write(devices.path().join("kfd"), "").unwrap();
+        assert_eq!(providers.map(card), [Some(true); 3]);
+        assert_eq!(card(Provider::Cpu), None);
+    }
+}

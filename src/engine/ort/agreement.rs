@@ -1,0 +1,156 @@
+//! Whether a provider computes what the CPU does.
+//!
+//! A kernel that is wrong gives plausible vectors, and nobody would notice: ONNX Runtime 1.27 combines masks
+//! wrongly on WebGPU, for one, and so every model with local attention. So a sample is run on both.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use super::Failure;
+use super::engine_error;
+use super::opener::Opener;
+use super::session::OrtWorker;
+use crate::batch::Batch;
+use crate::engine::{Output, Worker as _};
+use crate::model::Model;
+
+/// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
+const LEAST: f64 = 0.999;
+
+/// The same where arithmetic is meant to be rough: bfloat16, integers.
+const LEAST_ROUGH: f64 = 0.98;
+
+/// Tokens of the sample's rows: more than the windows of local attention, and a multiple of what kernels
+/// take at a time.
+const LENGTH: usize = 160;
+
+/// Weights above this size (of the files) are not loaded a second time for it.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// The least cosine between `worker`'s vectors of a sample and the CPU's, rounded to five digits; `None` where the model is too large to be loaded twice.
+///
+/// # Errors
+/// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
+pub(super) fn check(
+    opener: &Opener,
+    model: &Model,
+    worker: &mut OrtWorker,
+) -> Result<Option<f64>, Failure> {
+    if weight_bytes(model) > MOST_BYTES {
+        return Ok(None);
+    }
+    let batch = sample(model, opener.reading.feeds.max_rows);
+    let ours = rows(worker, &batch).map_err(|error| {
+        Failure::Provider(engine_error(format!(
+            "{} cannot run {}: {error}",
+            opener.provider,
+            model.onnx.display()
+        )))
+    })?;
+    let Some(reference) = on_cpu(opener, &batch) else {
+        return Ok(None);
+    };
+    let cosine = ours
+        .iter()
+        .zip(&reference)
+        .map(|(ours, reference)| cosine(ours, reference))
+        // A NaN is the worst of all, and `min` would drop it.
+        .fold(
+            1.0,
+            |least: f64, one| if one >= least { least } else { one },
+        );
+    let least = if opener.is_rough(model) {
+        LEAST_ROUGH
+    } else {
+        LEAST
+    };
+    if cosine >= least {
+        return Ok(Some((cosine * 1e5).round() / 1e5));
+    }
+    Err(Failure::Provider(engine_error(format!(
+        "{0} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
+         the CPU; another version of the library or another export of the model (--model-file) may be right, \
+         --provider cpu is",
+        opener.provider
+    ))))
+}
+
+/// The sample's rows as the CPU has them; `None` where it can't run them.
+fn on_cpu(opener: &Opener, batch: &Batch) -> Option<Vec<Vec<f32>>> {
+    let session = Arc::new(Mutex::new(opener.on_cpu()?));
+    let mut worker = OrtWorker::new(session, None, opener.reading.clone()).ok()?;
+    let rows = rows(&mut worker, batch).ok()?;
+    let finite = rows.iter().flatten().all(|value| value.is_finite());
+    finite.then_some(rows)
+}
+
+/// Two rows as long as they may be, the second half padding.
+fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
+    let rows = max_rows.unwrap_or(2).min(2);
+    let mut batch = super::proof::sample(model, rows, LENGTH);
+    let length = batch.length;
+    let padding = i64::from(model.config.padding_id);
+    for row in 1..rows {
+        let padded = row * length + length.div_ceil(2)..(row + 1) * length;
+        batch.input_ids[padded.clone()].fill(padding);
+        batch.attention_mask[padded].fill(0);
+    }
+    batch
+}
+
+/// Each row's vector: pooled, or its real tokens' states one after another.
+fn rows(worker: &mut OrtWorker, batch: &Batch) -> crate::Result<Vec<Vec<f32>>> {
+    Ok(match worker.run(batch)? {
+        Output::Pooled { rows, width } => rows.chunks_exact(width).map(<[f32]>::to_vec).collect(),
+        Output::Hidden(hidden) => (0..batch.rows)
+            .map(|row| {
+                let real = batch.real(row);
+                let token = |index: usize| (row * batch.length + index) * hidden.width;
+                hidden.states[token(real.start)..token(real.end)].to_vec()
+            })
+            .collect(),
+    })
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(&a, &b)| f64::from(a) * f64::from(b))
+            .sum()
+    };
+    let norms = (dot(a, a) * dot(b, b)).sqrt();
+    if norms == 0.0 {
+        // Two zero vectors agree.
+        return f64::from(u8::from(dot(a, a) == dot(b, b)));
+    }
+    dot(a, b) / norms
+}
+
+fn weight_bytes(model: &Model) -> u64 {
+    let folder = model
+        .onnx
+        .parent()
+        .map(ToOwned::to_owned)
+        .unwrap_or_default();
+    let external = model.graph.external.iter().map(|file| folder.join(file));
+    external
+        .chain([model.onnx.clone()])
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_below_the_least_cosine_and_nan_is_wrong() {
+        assert!((cosine(&[1.0, 2.0], &[2.0, 4.0]) - 1.0).abs() < 1e-12);
+        assert!(cosine(&[1.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(cosine(&[f32::NAN, 0.0], &[0.0, 1.0]).is_nan());
+        assert!(cosine(&[0.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(cosine(&[0.0, 0.0], &[0.0, 0.0]) >= LEAST);
+    }
+}

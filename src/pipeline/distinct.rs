@@ -1,0 +1,100 @@
+//! Equal texts of a window are one text: tokenized once, run once, and its vector copied to every row.
+
+use std::collections::HashMap;
+
+use crate::record::Texts;
+
+/// The distinct texts of a window, numbered in the order of their first rows.
+pub(super) struct Distinct {
+    /// The first row of each distinct text.
+    firsts: Vec<u32>,
+    /// How many rows hold it.
+    copies: Vec<u32>,
+    /// Which distinct text each row holds.
+    of_row: Vec<u32>,
+}
+
+impl Distinct {
+    /// Finds them.
+    pub(super) fn new(texts: &Texts) -> Self {
+        let rows = u32::try_from(texts.len()).expect("a window has fewer than 2^32 rows");
+        let mut numbers: HashMap<&str, u32, ahash::RandomState> =
+            HashMap::with_capacity_and_hasher(texts.len(), ahash::RandomState::default());
+        let mut distinct = Self {
+            firsts: Vec::with_capacity(texts.len()),
+            copies: Vec::with_capacity(texts.len()),
+            of_row: Vec::with_capacity(texts.len()),
+        };
+        for (row, text) in (0..rows).zip(texts.iter()) {
+            let next = u32::try_from(distinct.firsts.len()).expect("no more texts than rows");
+            let number = *numbers.entry(text).or_insert(next);
+            if number == next {
+                distinct.firsts.push(row);
+                distinct.copies.push(0);
+            }
+            distinct.copies[number as usize] += 1;
+            distinct.of_row.push(number);
+        }
+        distinct
+    }
+
+    /// How many distinct texts there are.
+    pub(super) fn len(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.of_row.len()
+    }
+
+    /// The first row that holds distinct text `number`.
+    pub(super) fn first(&self, number: usize) -> usize {
+        self.firsts[number] as usize
+    }
+
+    /// How many rows hold distinct text `number`.
+    pub(super) fn copies(&self, number: usize) -> u64 {
+        u64::from(self.copies[number])
+    }
+
+    /// Which distinct text each row holds, in the rows' order.
+    pub(super) fn of_rows(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.of_row.iter().map(|&number| number as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_texts_stands_for_all() {
+        let texts: Texts = ["b", "a", "b", "", "b", "a"].into_iter().collect();
+        let distinct = Distinct::new(&texts);
+        assert_eq!((distinct.len(), distinct.rows()), (3, 6));
+        assert_eq!(distinct.of_rows().collect::<Vec<_>>(), [0, 1, 0, 2, 0, 1]);
+        assert_eq!(distinct.firsts, [0, 1, 3]);
+        assert_eq!(distinct.copies, [3, 2, 1]);
+        assert_eq!(Distinct::new(&Texts::default()).len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_is_given_its_own_text(all in proptest::collection::vec("[ab]{0,3}", 0..60)) {
+            let texts: Texts = all.iter().collect();
+            let distinct = Distinct::new(&texts);
+            for (row, number) in distinct.of_rows().enumerate() {
+                prop_assert_eq!(texts.get(distinct.first(number)), &all[row]);
+            }
+            let mut sorted = all.clone();
+            sorted.sort();
+            sorted.dedup();
+            prop_assert_eq!(distinct.len(), sorted.len());
+            let copies: u64 = (0..distinct.len()).map(|number| distinct.copies(number)).sum();
+            prop_assert_eq!(copies, all.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! From text to token ids: the model's own tokenizer, limit and prompt, in parallel.
+//!
+//! Special tokens are added and long texts are cut here and not by the tokenizers crate, which would
+//! build every overflowing part of a long text only to drop it. Tokenizers of BERT's kind have a way of
+//! their own (`bert`), ten times as fast; all others, and the few texts beyond that way, go to the crate
+//! (`long`).
+
+mod bert;
+mod long;
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use tokenizers::Tokenizer;
+
+use self::bert::{Bert, Scratch};
+use self::long::LongTexts;
+use crate::batch::TokenRows;
+use crate::error::{Error, Result};
+use crate::model::{Model, Side};
+use crate::record::Texts;
+use crate::stage::Clock;
+
+/// Rows a thread takes at a time.
+const CHUNK: usize = 256;
+
+/// A model's tokenizer, ready for its limit and prompt.
+#[derive(Debug)]
+pub struct TextTokenizer {
+    bert: Option<Bert>,
+    any: LongTexts,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    text_tokens: usize,
+    side: Side,
+    prompt: String,
+    prompt_tokens: usize,
+    pool: rayon::ThreadPool,
+}
+
+impl TextTokenizer {
+    /// Prepares the tokenizer of `model`; `threads` bounds the parallelism.
+    ///
+    /// # Errors
+    /// If the tokenizer's post-processor does something else than adding tokens at the ends.
+    pub fn new(model: &Model, threads: usize) -> Result<Self> {
+        let tokenizer = Arc::clone(&model.tokenizer);
+        let (prefix, suffix) = special_tokens(&tokenizer).map_err(|reason| {
+            Error::model(model.transformer.join("tokenizer.json").display(), reason)
+        })?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("tokenize-{index}"))
+            .build()
+            .map_err(|error| Error::Internal(format!("starting tokenizer threads: {error}")))?;
+        let text_tokens = model
+            .config
+            .max_length
+            .saturating_sub(prefix.len() + suffix.len());
+        let side = model.config.truncation_side;
+        let mut prepared = Self {
+            bert: Bert::new(&tokenizer),
+            any: LongTexts::new(tokenizer, text_tokens, side),
+            text_tokens,
+            side,
+            prompt: String::new(),
+            prompt_tokens: 0,
+            prefix,
+            suffix,
+            pool,
+        };
+        if !model.config.prompt.is_empty() {
+            let mut rows = TokenRows::default();
+            prepared.push(&model.config.prompt, &mut Scratch::default(), &mut rows)?;
+            let ids = rows.get(0);
+            let ends_special = ids
+                .last()
+                .is_some_and(|id| model.config.special_ids.contains(id));
+            prepared.prompt_tokens = ids.len() - usize::from(ends_special);
+            prepared.prompt.clone_from(&model.config.prompt);
+        }
+        Ok(prepared)
+    }
+
+    /// How many leading tokens of every row belong to the prompt (leading special tokens counted).
+    #[must_use]
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
+    }
+
+    /// Tokenizes all texts in order.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on a text.
+    pub fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+        self.tokenize_each(texts.len(), |index| texts.get(index), &Clock::default())
+    }
+
+    /// As [`TextTokenizer::tokenize`], for `count` texts by their index; adds the processor time of its
+    /// threads to `clock`.
+    pub(crate) fn tokenize_each<'a>(
+        &self,
+        count: usize,
+        text: impl Fn(usize) -> &'a str + Sync,
+        clock: &Clock,
+    ) -> Result<TokenRows> {
+        let chunk = |chunk: usize| {
+            let (mut rows, mut scratch) = (TokenRows::default(), Scratch::default());
+            for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
+                self.push(text(index), &mut scratch, &mut rows)?;
+            }
+            Ok(rows)
+        };
+        let parts: Vec<TokenRows> = self.pool.install(|| {
+            (0..count.div_ceil(CHUNK))
+                .into_par_iter()
+                .map(|index| clock.time_part(|| chunk(index)))
+                .collect::<Result<_>>()
+        })?;
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        parts.for_each(|part| all.append(&part));
+        Ok(all)
+    }
+
+    fn push(&self, text: &str, scratch: &mut Scratch, rows: &mut TokenRows) -> Result<()> {
+        let with_prompt;
+        let text = if self.prompt.is_empty() {
+            text
+        } else {
+            with_prompt = format!("{}{text}", self.prompt);
+            &with_prompt
+        };
+        let most = match self.side {
+            Side::Right => self.text_tokens,
+            Side::Left => usize::MAX,
+        };
+        let encoding;
+        let ids = match &self.bert {
+            Some(bert) if bert.encode(text, most, scratch) => scratch.ids.as_slice(),
+            _ => {
+                encoding = self.any.encode(text)?;
+                encoding.get_ids()
+            }
+        };
+        let kept = ids.len().min(self.text_tokens);
+        let cut = match self.side {
+            Side::Right => &ids[..kept],
+            Side::Left => &ids[ids.len() - kept..],
+        };
+        let row = self.prefix.iter().chain(cut).chain(&self.suffix).copied();
+        rows.push(row, ids.len() > self.text_tokens);
+        Ok(())
+    }
+}
+
+/// The ids that the post-processor puts before and after a single text.
+fn special_tokens(tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), String> {
+    let failed = |error| format!("the tokenizer fails on the text 'a': {error}");
+    let bare = tokenizer.encode_fast("a", false).map_err(failed)?;
+    let whole = tokenizer
+        .post_process(bare.clone(), None, true)
+        .map_err(failed)?;
+    let (bare, whole, mask) = (
+        bare.get_ids(),
+        whole.get_ids(),
+        whole.get_special_tokens_mask(),
+    );
+    let added = whole.len().saturating_sub(bare.len());
+    let before = mask
+        .iter()
+        .take(added)
+        .take_while(|&&special| special == 1)
+        .count();
+    if whole.get(before..before + bare.len()) == Some(bare) {
+        Ok((
+            whole[..before].to_vec(),
+            whole[before + bare.len()..].to_vec(),
+        ))
+    } else {
+        Err("has a post-processor that does more than adding tokens at the ends of a text, which embedctl does not do".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ModelOptions;
+
+    fn prepared(case: &str) -> TextTokenizer {
+        let options = ModelOptions {
+            model: format!("fixtures/parity/{case}/model"),
+            ..ModelOptions::default()
+        };
+        TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap()
+    }
+
+    /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.
+    fn long_texts() -> Vec<String> {
+        let words = "The quick brown fox; jumps over 12 lazy dogs. Éléphant naïve \u{1f642} 東京 ";
+        vec![
+            words.repeat(1000),
+            words.replace(' ', "\n").repeat(1000),
+            words.replace(' ', "").repeat(1000),
+            "x".repeat(100_000),
+            format!(
+                "start {} middle {} end",
+                "y".repeat(70_000),
+                "z1".repeat(40_000)
+            ),
+            "- ".repeat(60_000),
+            format!("{}tail of the text", " ".repeat(90_000)),
+            "東京タワー".repeat(8_000),
+            "東京".repeat(30_000),
+            "a,b.".repeat(20_000),
+        ]
+    }
+
+    #[test]
+    fn long_texts_give_the_ids_that_tokenizing_them_whole_gives() {
+        // WordPiece, byte-level BPE, Unigram, and a tokenizer that cuts on the left.
+        for case in [
+            "bert-cls",
+            "roberta-mean",
+            "e5-prompts",
+            "qwen3-lasttoken",
+            "tok-truncation-left",
+        ] {
+            let mut tokenizer = prepared(case);
+            let texts: Texts = long_texts().into_iter().collect();
+            let rows = tokenizer.tokenize(&texts).unwrap();
+            // Those of BERT's kind must go both ways.
+            tokenizer.bert = None;
+            let by_crate = tokenizer.tokenize(&texts).unwrap();
+            for (index, text) in texts.iter().enumerate() {
+                let whole = tokenizer
+                    .any
+                    .tokenizer
+                    .encode_fast(format!("{}{text}", tokenizer.prompt), false)
+                    .unwrap();
+                let ids = whole.get_ids();
+                let kept = ids.len().min(tokenizer.text_tokens);
+                let cut = match tokenizer.side {
+                    Side::Right => &ids[..kept],
+                    Side::Left => &ids[ids.len() - kept..],
+                };
+                let expected: Vec<u32> = tokenizer
+                    .prefix
+                    .iter()
+                    .chain(cut)
+                    .chain(&tokenizer.suffix)
+                    .copied()
+                    .collect();
+                for rows in [&rows, &by_crate] {
+                    assert_eq!(rows.get(index), expected, "{case}, text {index}");
+                    let truncated = ids.len() > tokenizer.text_tokens;
+                    assert_eq!(rows.is_truncated(index), truncated, "{case}, text {index}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn special_tokens_are_those_of_the_template() {
+        let bert = prepared("bert-cls");
+        assert_eq!((bert.prefix.len(), bert.suffix.len()), (1, 1));
+        let qwen = prepared("qwen3-lasttoken");
+        assert_eq!(qwen.prefix.len(), 0);
+        let bare = prepared("tok-no-special-tokens");
+        assert_eq!((bare.prefix.len(), bare.suffix.len()), (0, 0));
+    }
+
+    #[test]
+    fn tokenizing_keeps_order_across_chunks() {
+        let tokenizer = prepared("bert-cls");
+        let texts: Texts = (0..2 * CHUNK + 3)
+            .map(|index| "a ".repeat(index % 50))
+            .collect();
+        let rows = tokenizer.tokenize(&texts).unwrap();
+        assert_eq!(rows.len(), texts.len());
+        for index in 0..rows.len() {
+            assert_eq!(rows.get(index).len(), 2 + index % 50);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `embedctl devices`. What it finds differs between machines, so that these tests name the library that
+//! it may look at, and ask for what holds everywhere.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::sandbox::{Run, Sandbox};
+use crate::support;
+
+/// A run that looks at `library` alone.
+fn devices(sandbox: &Sandbox, library: &Path, options: &str) -> Run {
+    let mut command = sandbox.command(["devices"]);
+    command.args(options.split_whitespace());
+    command.env("EMBEDCTL_ORT_LIB", library);
+    sandbox.finish(&mut command)
+}
+
+/// A run without any library.
+fn without_libraries(options: &str) -> Run {
+    let sandbox = Sandbox::new();
+    let empty = sandbox.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    devices(&sandbox, &empty, options)
+}
+
+fn json(run: &Run) -> Value {
+    assert_eq!(run.code, Some(0), "{run}");
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+/// The line of the table that is about `provider`.
+fn line<'a>(run: &'a Run, provider: &str) -> &'a str {
+    let providers = run.stdout.split("Providers\n").nth(1).unwrap_or_default();
+    let start = format!("  {provider} ");
+    providers
+        .lines()
+        .find(|line| line.starts_with(&start))
+        .unwrap_or_else(|| panic!("no line about {provider} in:\n{run}"))
+}
+
+#[test]
+fn the_table_fits_and_tells_all() {
+    let run = without_libraries("");
+    assert_eq!(run.code, Some(0), "{run}");
+    for title in ["Hardware", "Runtimes", "Providers"] {
+        assert!(run.stdout.lines().any(|line| line == title), "{run}");
+    }
+    for provider in [
+        "cpu", "cuda", "tensorrt", "directml", "coreml", "openvino", "webgpu", "xnnpack",
+        "migraphx",
+    ] {
+        assert!(line(&run, provider).contains("not here"), "{run}");
+    }
+    assert!(line(&run, "tract").contains("works"), "{run}");
+    assert!(run.stdout.contains("no library was found"), "{run}");
+    for line in run.stdout.lines() {
+        assert!(line.chars().count() <= 80, "too long: {line}");
+    }
+}
+
+#[test]
+fn a_named_folder_without_a_library_is_warned_of() {
+    let run = without_libraries("");
+    assert!(run.stderr.contains("[FOLDER]/empty"), "{run}");
+    assert!(run.stderr.starts_with("warning:"), "{run}");
+}
+
+#[test]
+fn json_has_everything_by_name() {
+    let report = json(&without_libraries("--json"));
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["os"], std::env::consts::OS);
+    let cpu = &report["hardware"]["cpu"];
+    assert!(cpu["usable"].as_u64() >= Some(1) && cpu["usable"].as_u64() <= cpu["threads"].as_u64());
+    assert!(!cpu["name"].as_str().unwrap().is_empty());
+    for list in ["gpus", "npus"] {
+        assert!(report["hardware"][list].is_array(), "{list}");
+    }
+    assert_eq!(report["libraries"], Value::Array(Vec::new()));
+    let providers = report["providers"].as_object().unwrap();
+    assert_eq!(providers.len(), 10);
+    for (name, status) in providers {
+        for member in [
+            "status",
+            "reason",
+            "detail",
+            "remedy",
+            "library",
+            "version",
+            "placement",
+            "milliseconds",
+            "device",
+            "software",
+        ] {
+            assert!(status.get(member).is_some(), "{name} has no {member}");
+        }
+    }
+    assert_eq!(providers["tract"]["status"], "works");
+    assert_eq!(providers["cpu"]["status"], "absent");
+    assert!(providers["cpu"]["reason"].is_string());
+}
+
+#[test]
+fn what_is_required_and_works_is_no_failure() {
+    let run = without_libraries("--require tract -q");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn what_is_required_and_does_not_work_is_one_with_its_reason() {
+    let run = without_libraries("--require tract,dml,cpu -q");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        line(&run, "tract").contains("works"),
+        "the table comes all the same"
+    );
+    let (directml, cpu) = run.stderr.split_once("--require cpu: ").unwrap();
+    assert!(
+        directml.starts_with("error: --require directml: it does not work here: "),
+        "{run}"
+    );
+    assert!(cpu.contains("no ONNX Runtime library was found"), "{run}");
+    assert!(cpu.contains("pip install onnxruntime"), "{run}");
+    assert!(!run.stderr.contains("--require tract"), "{run}");
+}
+
+#[test]
+fn a_requirement_of_no_provider_is_a_usage_error() {
+    for wrong in ["--require npu", "--require auto", "--require cuda,"] {
+        let run = without_libraries(wrong);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{run}");
+        assert!(run.stderr.contains("--require"), "{run}");
+    }
+}
+
+#[test]
+fn a_broken_library_is_a_finding() {
+    let sandbox = Sandbox::new();
+    sandbox.write("libonnxruntime.so", "not a library");
+    let run = sandbox.run("devices --ort-lib libonnxruntime.so");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(line(&run, "cpu").contains("unusable"), "{run}");
+    assert!(run.stdout.contains("found by --ort-lib"), "{run}");
+    let run = sandbox.run("devices --ort-lib libonnxruntime.so --json");
+    let report = json(&run);
+    let library = &report["libraries"][0];
+    assert!(
+        library["unusable"].is_string() && library["version"].is_null(),
+        "{run}"
+    );
+    assert_eq!(report["providers"]["cpu"]["reason"], library["unusable"]);
+    let run = sandbox.run("devices --ort-lib libonnxruntime.so --require cpu");
+    assert_eq!(run.code, Some(1), "{run}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_library_that_crashes_is_a_finding() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("");
+    let Some(library) = crate::fakes::fake(
+        &folder,
+        "crash",
+        crate::fakes::SEGFAULTS,
+        "devices, a crash",
+    ) else {
+        return;
+    };
+    let run = devices(&sandbox, &library, "");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("it crashed (SIGSEGV)"), "{run}");
+    assert!(line(&run, "tract").contains("works"), "{run}");
+}
+
+#[test]
+fn a_real_library_computes() {
+    let Some(library) = support::onnxruntime("devices with ONNX Runtime") else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let run = devices(&sandbox, &library, "--require cpu");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(line(&run, "cpu").contains("works"), "{run}");
+    let report = json(&devices(&sandbox, &library, "--json"));
+    let cpu = &report["providers"]["cpu"];
+    assert_eq!(cpu["status"], "works");
+    assert_eq!(cpu["library"], report["libraries"][0]["path"]);
+    assert!(cpu["milliseconds"].as_f64() > Some(0.0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_pipe_is_no_failure() {
+    use std::process::Stdio;
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .command(["devices"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
