@@ -16,6 +16,9 @@ mod man;
 mod messages;
 mod sandbox;
 #[cfg(unix)]
+#[path = "../support/terminal.rs"]
+mod support_terminal;
+#[cfg(unix)]
 mod terminal;
 
 #[path = "../support/mod.rs"]

@@ -1,60 +1,7 @@
-//! What a person at a terminal sees: a pseudo-terminal stands for the person.
-
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::process::{Command, Stdio};
-use std::thread;
+//! What a person at a terminal sees.
 
 use crate::sandbox::Sandbox;
-
-/// A pseudo-terminal: our end, and the end that a program gets.
-fn terminal() -> (File, OwnedFd) {
-    let (mut ours, mut theirs) = (0, 0);
-    let size = libc::winsize {
-        ws_row: 24,
-        ws_col: 80,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    // SAFETY: both descriptors are written before they are read; a null name and null attributes are
-    // allowed; `size` lives as long as the call.
-    unsafe {
-        let opened = libc::openpty(
-            &raw mut ours,
-            &raw mut theirs,
-            std::ptr::null_mut(),
-            std::ptr::null_mut(), // coerces to the constant pointer that some systems want
-            (&raw const size).cast_mut(),
-        );
-        assert_eq!(opened, 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
-    }
-}
-
-/// Runs a command at a terminal, types into it, and returns what the terminal showed.
-fn at_a_terminal(command: &mut Command, typed: &[u8]) -> (Option<i32>, String) {
-    let (mut ours, theirs) = terminal();
-    let stdin = Stdio::from(theirs.try_clone().unwrap());
-    let mut child = command
-        .env("TERM", "xterm")
-        .stdin(stdin)
-        .stderr(theirs)
-        .spawn()
-        .unwrap();
-    // The command holds their end open until it is given new ones.
-    command.stdin(Stdio::null()).stderr(Stdio::null());
-    ours.write_all(typed).unwrap();
-    let mut screen = ours.try_clone().unwrap();
-    let reader = thread::spawn(move || {
-        let mut shown = Vec::new();
-        // The read fails when the last holder of the other end is gone.
-        let _ = screen.read_to_end(&mut shown);
-        String::from_utf8_lossy(&shown).into_owned()
-    });
-    let code = child.wait().unwrap().code();
-    (code, reader.join().unwrap())
-}
+use crate::support_terminal::at_a_terminal;
 
 #[test]
 fn progress_is_drawn_and_taken_away() {

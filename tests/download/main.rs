@@ -3,8 +3,8 @@
 //!
 //! `fetched.rs`: what comes, and to where. `faults.rs`: what goes wrong on the way. `refused.rs`: whom the
 //! Hub lets in, and what is said where it doesn't. `cached.rs`: what is here already, and what is damaged.
-//! `pinned.rs`: commits and lock files. `network.rs`: proxies and certificates. `stopped.rs`: interrupts and
-//! kills. `python.rs`: the same cache, shared with `huggingface_hub`.
+//! `pinned.rs`: commits and lock files. `network.rs`: proxies and certificates. `shown.rs`: bars and lines.
+//! `stopped.rs`: interrupts and kills. `python.rs`: the same cache, shared with `huggingface_hub`.
 
 #[path = "../support/hub/mod.rs"]
 mod hub;
@@ -13,6 +13,9 @@ mod hub;
 mod sandbox;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(unix)]
+#[path = "../support/terminal.rs"]
+mod terminal;
 mod world;
 
 mod cached;
@@ -22,5 +25,7 @@ mod network;
 mod pinned;
 mod python;
 mod refused;
+#[cfg(unix)]
+mod shown;
 #[cfg(unix)]
 mod stopped;
