@@ -152,28 +152,31 @@ fn rounds(
         .map(|lane| lane.configuration.clone())
         .collect();
     let duration = options.duration.as_secs_f64();
+    // Tuning has sampled already, which uses up nobody's time.
+    let begun: Vec<f64> = lanes.iter().map(Lane::spent).collect();
     for round in 0.. {
-        let is_open = |lane: &Lane| {
+        let is_open = |(lane, begun): (&Lane, &f64)| {
             lane.is_alive()
                 && match options.samples {
-                    Some(samples) => lane.samples.len() < samples,
-                    None => lane.spent() < duration,
+                    Some(samples) => round < samples,
+                    None => lane.spent() - begun < duration,
                 }
         };
-        if !lanes.iter().any(is_open) {
+        if !lanes.iter().zip(&begun).any(is_open) {
             return Ok(());
         }
         let mut alive = lanes.iter().filter(|lane| lane.is_alive());
-        if options.samples.is_none() && alive.all(is_tight) {
+        if options.samples.is_none() && round > 0 && alive.all(is_tight) {
             return Ok(());
         }
         // Nobody always follows the same neighbour.
         let count = lanes.len();
         for place in 0..count {
-            let lane = &mut lanes[(round + place) % count];
-            if !is_open(lane) {
+            let number = (round + place) % count;
+            if !is_open((&lanes[number], &begun[number])) {
                 continue;
             }
+            let lane = &mut lanes[number];
             let name = lane.configuration.label(&all);
             if let Some(rate) = lane.sample(track)? {
                 watcher.sampled(&name, rate);
