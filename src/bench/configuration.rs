@@ -99,6 +99,7 @@ impl Configuration {
             providers: self.provider.parse().map_err(Error::Usage)?,
             devices: self.devices.clone(),
             ort_library: self.ort_library.clone(),
+            batch_tokens: self.batch_tokens,
             workers,
             cancel: cancel.clone(),
             ..EngineOptions::default()

@@ -53,6 +53,10 @@ impl Engine for ReusedEngine {
         self.shared.engine.limits()
     }
 
+    fn workers(&self) -> Option<usize> {
+        self.shared.engine.workers()
+    }
+
     fn worker(&self) -> Result<Box<dyn Worker>> {
         let idle = self
             .shared

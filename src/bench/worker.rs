@@ -20,6 +20,7 @@ use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::embedder::{RowWorker, usable_cores};
+use crate::engine::ort::probe::ProbeCommand;
 use crate::engine::{self, BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
@@ -32,18 +33,22 @@ use crate::record::Texts;
 use crate::tokenize::TextTokenizer;
 
 /// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
-/// closing `input`; what is being done then is cancelled.
+/// closing `input`; what is being done then is cancelled. `probe`: how libraries are asked what they can do.
 ///
 /// # Errors
 /// If `output` cannot be written to. A request that fails is a reply, not an error.
-pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> Result<()> {
+pub fn serve(
+    input: impl BufRead + Send + 'static,
+    mut output: impl Write,
+    probe: Option<&ProbeCommand>,
+) -> Result<()> {
     let cancel = CancelToken::new();
     let requests = requests(input, cancel.clone())?;
     let mut session = None;
     for line in requests {
         let reply = serde_json::from_str(&line)
             .map_err(|error| Error::Internal(format!("a request to a worker: {error}: {line}")))
-            .and_then(|request| answer(request, &mut session, &cancel))
+            .and_then(|request| answer(request, &mut session, probe, &cancel))
             .unwrap_or_else(|error| Reply::Failed(with_causes(&error)));
         let json = serde_json::to_string(&reply)
             .map_err(|error| Error::Internal(format!("a worker's reply: {error}")))?;
@@ -90,9 +95,14 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
     Ok(receiver)
 }
 
-fn answer(request: Request, session: &mut Option<Session>, cancel: &CancelToken) -> Result<Reply> {
+fn answer(
+    request: Request,
+    session: &mut Option<Session>,
+    probe: Option<&ProbeCommand>,
+    cancel: &CancelToken,
+) -> Result<Reply> {
     if let Request::Open(configuration) = request {
-        let (opened, reply) = Session::open(&configuration, cancel)?;
+        let (opened, reply) = Session::open(&configuration, probe, cancel)?;
         *session = Some(opened);
         return Ok(Reply::Opened(Box::new(reply)));
     }
@@ -127,15 +137,20 @@ struct Session {
 }
 
 impl Session {
-    fn open(configuration: &Configuration, cancel: &CancelToken) -> Result<(Self, OpenedAs)> {
+    fn open(
+        configuration: &Configuration,
+        probe: Option<&ProbeCommand>,
+        cancel: &CancelToken,
+    ) -> Result<(Self, OpenedAs)> {
         let start = Instant::now();
         let threads = configuration.threads.unwrap_or_else(usable_cores).max(1);
         let model_options = configuration.model_options()?;
-        let engine_options = configuration.engine_options(threads, cancel)?;
+        let mut engine_options = configuration.engine_options(threads, cancel)?;
+        engine_options.probe = probe.cloned();
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let engine = ReusedEngine::new(engine::open(&model, &engine_options)?);
-        engine.prepare(threads)?;
+        engine.prepare(engine.workers().unwrap_or(threads))?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
         let files = model.provenance()?;
@@ -296,7 +311,8 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(&lines).unwrap();
         let (replies_reader, replies_writer) = std::io::pipe().unwrap();
-        let served = std::thread::spawn(move || serve(BufReader::new(reader), replies_writer));
+        let served =
+            std::thread::spawn(move || serve(BufReader::new(reader), replies_writer, None));
         let mut replies = Vec::new();
         for line in BufReader::new(replies_reader).lines() {
             let line = line.unwrap();

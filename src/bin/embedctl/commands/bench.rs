@@ -27,7 +27,8 @@ pub const WORKER: &str = "__bench-worker";
 
 /// Runs a worker process: requests come on standard input, replies go to standard output.
 pub fn worker() -> ExitCode {
-    match bench::serve(BufReader::new(io::stdin()), io::stdout()) {
+    let probe = super::probe_command();
+    match bench::serve(BufReader::new(io::stdin()), io::stdout(), probe.as_ref()) {
         Ok(()) => ExitCode::Done,
         // Nobody is left to tell.
         Err(_) => ExitCode::Failed,
