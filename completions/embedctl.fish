@@ -40,6 +40,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print h
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
@@ -75,7 +76,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'D
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
@@ -91,6 +92,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -d 'Replace OUT if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be here'
@@ -124,6 +126,53 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quie
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'Built-in texts [default: mixed]' -r -f -a "short\t''
+long\t''
+mixed\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -d 'JSONL field that holds the text; nested as a.b [default: text]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder; may be repeated' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l precision -d 'ONNX files inside the model, by their kinds, with commas between [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'How token states become a vector [default: as the model\'s files say]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s p -l provider -d 'Execution providers, with commas between, or auto; each is measured' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, with commas between' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-tokens -d 'Padded tokens in a batch at most, with commas between; each is measured' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length [default: 8192]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model, with commas between; each number is measured' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Seconds of sampling for each configuration at most, warm-up not counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly so many samples of each, for tests' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg or FILE.html, replaced if it exists' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with an earlier run: what --json printed' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-regression -d 'Loss of rows per second from which --baseline makes the run fail' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed to use'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l json -d 'Print one JSON object instead of tables'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''

@@ -37,6 +37,7 @@ fn all_pages_into_a_folder() {
         .collect();
     pages.sort();
     let expected = [
+        "embedctl-bench.1",
         "embedctl-completions.1",
         "embedctl-download.1",
         "embedctl-embed.1",
