@@ -441,14 +441,10 @@ fn tuning_shows_what_it_tried_and_keeps_only_what_is_proven() {
 
 /// Where a profile for the small model would be, as `embed -v` says; and a profile in its place.
 fn with_profile(sandbox: &Sandbox, settings: &Value, provider: &str) -> PathBuf {
-    let run = sandbox.embed("texts.txt -o out.npy --force -v");
-    assert_eq!(run.code, Some(0), "{run}");
-    let (_, rest) = run
-        .stderr
-        .split_once("no tuned profile for this model")
-        .unwrap();
-    let path = rest.split(['(', ')']).nth(1).unwrap();
-    let path = PathBuf::from(path.replace("[FOLDER]", sandbox.path("").to_str().unwrap()));
+    let mut command = sandbox.embed_command("texts.txt -o out.npy --force -v");
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    let (_, rest) = said.split_once("no tuned profile for this model").unwrap();
+    let path = PathBuf::from(rest.split(['(', ')']).nth(1).unwrap());
     let profile = json!({
         "schema": 1, "model": "m", "fingerprint": "f", "machine": "m", "cpu": "c",
         "provider": provider, "engine": "tract 0", "workload": "mixed", "speedup": 1.5,
