@@ -127,6 +127,7 @@ impl Sandbox {
                 "embedctl [VERSION]",
             );
         let patterns = [
+            (r"[0-9a-f]{16}-[0-9a-f]{8}-(\w+)", "[MODEL]-[MACHINE]-$1"),
             (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
             (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
             (r"\d+\.\d %", "[SHARE]"),

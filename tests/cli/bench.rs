@@ -1,0 +1,511 @@
+//! `embedctl bench`: what is measured, shown, compared and kept. Nothing here depends on speed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+
+/// `bench` with the small model and the engine inside the binary, one sample of each configuration.
+fn command(sandbox: &Sandbox, line: &str) -> Command {
+    bare_command(sandbox, &format!("--duration 0.2 --samples 1 {line}"))
+}
+
+/// The same, however long it takes.
+fn bare_command(sandbox: &Sandbox, line: &str) -> Command {
+    let mut command = sandbox.command(["bench"]);
+    command
+        .env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL))
+        .env("EMBEDCTL_PROVIDER", "tract")
+        .env("TMPDIR", sandbox.path(""));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn bench(sandbox: &Sandbox, line: &str) -> Run {
+    sandbox.finish(&mut command(sandbox, line))
+}
+
+fn report(run: &Run) -> Value {
+    assert_eq!(run.code, Some(0), "{run}");
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+/// What `bench --json` prints, nothing taken out of it.
+fn raw_report(sandbox: &Sandbox, line: &str) -> Value {
+    let output = command(sandbox, &format!("{line} --json"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn sandbox_with_texts() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "texts.txt",
+        "one\ntwo words\n\nthree words here\nfour words are here\n",
+    );
+    sandbox
+}
+
+// Options.
+
+#[test]
+fn options_that_cannot_be_meant() {
+    let sandbox = sandbox_with_texts();
+    for (line, words) in [
+        ("--corpus medium", "invalid value 'medium'"),
+        ("--corpus short --input texts.txt", "cannot be used with"),
+        ("--text-field body", "--input"),
+        ("--provider cpu,npu", "unknown provider 'npu'"),
+        ("--batch-tokens 256,256", "would be measured twice"),
+        (
+            "--tune --batch-tokens 256,512",
+            "--tune looks for the best settings of one",
+        ),
+        ("--device all", "--device all"),
+        ("--duration 0", "a number of seconds"),
+        (
+            "--baseline b.json --max-regression 100%",
+            "a percentage below 100",
+        ),
+        ("--max-regression 5%", "--baseline"),
+        ("--plot speed.png", ".svg or .html"),
+        ("--plot nowhere/speed.svg", "nowhere"),
+        ("--input missing.txt", "missing.txt"),
+    ] {
+        let run = sandbox.finish(&mut bare_command(&sandbox, line));
+        let code = if line.contains("missing") { 1 } else { 2 };
+        assert_eq!(run.code, Some(code), "{line}\n{run}");
+        assert!(
+            run.stderr.contains(words) && run.stdout.is_empty(),
+            "{line}\n{run}"
+        );
+    }
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+#[test]
+fn nothing_to_measure_with() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "records.jsonl",
+        "{\"body\": \"not where the text is looked for\"}\n",
+    );
+    assert_snapshot!(bench(&sandbox, "--input records.jsonl"));
+}
+
+#[test]
+fn help() {
+    assert_snapshot!(Sandbox::new().run("bench --help"));
+}
+
+// Measuring.
+
+#[test]
+fn a_report_has_all_figures() {
+    let sandbox = Sandbox::new();
+    let run = bench(
+        &sandbox,
+        "--corpus short --json --threads 1,2 --batch-tokens 64,256",
+    );
+    let report = report(&run);
+    assert_eq!(report["schema"], 1);
+    assert!(
+        report["tool"].as_str().unwrap().starts_with("embedctl "),
+        "{run}"
+    );
+    assert_eq!(report["workload"]["name"], "short");
+    let machine = &report["machine"];
+    assert!(machine["cores"].as_u64() >= Some(1) && machine["peak_gflops"].as_f64() > Some(0.0));
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "tract 1 thread 64 tokens",
+            "tract 1 thread 256 tokens",
+            "tract 2 threads 64 tokens",
+            "tract 2 threads 256 tokens"
+        ]
+    );
+    for row in rows {
+        let measured = &row["measured"];
+        let positive = [
+            "/sample_rows",
+            "/sample_tokens",
+            "/rows_per_second/median",
+            "/tokens_per_second/median",
+            "/latency_ms/p50",
+            "/latency_ms/p95",
+            "/latency_ms/p99",
+            "/latency_ms/texts",
+            "/opened/load_seconds",
+            "/stages/infer",
+            "/useful_gflops",
+            "/share_of_peak",
+        ];
+        for pointer in positive {
+            let value = measured.pointer(pointer).and_then(Value::as_f64);
+            assert!(value > Some(0.0), "{pointer}: {measured}");
+        }
+        let stages = measured["stages"].as_object().unwrap();
+        let names: Vec<&str> = stages.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["read", "tokenize", "wait", "infer", "pool", "write"]
+        );
+        let sum: f64 = stages.values().filter_map(Value::as_f64).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{stages:?}");
+        assert_eq!(measured["opened"]["engine"], "tract");
+        assert_eq!(
+            measured["rows_per_second"]["values"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        if cfg!(unix) {
+            assert!(
+                measured["peak_memory_bytes"].as_u64() > Some(1 << 20),
+                "{measured}"
+            );
+        }
+    }
+    // The folder for samples and outputs is gone.
+    assert_eq!(sandbox.files(), [""; 0]);
+}
+
+#[test]
+fn tables_fit_80_columns() {
+    let sandbox = sandbox_with_texts();
+    let run = bench(&sandbox, "--input texts.txt --threads 1,2");
+    assert_eq!(run.code, Some(0), "{run}");
+    for line in run
+        .stdout
+        .lines()
+        .filter(|line| !line.contains('/') || line.contains("rows/s"))
+    {
+        assert!(line.chars().count() <= 80, "{line}\n{run}");
+    }
+    for words in [
+        "throughput",
+        "tract 1 thread",
+        "█",
+        "p95",
+        "share of time",
+        "limited by: ",
+    ] {
+        assert!(run.stdout.contains(words), "{words}\n{run}");
+    }
+    // One record has no text, and counts all the same.
+    assert!(run.stdout.contains("texts: texts.txt"), "{run}");
+}
+
+#[test]
+fn own_records_are_read_as_embed_reads_them() {
+    let sandbox = Sandbox::new();
+    let records: String = (0..20)
+        .map(|i| format!("{{\"b\": {{\"t\": \"text {i}\"}}}}\n"))
+        .collect();
+    sandbox.write("a.jsonl", records + "{\"b\": 1}\n");
+    let report = report(&bench(&sandbox, "--input a.jsonl --text-field b.t --json"));
+    assert_eq!(report["workload"]["records"], 20);
+    assert_eq!(report["workload"]["rejected"], 1);
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("1 records of the input cannot be read"),
+        "{notes}"
+    );
+    let sandbox = Sandbox::new();
+    let mut command = command(&sandbox, "--input - --json");
+    let run = sandbox.run_with_input(&mut command, b"one\ntwo\n");
+    assert_eq!(self::report(&run)["workload"]["records"], 2);
+}
+
+#[test]
+fn a_configuration_that_fails_is_a_row_with_its_reason() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("libonnxruntime.so", "not a library");
+    let line = "--input texts.txt --provider cpu,tract --ort-lib libonnxruntime.so";
+    let report = report(&bench(&sandbox, &format!("{line} --json")));
+    let rows = report["rows"].as_array().unwrap();
+    assert!(
+        rows[0]["failed"]
+            .as_str()
+            .unwrap()
+            .contains("libonnxruntime.so"),
+        "{report}"
+    );
+    assert!(
+        rows[0].get("measured").is_none() && rows[1].get("failed").is_none(),
+        "{report}"
+    );
+    let run = bench(&sandbox, line);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("cpu failed: "), "{run}");
+}
+
+#[test]
+fn where_nothing_can_be_measured_the_run_fails() {
+    let sandbox = sandbox_with_texts();
+    let run = bench(
+        &sandbox,
+        "--input texts.txt --provider cpu --ort-lib nothing.so",
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("nothing could be measured: "), "{run}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_the_workers_too() {
+    use std::io::{BufRead, BufReader};
+
+    let sandbox = Sandbox::new();
+    let mut command = bare_command(&sandbox, "--samples 1000000 --duration 0.2 -v");
+    let mut child = command.spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = stderr.lines();
+    // A sample was taken: there is a worker.
+    let sampled = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find(|line| line.contains("rows/s"));
+    assert!(sampled.is_some());
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    let workers = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    // SAFETY: the child has not been waited for, so its id is still its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    for worker in workers.unwrap_or_default().split_whitespace() {
+        assert!(
+            !PathBuf::from(format!("/proc/{worker}")).exists(),
+            "worker {worker} is still there"
+        );
+    }
+    assert_eq!(sandbox.files(), [""; 0]);
+}
+
+#[test]
+fn a_worker_without_requests_ends() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.run("__bench-worker");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), ""), "{run}");
+    let mut command = sandbox.command(["__bench-worker"]);
+    let run = sandbox.run_with_input(&mut command, b"\"work\"\n");
+    assert!(run.stdout.contains("{\"failed\":"), "{run}");
+}
+
+// Pictures.
+
+#[test]
+fn pictures_are_written() {
+    let sandbox = sandbox_with_texts();
+    let line = "--input texts.txt --batch-tokens 64,128";
+    for (name, beginning) in [("a.svg", "<svg "), ("b.html", "<!doctype html>")] {
+        let run = bench(&sandbox, &format!("{line} --plot {name}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains(&format!("wrote {name}")), "{run}");
+        let picture = fs::read_to_string(sandbox.path(name)).unwrap();
+        assert!(picture.starts_with(beginning), "{picture}");
+        assert!(picture.contains("tract 64 tokens") && picture.contains("Where time goes"));
+    }
+}
+
+// Baselines.
+
+/// What `bench --json` says, with other rates in place of the measured ones.
+fn made_up(report: &Value, rates: [f64; 9]) -> String {
+    let mut report = report.clone();
+    for row in report["rows"].as_array_mut().unwrap() {
+        let mut sorted = rates;
+        sorted.sort_by(f64::total_cmp);
+        row["measured"]["rows_per_second"] = json!({
+            "median": sorted[4],
+            "low": sorted[1],
+            "high": sorted[7],
+            "min": sorted[0],
+            "max": sorted[8],
+            "values": rates,
+        });
+    }
+    report.to_string()
+}
+
+#[test]
+fn a_baseline_decides_the_exit_code() {
+    let sandbox = sandbox_with_texts();
+    let line = "--input texts.txt --max-length 32";
+    let report = raw_report(&sandbox, line);
+    // Nobody is that slow, and nobody that fast.
+    sandbox.write("slow.json", made_up(&report, [1e-6; 9]));
+    sandbox.write("fast.json", made_up(&report, [1e12; 9]));
+
+    let run = bench(
+        &sandbox,
+        &format!("{line} --baseline slow.json --max-regression 5%"),
+    );
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stdout.contains("against the baseline of") && run.stdout.contains(" ok"),
+        "{run}"
+    );
+
+    let run = bench(
+        &sandbox,
+        &format!("{line} --baseline fast.json --max-regression 5%"),
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stdout.contains("SLOWER"), "{run}");
+    let words =
+        "by more than the 5.0 % that --max-regression allows: tract is 100.0 % slower (between";
+    assert!(run.stderr.contains(words), "{run}");
+
+    let run = bench(&sandbox, &format!("{line} --baseline fast.json --json"));
+    assert_eq!(run.code, Some(1), "{run}");
+    let compared: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(compared["comparison"]["rows"][0]["verdict"], "regressed");
+    assert_eq!(compared["comparison"]["max_regression"], 0.05);
+}
+
+#[test]
+fn a_baseline_that_says_nothing_is_refused() {
+    let sandbox = sandbox_with_texts();
+    let report = raw_report(&sandbox, "--input texts.txt");
+    sandbox.write("baseline.json", report.to_string());
+    sandbox.write("other.json", "{\"rows\": []}");
+    for (line, words) in [
+        (
+            "--input texts.txt --baseline other.json",
+            "is no report of bench",
+        ),
+        (
+            "--corpus short --baseline baseline.json",
+            "measured on other texts",
+        ),
+        (
+            "--input texts.txt --threads 1 --baseline baseline.json",
+            "none of this run's",
+        ),
+    ] {
+        let run = bench(&sandbox, line);
+        assert_eq!(run.code, Some(2), "{line}\n{run}");
+        assert!(run.stderr.contains(words), "{line}\n{run}");
+    }
+    let run = bench(&sandbox, "--baseline nowhere.json");
+    assert_eq!(run.code, Some(1), "{run}");
+}
+
+// Tuning.
+
+/// One pair of samples proves nothing, so that nothing is kept and nothing written.
+#[test]
+fn tuning_shows_what_it_tried_and_keeps_only_what_is_proven() {
+    let sandbox = Sandbox::new();
+    let run = bench(&sandbox, "--corpus short --tune --threads 1 --json");
+    let report = report(&run);
+    let tuning = &report["tuning"];
+    let steps = tuning["steps"].as_array().unwrap();
+    assert!(steps.len() >= 2, "{tuning}");
+    assert!(
+        steps
+            .iter()
+            .all(|step| step["kept"] == false && step["setting"] == "batch-tokens")
+    );
+    assert!(
+        tuning["skipped"][0]
+            .as_str()
+            .unwrap()
+            .contains("given on the command line")
+    );
+    assert!(
+        tuning["outcome"]
+            .as_str()
+            .unwrap()
+            .contains("no profile was written"),
+        "{tuning}"
+    );
+    assert_eq!(tuning["saved"], json!([]));
+    assert_eq!(sandbox.files(), [""; 0]);
+    let run = bench(&sandbox, "--corpus short --tune");
+    assert!(run.stdout.contains("against the best so far"), "{run}");
+}
+
+/// Where a profile for the small model would be, as `embed -v` says; and a profile in its place.
+fn with_profile(sandbox: &Sandbox, settings: &Value, provider: &str) -> PathBuf {
+    let mut command = sandbox.embed_command("texts.txt -o out.npy --force -v");
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    let (_, rest) = said.split_once("no tuned profile for this model").unwrap();
+    let path = PathBuf::from(rest.split(['(', ')']).nth(1).unwrap());
+    let profile = json!({
+        "schema": 1, "model": "m", "fingerprint": "f", "machine": "m", "cpu": "c",
+        "provider": provider, "engine": "tract 0", "workload": "mixed", "speedup": 1.5,
+        "date": "2026-11-21", "settings": settings,
+    });
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, profile.to_string()).unwrap();
+    path
+}
+
+fn provenance(sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&fs::read_to_string(sandbox.path("out.npy.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn embed_uses_a_profile_and_says_so() {
+    let sandbox = sandbox_with_texts();
+    let path = with_profile(
+        &sandbox,
+        &json!({"batch_tokens": 77, "threads": 3}),
+        "tract",
+    );
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    assert!(
+        path.starts_with(sandbox.path(".config/embedctl/profiles")),
+        "{path:?}"
+    );
+    // `embed` of the sandbox says `--threads 1`, which goes before the profile.
+    let run = sandbox.embed("texts.txt -o out.npy --force");
+    assert!(run.stderr.contains("1 thread · tuned profile "), "{run}");
+    let used = json!({"name": name, "batch_tokens": 77});
+    assert_eq!(provenance(&sandbox)["profile"], used);
+    let run = sandbox.embed("texts.txt -o out.npy --force --log-format json");
+    assert!(run.stderr.contains("\"batch_tokens\":77"), "{run}");
+
+    for options in ["--no-profile", "--batch-tokens 512", "--batch-size 4"] {
+        let run = sandbox.embed(&format!("texts.txt -o out.npy --force {options}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(!run.stderr.contains("tuned profile"), "{options}\n{run}");
+        assert!(provenance(&sandbox).get("profile").is_none(), "{options}");
+    }
+}
+
+#[test]
+fn a_profile_of_another_engine_is_used_with_a_note() {
+    let sandbox = sandbox_with_texts();
+    with_profile(&sandbox, &json!({"window": 2}), "cuda");
+    let run = sandbox.embed("texts.txt -o out.npy --force");
+    assert_eq!(run.code, Some(0), "{run}");
+    let note = "the tuned profile was made with cuda, and tract ran the model";
+    assert!(run.stderr.contains(note), "{run}");
+}
+
+#[test]
+fn a_damaged_profile_stops_a_run_before_it_begins() {
+    let sandbox = sandbox_with_texts();
+    let path = with_profile(&sandbox, &json!({}), "tract");
+    fs::write(&path, "{\"schema\": 1").unwrap();
+    let run = sandbox.embed("texts.txt -o out.npy --force");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("--no-profile"), "{run}");
+    let run = sandbox.embed("texts.txt -o out.npy --force --no-profile");
+    assert_eq!(run.code, Some(0), "{run}");
+}
