@@ -130,7 +130,10 @@ impl Sandbox {
             (r"[0-9a-f]{16}-[0-9a-f]{8}-(\w+)", "[MODEL]-[MACHINE]-$1"),
             (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
             (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
-            (r"\d+\.\d %", "[SHARE]"),
+            (
+                r"(read|tokenize|infer|pool|write|waited|padding) \d+\.\d %",
+                "$1 [SHARE]",
+            ),
             (r#"(limited by |"limit":")\w+"#, "$1[STAGE]"),
             (r"(tract|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
             (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
