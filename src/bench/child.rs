@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
 
@@ -24,7 +23,8 @@ pub(super) struct WorkerProcess {
     requests: Option<ChildStdin>,
     replies: Receiver<Reply>,
     last_words: Arc<Mutex<VecDeque<String>>>,
-    listener: Option<JoinHandle<()>>,
+    /// Ends when standard error has been read to its end.
+    heard: Receiver<()>,
 }
 
 /// Why a worker did not answer.
@@ -65,9 +65,11 @@ impl WorkerProcess {
             }
         })?;
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
-        let listener = spawn("worker-messages", {
+        let (hearing, heard) = bounded::<()>(0);
+        spawn("worker-messages", {
             let last_words = Arc::clone(&last_words);
             move || {
+                let _hearing = hearing;
                 for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line).trim().to_owned();
                     let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +87,7 @@ impl WorkerProcess {
             requests: Some(stdin),
             replies,
             last_words,
-            listener: Some(listener),
+            heard,
         })
     }
 
@@ -120,12 +122,8 @@ impl WorkerProcess {
         self.requests = None;
         // It has closed its output: it is ending by itself, or stuck in doing so.
         let status = self.wait_for(Duration::from_secs(5));
-        if let Some(listener) = self.listener.take() {
-            // Ends with the process; grandchildren that hold the pipe are not waited for.
-            if status.is_some() && listener.is_finished() {
-                let _ = listener.join();
-            }
-        }
+        // What it said last may still be on its way; who inherited the pipe is not waited for.
+        let _ = self.heard.recv_timeout(Duration::from_millis(500));
         let how = match status {
             Some(status) => describe(status),
             None => "closed its output and went on running".to_owned(),
@@ -142,8 +140,9 @@ impl WorkerProcess {
         }
     }
 
+    /// Its status, if it ends within `time`. The system has no such wait: it is asked again and again.
     fn wait_for(&mut self, time: Duration) -> Option<ExitStatus> {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return Some(status),
@@ -165,10 +164,11 @@ impl Drop for WorkerProcess {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.into())
         .spawn(work)
+        .map(drop)
         .map_err(|error| Error::Internal(format!("starting the {name} thread: {error}")))
 }
 
@@ -215,7 +215,10 @@ mod tests {
     fn a_worker_that_dies_says_how() {
         let mut worker = shell("read x; echo 'no such device' >&2; exit 7");
         let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
-        assert!(reason.contains("code 7"), "{reason}");
+        assert_eq!(
+            reason,
+            "the worker process ended with code 7: no such device"
+        );
     }
 
     #[test]

@@ -1,0 +1,162 @@
+use super::super::preload::Missing;
+use super::*;
+
+fn prepared(cuda: u32, missing: &[&str]) -> Prepared {
+    let missing = missing.iter().map(|name| Missing {
+        name: (*name).to_owned(),
+        reason: format!("{name}: cannot open shared object file: No such file or directory"),
+    });
+    Prepared {
+        missing: missing.collect(),
+        cuda: Some(cuda),
+        ..Prepared::default()
+    }
+}
+
+/// As onnxruntime-gpu 1.31.1 says it on a machine without any of NVIDIA's files.
+const REFUSED: &str = "/onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:2043 \
+    onnxruntime::Provider& onnxruntime::ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to \
+    load library /x/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open shared \
+    object file: No such file or directory";
+
+#[test]
+fn the_place_in_the_librarys_source_is_left_out() {
+    assert!(shorten(REFUSED).starts_with("Failed to load library /x/"));
+    assert_eq!(shorten("two\n lines"), "two lines");
+    let webgpu = "/s/webgpu_context.cc:65 Initialize(…)::<lambda()> status == Success was false. Failed to \
+                  get a WebGPU adapter";
+    assert_eq!(shorten(webgpu), "Failed to get a WebGPU adapter");
+    assert_eq!(missing_file(REFUSED), Some("libcublasLt.so.13"));
+    assert_eq!(missing_file("something else"), None);
+}
+
+#[test]
+fn a_missing_driver_and_missing_packages_are_told_apart() {
+    let explain = |prepared: &Prepared| explain(Provider::Cuda, REFUSED, prepared, "1.31.1");
+    let cause = explain(&prepared(13, &[DRIVER]));
+    assert!(cause.reason.starts_with("libcuda.so.1: cannot open"));
+    let remedy = cause.remedy.unwrap();
+    assert!(
+        remedy.contains("nvidia-smi") && !remedy.contains("pip"),
+        "{remedy}"
+    );
+
+    let cause = explain(&prepared(12, &["libcudart.so.12", "libcublas.so.12"]));
+    assert!(
+        cause.reason.ends_with("; libcublas.so.12 is missing too"),
+        "{cause:?}"
+    );
+    let remedy = cause.remedy.unwrap();
+    assert!(!remedy.contains("nvidia-smi"), "{remedy}");
+    assert!(
+        remedy.contains("\"onnxruntime-gpu[cuda,cudnn]==1.31.1\"") && remedy.contains("CUDA 12"),
+        "{remedy}"
+    );
+
+    let cause = super::explain(
+        Provider::TensorRt,
+        REFUSED,
+        &prepared(13, &["libnvinfer.so.10"]),
+        "1.31.1",
+    );
+    assert_eq!(
+        cause.remedy.unwrap(),
+        "'pip install \"tensorrt-cu13-libs==10.*\"' brings TensorRT's libraries"
+    );
+}
+
+#[test]
+fn a_drivers_words_have_their_remedies() {
+    for (words, sign) in [
+        (
+            "CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version",
+            "driver 525 or later",
+        ),
+        (
+            "CUDA failure 100: no CUDA-capable device is detected",
+            "CUDA_VISIBLE_DEVICES",
+        ),
+        (
+            "CUDA failure 101: invalid device ordinal",
+            "--device counts from 0",
+        ),
+        ("CUDA failure 2: out of memory", "memory is full"),
+        (
+            "no kernel image is available for execution on the device",
+            "1.26.0",
+        ),
+    ] {
+        let cause = explain(Provider::Cuda, words, &prepared(12, &[]), "1.26.0");
+        assert_eq!(cause.reason, words);
+        let remedy = cause.remedy.unwrap_or_default();
+        assert!(remedy.contains(sign), "{words}: {remedy}");
+    }
+    let cause = explain(
+        Provider::Cuda,
+        "what nobody knows",
+        &prepared(12, &[]),
+        "1.26.0",
+    );
+    assert_eq!(cause.remedy, None);
+}
+
+#[test]
+fn other_providers_have_theirs() {
+    let remedy = |provider: Provider, words: &str| {
+        let cause = explain(provider, words, &Prepared::default(), "1.27.0");
+        cause.remedy.unwrap_or_default()
+    };
+    let missing = |file: &str| format!("{file}: cannot open shared object file: No such file");
+    let adapter = remedy(Provider::WebGpu, "Failed to get a WebGPU adapter");
+    assert!(adapter.contains("mesa-vulkan-drivers"), "{adapter}");
+    let rocm = remedy(Provider::MiGraphX, &missing("libamdhip64.so.7"));
+    assert!(
+        rocm.contains("ROCm") && rocm.contains("libamdhip64.so.7"),
+        "{rocm}"
+    );
+    let other = remedy(Provider::OpenVino, &missing("libz.so.1"));
+    assert!(other.contains("libz.so.1"), "{other}");
+    // npm's package, whose install script did not run.
+    let npm = remedy(
+        Provider::Cuda,
+        &missing("/x/libonnxruntime_providers_shared.so"),
+    );
+    assert!(
+        npm.contains("install scripts") && npm.contains("onnxruntime-gpu"),
+        "{npm}"
+    );
+}
+
+#[test]
+fn every_provider_can_be_got_or_says_why_not() {
+    for provider in Provider::ALL {
+        assert!(!how_to_get(provider).is_empty());
+    }
+    assert!(how_to_get(Provider::Cuda).contains("onnxruntime-gpu[cuda,cudnn]"));
+}
+
+#[test]
+fn a_library_that_cannot_be_used_has_its_remedy() {
+    for (reason, sign) in [
+        (
+            "/lib/libc.so.6: version `GLIBC_2.38' not found (required by /x/libonnxruntime.so)",
+            "older version of the package",
+        ),
+        (
+            "it is version 1.23.2, and 1.24 or later is needed",
+            "--upgrade",
+        ),
+        (
+            "the file is cut short: it has 5 bytes of at least 9",
+            "again",
+        ),
+        (
+            "libstdc++.so.6: cannot open shared object file: No such file or directory",
+            "libstdc++.so.6",
+        ),
+    ] {
+        let remedy = of_library(reason).unwrap_or_default();
+        assert!(remedy.contains(sign), "{reason}: {remedy}");
+    }
+    assert_eq!(of_library("it crashed (SIGSEGV)"), None);
+}
