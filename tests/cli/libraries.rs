@@ -61,10 +61,31 @@ fn a_named_library_that_is_none() {
 }
 
 #[test]
+fn a_named_library_that_is_not_there() {
+    assert_snapshot!(run(&sandbox(), "--ort-lib lib/libonnxruntime.so"));
+}
+
+#[test]
 fn a_named_library_that_is_too_old() {
     let sandbox = sandbox();
     if broken(&sandbox, "old", fakes::OLD, "a named old library").is_some() {
         assert_snapshot!(run(&sandbox, "--ort-lib old"));
+    }
+}
+
+#[test]
+fn a_named_library_that_cannot_be_used_is_the_reason_whatever_the_provider() {
+    let sandbox = sandbox();
+    sandbox.write("libonnxruntime.so", "nothing of the kind");
+    let reason = "it is no shared library";
+    for provider in ["cuda", "tensorrt", "openvino", "webgpu", "cuda,cpu"] {
+        let run = run(
+            &sandbox,
+            &format!("--ort-lib libonnxruntime.so -p {provider}"),
+        );
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains(reason), "{provider}: {run}");
+        assert!(!run.stderr.contains("no library here has"), "{run}");
     }
 }
 

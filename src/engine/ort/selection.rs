@@ -182,8 +182,9 @@ impl<'a> Selection<'a> {
         let mut verdicts: Vec<Option<Result<String, Refused>>> = candidates
             .iter()
             .map(|candidate| match has(provider, &candidate.path) {
-                Has::No => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
-                Has::Perhaps => None,
+                // What the user named is asked all the same: it may be no library at all, or too old.
+                Has::No if self.named.is_none() => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
+                Has::No | Has::Perhaps => None,
             })
             .collect();
         let stop = CancelToken::new();
@@ -302,6 +303,15 @@ impl<'a> Selection<'a> {
             _ => None,
         });
         if let Some(named) = &self.named {
+            // A bare name is the loader's to find.
+            let bare = named.path.parent() == Some(Path::new(""));
+            if !bare && !named.path.exists() {
+                return Failure::NamedLibrary(engine_error(format!(
+                    "there is no {} ({})",
+                    named.path.display(),
+                    named.by
+                )));
+            }
             if refused.is_empty() {
                 return Failure::NamedLibrary(engine_error(format!(
                     "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
