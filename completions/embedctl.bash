@@ -74,7 +74,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --input-format --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-i -m -p -q -v -h --corpus --input --input-format --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -154,6 +154,10 @@ _embedctl() {
                     return 0
                     ;;
                 --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

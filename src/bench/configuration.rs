@@ -27,6 +27,9 @@ pub struct Configuration {
     /// Device numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<u32>,
+    /// Options of the provider: `openvino.precision=bf16`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub provider_options: Vec<String>,
     /// ONNX Runtime library or its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ort_library: Option<PathBuf>,
@@ -93,10 +96,14 @@ impl Configuration {
     /// The engine's part, for `workers` threads.
     ///
     /// # Errors
-    /// If the provider's name is none that is known.
+    /// If the name of the provider or of an option is none that is known.
     pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
+        let provider_options = self.provider_options.iter().map(|option| option.parse());
         Ok(EngineOptions {
             providers: self.provider.parse().map_err(Error::Usage)?,
+            provider_options: provider_options
+                .collect::<Result<_, String>>()
+                .map_err(Error::Usage)?,
             devices: self.devices.clone(),
             ort_library: self.ort_library.clone(),
             batch_tokens: self.batch_tokens,
@@ -112,12 +119,14 @@ impl Configuration {
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let text = |value: Option<usize>| value.map(|value| value.to_string());
         let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
+        let options = self.provider_options.join(" ");
         [
             ("model", Some(self.model.clone())),
             ("model-file", self.model_file.clone()),
             ("precision", self.precision.clone()),
             ("provider", Some(self.provider.clone())),
             ("device", (!devices.is_empty()).then(|| devices.join(","))),
+            ("provider-option", (!options.is_empty()).then_some(options)),
             ("threads", text(self.threads)),
             ("batch-tokens", text(self.batch_tokens)),
             ("batch-size", text(self.batch_size)),
@@ -143,6 +152,7 @@ impl Configuration {
             "model-file",
             "precision",
             "device",
+            "provider-option",
             "threads",
             "batch-tokens",
             "batch-size",
@@ -160,7 +170,9 @@ impl Configuration {
                 ("provider", own) => own.unwrap_or_default(),
                 ("precision", None) => "fp32".to_owned(),
                 ("model" | "model-file", Some(own)) => last_part(&own),
-                ("model-file", None) => continue,
+                ("model-file" | "provider-option", None) => continue,
+                // The provider's name stands before it.
+                ("provider-option", Some(own)) => own.replace(&format!("{}.", self.provider), ""),
                 ("threads", Some(own)) if own == "1" => "1 thread".to_owned(),
                 ("precision", Some(own)) => own,
                 ("batch-tokens", Some(own)) => format!("{own} tokens"),

@@ -1,7 +1,7 @@
 //! Tuned settings, kept between runs: `bench --tune` saves them, `embed` uses them.
 //!
 //! A profile belongs to an ONNX file, a machine (processor and usable cores) and a provider. It changes
-//! how fast a run is and nothing about its vectors.
+//! how fast a run is and nothing about its vectors, unless the user let tuning choose between precisions.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -23,7 +23,7 @@ pub struct Profile {
     schema: u32,
     /// Hub id or folder of the model it was made with, for people.
     pub model: String,
-    /// [`fingerprint`] of its ONNX file.
+    /// [`fingerprint`] of the ONNX file that is taken where none is named.
     pub fingerprint: String,
     /// [`Machine::signature`].
     pub machine: String,
@@ -44,8 +44,17 @@ pub struct Profile {
 }
 
 /// Settings of a run; those that are absent are as good as the defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuned {
+    /// The provider that `auto` should try first, where tuning had several to choose from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub provider: Option<String>,
+    /// Which of the model's ONNX files, by its kind, where tuning had several to choose from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub precision: Option<String>,
+    /// Options of the provider, where tuning had several to choose from.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub provider_options: Vec<String>,
     /// Worker threads.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub threads: Option<usize>,
@@ -63,6 +72,7 @@ impl Profile {
     pub(super) fn new(
         machine: &Machine,
         opened: &super::OpenedAs,
+        fingerprint: String,
         workload: String,
         speedup: f64,
         date: String,
@@ -71,7 +81,7 @@ impl Profile {
         Self {
             schema: SCHEMA,
             model: opened.model.clone(),
-            fingerprint: opened.fingerprint.clone(),
+            fingerprint,
             machine: machine.signature(),
             cpu: machine.cpu.clone(),
             provider: opened.provider.clone(),
@@ -138,6 +148,7 @@ impl Profile {
             threads,
             batch_tokens,
             window,
+            ..
         } = profile.settings;
         if [threads, batch_tokens, window].contains(&Some(0)) {
             return Err(damaged("a setting is 0".to_owned()));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Work;
 use super::configuration::Configuration;
+use crate::engine::Placed;
 use crate::stage::StageTimes;
 
 /// What a worker is asked for.
@@ -73,6 +74,18 @@ pub struct OpenedAs {
     /// The engine's library, where it lives in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<PathBuf>,
+    /// Numbers of the provider's devices in use; empty for engines on the processor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
+    /// Options that the provider was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placed>,
+    /// The least cosine between a vector of a sample and the same one computed on the CPU, where measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosine_to_cpu: Option<f64>,
     /// Worker threads.
     pub threads: usize,
     /// Padded tokens in a batch at most.
@@ -116,6 +129,9 @@ pub(super) struct Sample {
     pub limit: String,
     /// The most memory that the worker has held so far, in bytes.
     pub peak_memory: Option<u64>,
+    /// Memory that it holds on the provider's devices, in bytes; where a driver tells.
+    #[serde(default)]
+    pub device_memory: Option<u64>,
 }
 
 /// Busy time of each stage, over all of its threads, in seconds.

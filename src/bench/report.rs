@@ -96,6 +96,10 @@ pub struct Measured {
     pub latency_ms: Option<Latency>,
     /// The most memory that the worker has held, in bytes; absent where the system does not say.
     pub peak_memory_bytes: Option<u64>,
+    /// The most memory that it held on the provider's devices after a sample, in bytes; absent for the
+    /// processor, and where no driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_memory_bytes: Option<u64>,
     /// Share of the tokens run that were padding, 0 to 1.
     pub padding: f64,
     /// Share of each stage in the time of all threads, 0 to 1.
@@ -178,7 +182,7 @@ impl Measured {
             let operations = work.total(last.real_tokens as f64, last.pairs as f64);
             operations * rows_per_second.median / (last.rows.max(1) as f64) / 1e9
         });
-        let on_processor = matches!(opened.provider.as_str(), "cpu" | "tract" | "xnnpack");
+        let on_processor = opened.devices.is_empty();
         let share = |(useful, peak): (f64, f64)| useful / peak;
         Some(Self {
             sample_rows: last.rows,
@@ -192,6 +196,11 @@ impl Measured {
                 .samples
                 .iter()
                 .filter_map(|sample| sample.peak_memory)
+                .max(),
+            device_memory_bytes: lane
+                .samples
+                .iter()
+                .filter_map(|sample| sample.device_memory)
                 .max(),
             padding: if padded > 0 {
                 1.0 - real as f64 / padded as f64

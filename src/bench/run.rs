@@ -41,7 +41,7 @@ pub struct BenchOptions {
     pub samples: Option<usize>,
     /// The command that runs [`super::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
-    /// Look for the best settings of the one configuration.
+    /// Look for the best of the configurations, and for its best settings.
     pub tune: Option<TuneOptions>,
 }
 
@@ -88,10 +88,16 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     }
     share_out(&mut lanes, options, &mut track)?;
     let mut tuning = None;
-    if let (Some(tune_options), [lane]) = (&options.tune, &mut lanes[..])
-        && lane.is_alive()
+    if let Some(tune_options) = &options.tune
+        && let Some((found, best)) = tune(
+            tune_options,
+            options,
+            &mut lanes,
+            &mut track,
+            &machine,
+            watcher,
+        )?
     {
-        let (found, best) = tune(tune_options, options, lane, &mut track, &machine, watcher)?;
         tuning = Some(found);
         lanes.extend(best);
     }

@@ -33,6 +33,10 @@ fn measured(provider: &str, rows_per_second: Spread) -> Measured {
             version: "1.31.1".into(),
             provider: provider.into(),
             library: None,
+            devices: Vec::new(),
+            options: Vec::new(),
+            placement: Vec::new(),
+            cosine_to_cpu: None,
             threads: 2,
             batch_tokens: 512,
             batch_size: 128,
@@ -55,6 +59,7 @@ fn measured(provider: &str, rows_per_second: Spread) -> Measured {
             texts: 96,
         }),
         peak_memory_bytes: Some(216_000_000),
+        device_memory_bytes: None,
         padding: 0.013,
         stages: Stages {
             read: 0.002,

@@ -1,18 +1,21 @@
-//! Looking for the best settings: one setting after another, each candidate against the best so far, their
-//! samples in turn. A change is kept only if it is better beyond noise, and the result is compared with the
-//! defaults once more before it is saved.
+//! Looking for the best settings: first among the configurations that were listed (providers, precisions),
+//! then one setting after another, each candidate against the best so far, their samples in turn. A change
+//! is kept only if it is better beyond noise, and the result is compared with the defaults once more before
+//! it is saved.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::lane::{Lane, Track};
+use super::configuration::Configuration;
 use super::machine::Machine;
 use super::profile::{Profile, Tuned};
+use super::protocol::OpenedAs;
 use super::report::now;
 use super::run::{BenchOptions, LEAST_SAMPLES, Watcher};
 use super::stats::Spread;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Gains below this are not worth a setting.
 const LEAST_GAIN: f64 = 1.01;
@@ -28,6 +31,9 @@ const BATCH_TOKENS: (usize, usize) = (32, 1 << 20);
 pub struct TuneOptions {
     /// Where profiles are kept; `None`: the result is shown and not saved.
     pub folder: Option<PathBuf>,
+    /// [`super::fingerprint`] of the ONNX file that is taken where none is named, if several precisions are
+    /// listed: the profile is found by it. `None`: the file of the first configuration.
+    pub fingerprint: Option<String>,
 }
 
 /// What tuning found.
@@ -50,12 +56,12 @@ pub struct Tuning {
 /// A candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The setting, by its name as an option.
+    /// The setting, by its name as an option; several, where configurations differ in more than one.
     pub setting: String,
     /// Its value in the best settings so far.
-    pub from: usize,
+    pub from: String,
     /// Its value in the candidate.
-    pub to: usize,
+    pub to: String,
     /// Rows a second as a multiple of the best so far.
     pub ratio: Option<Spread>,
     /// Whether the candidate is the best from now on.
@@ -101,8 +107,7 @@ impl Setting {
     }
 
     /// Whether the command line has decided it.
-    fn is_given(self, lane: &Lane) -> bool {
-        let configuration = &lane.configuration;
+    fn is_given(self, configuration: &Configuration) -> bool {
         match self {
             Self::BatchTokens => configuration.batch_tokens,
             Self::Threads => configuration.threads,
@@ -125,119 +130,297 @@ impl Setting {
         }
     }
 
-    fn is_sensible(self, value: usize, machine: &Machine, lane: &Lane) -> bool {
+    /// Whether `value` is worth a try with samples of `rows`.
+    fn is_sensible(self, value: usize, machine: &Machine, rows: usize) -> bool {
         match self {
             Self::BatchTokens => (BATCH_TOKENS.0..=BATCH_TOKENS.1).contains(&value),
             Self::Threads => (1..=2 * machine.cores).contains(&value),
             // What does not fit a sample makes no difference to it.
-            Self::Window => (256..=lane.rows).contains(&value),
+            Self::Window => (256..=rows).contains(&value),
         }
     }
 }
 
-/// Tunes the configuration of `base`, which is warmed up. Returns the lane of the best settings too, where
-/// they differ from the defaults.
+/// What tuning may choose between, where several were listed: names of settings.
+const CHOICES: [&str; 3] = ["provider", "precision", "provider-option"];
+
+/// The configuration that the others are compared with: the first that can run.
+fn first_alive(lanes: &[Lane]) -> Option<usize> {
+    lanes.iter().position(Lane::is_alive)
+}
+
+/// Tunes the configurations of `lanes`, which are warmed up. Returns the lane of the best settings too,
+/// where it is none of them; `None` if none of them can run.
 pub(super) fn tune(
     tune_options: &TuneOptions,
     options: &BenchOptions,
-    base: &mut Lane,
+    lanes: &mut [Lane],
     track: &mut Track<'_>,
     machine: &Machine,
     watcher: &dyn Watcher,
-) -> Result<(Tuning, Option<Lane>)> {
+) -> Result<Option<(Tuning, Option<Lane>)>> {
+    let Some(base) = first_alive(lanes) else {
+        return Ok(None);
+    };
+    let all: Vec<Configuration> = lanes.iter().map(|lane| lane.configuration.clone()).collect();
     let mut search = Search {
         options,
         machine,
         watcher,
+        all: &all,
+        lanes,
+        base,
+        champion: base,
         settings: Tuned::default(),
         best: None,
         steps: Vec::new(),
         skipped: Vec::new(),
     };
+    search.choose(track)?;
     for setting in Setting::ALL {
-        search.climb(setting, base, track)?;
+        search.climb(setting, track)?;
     }
+    let chosen = search.chosen();
     let Search {
-        settings,
-        best,
+        champion,
+        mut best,
         steps,
         skipped,
+        lanes,
+        settings,
         ..
     } = search;
     let mut tuning = Tuning {
         steps,
-        settings,
+        settings: Tuned {
+            provider: chosen.provider,
+            precision: chosen.precision,
+            provider_options: chosen.provider_options,
+            ..settings
+        },
         speedup: None,
         skipped,
         saved: Vec::new(),
         outcome: String::new(),
     };
-    let Some(mut best) = best else {
-        tuning.outcome =
-            "nothing that was tried is faster than the defaults beyond noise; no profile \
-                          was written"
-                .into();
-        return Ok((tuning, None));
+    let several = all.len() > 1;
+    let reference = if several {
+        all[base].label(&all)
+    } else {
+        "the defaults".to_owned()
     };
-    watcher.state("comparing the best settings with the defaults");
-    let last = contest(base, &mut best, options, 2.0, track)?;
-    tuning.speedup.clone_from(&last.ratio);
-    tuning.outcome = match (&last, &best.opened, &tune_options.folder) {
-        (last, Some(opened), Some(folder)) if last.is_better() => {
-            let median = last.median();
-            let workload = track.workload.info.name.clone();
-            let profile = Profile::new(machine, opened, workload, median, now(), settings);
-            let mut providers = vec![base.configuration.provider.clone()];
-            if opened.provider != providers[0] {
-                providers.push(opened.provider.clone());
-            }
-            for provider in providers {
-                tuning.saved.push(profile.save(folder, &provider)?);
-            }
-            format!(
-                "{:.1} % faster than the defaults; embed uses these settings from now on",
-                100.0 * (median - 1.0)
-            )
+    let better = if champion == base && best.is_none() {
+        if tuning.settings == Tuned::default() {
+            tuning.outcome = format!(
+                "nothing that was tried is faster than {reference} beyond noise; no profile was written"
+            );
+            return Ok(Some((tuning, None)));
         }
-        (last, _, None) if last.is_better() => format!(
-            "{:.1} % faster than the defaults; no home folder is known to save a profile in",
-            100.0 * (last.median() - 1.0)
-        ),
-        _ => "compared once more, the best settings are not faster than the defaults beyond noise; no \
-              profile was written"
-            .into(),
+        // Listed first and the fastest: that is worth remembering.
+        tuning.outcome = format!("{reference} is the fastest of these");
+        true
+    } else {
+        watcher.state(&format!("comparing the best settings with {reference}"));
+        let last = match (&mut best, base == champion) {
+            (Some(best), _) => contest(&mut lanes[base], best, options, 2.0, track)?,
+            (None, false) => {
+                let [one, other] = pair(lanes, base, champion)?;
+                contest(one, other, options, 2.0, track)?
+            }
+            (None, true) => unreachable!("answered above"),
+        };
+        tuning.speedup.clone_from(&last.ratio);
+        tuning.outcome = if last.is_better() {
+            format!(
+                "{:.1} % faster than {reference}",
+                100.0 * (last.median() - 1.0)
+            )
+        } else {
+            format!(
+                "compared once more, the best settings are not faster than {reference} beyond noise; no \
+                 profile was written"
+            )
+        };
+        last.is_better()
     };
-    Ok((tuning, Some(best)))
+    let winner = best.as_ref().unwrap_or(&lanes[champion]);
+    if better && let Some(opened) = &winner.opened {
+        match &tune_options.folder {
+            Some(folder) => {
+                tuning.saved = save(folder, tune_options, &tuning, &lanes[base], opened, machine, track)?;
+                tuning.outcome += "; embed uses these settings from now on";
+            }
+            None => tuning.outcome += "; no home folder is known to save a profile in",
+        }
+    }
+    Ok(Some((tuning, best)))
+}
+
+/// Saves what was found for runs that ask for the provider as this one did, and for those that name it.
+fn save(
+    folder: &Path,
+    tune_options: &TuneOptions,
+    tuning: &Tuning,
+    base: &Lane,
+    winner: &OpenedAs,
+    machine: &Machine,
+    track: &Track<'_>,
+) -> Result<Vec<PathBuf>> {
+    let fingerprint = match (&tune_options.fingerprint, &base.opened) {
+        (Some(fingerprint), _) => fingerprint.clone(),
+        (None, Some(opened)) => opened.fingerprint.clone(),
+        (None, None) => winner.fingerprint.clone(),
+    };
+    let speedup = tuning.speedup.as_ref().map_or(1.0, |speedup| speedup.median);
+    let profile = |settings: Tuned| {
+        let workload = track.workload.info.name.clone();
+        Profile::new(
+            machine,
+            winner,
+            fingerprint.clone(),
+            workload,
+            speedup,
+            now(),
+            settings,
+        )
+    };
+    let mut saved = Vec::new();
+    // A run that names the provider need not be told which.
+    let named = Tuned {
+        provider: None,
+        ..tuning.settings.clone()
+    };
+    if tuning.settings.provider.is_some() {
+        saved.push(profile(tuning.settings.clone()).save(folder, "auto")?);
+    } else if base.configuration.provider != winner.provider {
+        saved.push(profile(named.clone()).save(folder, &base.configuration.provider)?);
+    }
+    if named != Tuned::default() {
+        saved.push(profile(named).save(folder, &winner.provider)?);
+    }
+    Ok(saved)
+}
+
+/// Two different lanes, both to be changed.
+fn pair(lanes: &mut [Lane], one: usize, other: usize) -> Result<[&mut Lane; 2]> {
+    lanes
+        .get_disjoint_mut([one, other])
+        .map_err(|error| Error::Internal(format!("lanes {one} and {other}: {error}")))
 }
 
 struct Search<'a> {
     options: &'a BenchOptions,
     machine: &'a Machine,
     watcher: &'a dyn Watcher,
+    /// The configurations that were listed.
+    all: &'a [Configuration],
+    lanes: &'a mut [Lane],
+    /// Number of the lane that everything is compared with in the end.
+    base: usize,
+    /// Number of the fastest lane of those that were listed.
+    champion: usize,
+    /// What was changed in the champion's configuration.
     settings: Tuned,
-    /// The lane of the best settings, where they are not the defaults.
+    /// The lane with these changes.
     best: Option<Lane>,
     steps: Vec<Step>,
     skipped: Vec<String>,
 }
 
 impl Search<'_> {
+    fn best(&mut self) -> &mut Lane {
+        self.best.as_mut().unwrap_or(&mut self.lanes[self.champion])
+    }
+
+    /// Finds the fastest of the configurations that were listed.
+    fn choose(&mut self, track: &mut Track<'_>) -> Result<()> {
+        for number in 0..self.lanes.len() {
+            if number == self.base || !self.lanes[number].is_alive() {
+                continue;
+            }
+            let [best, other] = pair(self.lanes, self.champion, number)?;
+            if is_the_same(best, other) {
+                self.skipped.push(format!(
+                    "{}: it is what {} came down to",
+                    other.configuration.label(self.all),
+                    best.configuration.label(self.all)
+                ));
+                continue;
+            }
+            let (setting, from, to) = difference(best, other, self.all);
+            self.watcher.state(&format!("trying {to} against {from}"));
+            // The same work for both; afterwards each has its own again.
+            let rows = [best.rows, other.rows];
+            let least = rows[0].min(rows[1]);
+            best.set_rows(least, track)?;
+            other.set_rows(least, track)?;
+            let contest = contest(best, other, self.options, 1.0, track)?;
+            best.set_rows(rows[0], track)?;
+            other.set_rows(rows[1], track)?;
+            let kept = other.is_alive() && contest.is_better();
+            self.steps.push(Step {
+                setting,
+                from,
+                to,
+                ratio: contest.ratio,
+                kept,
+                failed: other.failed.clone(),
+            });
+            if kept {
+                self.champion = number;
+            }
+        }
+        Ok(())
+    }
+
+    /// The champion's values of the settings that there was a choice of.
+    fn chosen(&self) -> Tuned {
+        let lane = &self.lanes[self.champion];
+        let varies = |name: &str| {
+            let value = |one: &Configuration| {
+                let found = one.settings().into_iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| value)
+            };
+            let mut all = self.all.iter().map(value);
+            let first = all.next();
+            all.any(|other| Some(other) != first)
+        };
+        let [provider, precision, options] = CHOICES.map(varies);
+        let opened = lane.opened.as_ref();
+        Tuned {
+            provider: provider
+                .then(|| opened.map(|opened| opened.provider.clone()))
+                .flatten(),
+            precision: precision
+                .then(|| lane.configuration.precision.clone())
+                .flatten(),
+            provider_options: if options {
+                lane.configuration.provider_options.clone()
+            } else {
+                Vec::new()
+            },
+            ..Tuned::default()
+        }
+    }
+
     /// Moves one setting for as long as that helps.
-    fn climb(&mut self, setting: Setting, base: &mut Lane, track: &mut Track<'_>) -> Result<()> {
+    fn climb(&mut self, setting: Setting, track: &mut Track<'_>) -> Result<()> {
         let name = setting.name();
-        if setting.is_given(base) {
+        let best = self.best();
+        if setting.is_given(&best.configuration) {
             self.skipped
                 .push(format!("{name}: given on the command line"));
             return Ok(());
         }
-        let Some(start) = setting.value(base) else {
+        let best = self.best();
+        let rows = best.rows;
+        let Some(start) = setting.value(best) else {
             return Ok(());
         };
-        if setting == Setting::Window && base.rows <= start {
+        if setting == Setting::Window && rows <= start {
             self.skipped.push(format!(
-                "{name}: a sample has {} records and fits one window of {start}, so no other could \
-                 make a difference",
-                base.rows
+                "{name}: a sample has {rows} records and fits one window of {start}, so no other could \
+                 make a difference"
             ));
             return Ok(());
         }
@@ -247,11 +430,11 @@ impl Search<'_> {
             let mut value = start;
             loop {
                 value = way(value);
-                if tried.contains(&value) || !setting.is_sensible(value, self.machine, base) {
+                if tried.contains(&value) || !setting.is_sensible(value, self.machine, rows) {
                     break;
                 }
                 tried.push(value);
-                if !self.attempt(setting, value, base, track)? {
+                if !self.attempt(setting, value, track)? {
                     break;
                 }
                 helped = true;
@@ -264,37 +447,33 @@ impl Search<'_> {
     }
 
     /// Tries one value; whether it is the best now.
-    fn attempt(
-        &mut self,
-        setting: Setting,
-        value: usize,
-        base: &mut Lane,
-        track: &mut Track<'_>,
-    ) -> Result<bool> {
-        let champion = self.best.as_mut().unwrap_or(&mut *base);
-        let from = setting.value(champion).unwrap_or(value);
+    fn attempt(&mut self, setting: Setting, value: usize, track: &mut Track<'_>) -> Result<bool> {
+        let mut settings = self.settings.clone();
+        *setting.slot(&mut settings) = Some(value);
+        let number = self.lanes.len() + self.steps.len();
+        let best = self.best();
+        let from = setting.value(best).unwrap_or(value);
+        let mut configuration = best.configuration.clone();
+        configuration.threads = settings.threads.or(configuration.threads);
+        configuration.batch_tokens = settings.batch_tokens.or(configuration.batch_tokens);
+        configuration.window = settings.window.or(configuration.window);
+        let rows = best.rows;
         self.watcher.state(&format!(
             "trying --{} {value} against {from}",
             setting.name()
         ));
-        let mut settings = self.settings;
-        *setting.slot(&mut settings) = Some(value);
-        let mut configuration = champion.configuration.clone();
-        configuration.threads = settings.threads.or(configuration.threads);
-        configuration.batch_tokens = settings.batch_tokens.or(configuration.batch_tokens);
-        configuration.window = settings.window.or(configuration.window);
-        let number = self.steps.len() + 1;
         let mut candidate = Lane::start(configuration, number, track)?;
-        candidate.set_rows(champion.rows, track)?;
+        candidate.set_rows(rows, track)?;
         // The first sample fills caches; it counts for nothing.
         candidate.sample(track)?;
         candidate.samples.clear();
-        let contest = contest(champion, &mut candidate, self.options, 1.0, track)?;
+        let options = self.options;
+        let contest = contest(self.best(), &mut candidate, options, 1.0, track)?;
         let kept = candidate.is_alive() && contest.is_better();
         self.steps.push(Step {
             setting: setting.name().into(),
-            from,
-            to: value,
+            from: from.to_string(),
+            to: value.to_string(),
             ratio: contest.ratio,
             kept,
             failed: candidate.failed.clone(),
@@ -305,6 +484,30 @@ impl Search<'_> {
         }
         Ok(kept)
     }
+}
+
+/// Whether two configurations came down to one: `auto` and the provider that it takes.
+fn is_the_same(one: &Lane, other: &Lane) -> bool {
+    let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
+        return false;
+    };
+    (&a.fingerprint, &a.provider, &a.library, &a.options, a.threads)
+        == (&b.fingerprint, &b.provider, &b.library, &b.options, b.threads)
+}
+
+/// In which settings two of the listed configurations differ, with what each has.
+fn difference(one: &Lane, other: &Lane, all: &[Configuration]) -> (String, String, String) {
+    let (a, b) = (&one.configuration, &other.configuration);
+    let value = |configuration: &Configuration, name: &str| {
+        let settings = configuration.settings();
+        let found = settings.into_iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value)
+    };
+    let names: Vec<&str> = CHOICES
+        .into_iter()
+        .filter(|name| value(a, name) != value(b, name))
+        .collect();
+    (names.join(", "), a.label(all), b.label(all))
 }
 
 /// Two lanes compared.

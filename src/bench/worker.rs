@@ -19,9 +19,10 @@ use super::workload::TEXT_FIELD;
 use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
+use crate::device::HeldMemory;
 use crate::embedder::{RowWorker, usable_cores};
 use crate::engine::ort::probe::ProbeCommand;
-use crate::engine::{self, BatchLimits, Engine};
+use crate::engine::{self, BatchLimits, Engine, Provider};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -133,6 +134,8 @@ struct Session {
     limits: BatchLimits,
     /// For single texts.
     single: Option<RowWorker>,
+    /// Where the provider's devices have memory that a driver tells of.
+    device_memory: Option<HeldMemory>,
     cancel: CancelToken,
 }
 
@@ -149,8 +152,13 @@ impl Session {
         engine_options.probe = probe.cloned();
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
+        let device_memory = HeldMemory::watch();
         let engine = ReusedEngine::new(engine::open(&model, &engine_options)?);
-        engine.prepare(engine.workers().unwrap_or(threads))?;
+        let threads = configuration
+            .threads
+            .or(engine.workers())
+            .unwrap_or(threads);
+        engine.prepare(threads)?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
         let files = model.provenance()?;
@@ -174,6 +182,10 @@ impl Session {
             version: info.version.clone(),
             provider: info.provider.to_string(),
             library: info.library.clone(),
+            devices: info.devices.clone(),
+            options: info.options.iter().map(ToString::to_string).collect(),
+            placement: info.placement.clone(),
+            cosine_to_cpu: info.cosine_to_cpu,
             threads,
             batch_tokens: limits.tokens,
             batch_size: limits.rows,
@@ -183,6 +195,8 @@ impl Session {
             load_seconds: load.as_secs_f64(),
             notes: model.notes.clone(),
         };
+        let on_devices = !matches!(info.provider, Provider::Cpu | Provider::Tract);
+        let device_memory = device_memory.filter(|_| on_devices);
         let options = EmbedOptions {
             model: model_options,
             engine: engine_options,
@@ -214,6 +228,7 @@ impl Session {
             options,
             limits,
             single: None,
+            device_memory,
             cancel: cancel.clone(),
         };
         Ok((session, reply))
@@ -245,6 +260,7 @@ impl Session {
             stages: Stages::from(&summary.stages),
             limit: summary.stages.limit.to_string(),
             peak_memory: peak_memory(),
+            device_memory: self.device_memory.as_ref().map(HeldMemory::bytes),
         })
     }
 

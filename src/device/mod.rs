@@ -34,11 +34,28 @@ mod windows;
 
 use serde::Serialize;
 
+#[cfg(any(target_os = "linux", windows))]
+pub(crate) use nvidia::HeldMemory;
 pub use cpu::{CoreLimit, Cpu, Memory};
 pub use report::{DeviceReport, ProviderStatus, State, report};
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;
+
+/// How much memory this process holds on GPUs: nobody tells here.
+#[cfg(not(any(target_os = "linux", windows)))]
+pub(crate) struct HeldMemory;
+
+#[cfg(not(any(target_os = "linux", windows)))]
+impl HeldMemory {
+    pub(crate) fn watch() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        0
+    }
+}
 
 /// The hardware of this machine, as far as this process may use it.
 #[derive(Debug, Clone, Default, Serialize)]

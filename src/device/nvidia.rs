@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 
-use nvml_wrapper::Nvml;
+use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 
 use super::visible::cuda_numbers;
 use super::{Gpu, NvidiaDriver, Vendor};
@@ -25,21 +26,77 @@ const PLACES: [&str; 2] = [
 
 /// The driver and its devices, in the order of the PCI bus; `None` if there is no driver.
 pub(super) fn ask() -> Option<(NvidiaDriver, Vec<Gpu>)> {
+    match load() {
+        Ok(nvml) => Some(describe(&nvml)),
+        // The library is there, but the driver behind it is not as it should be: not loaded, or another
+        // version than the library (after an update without a restart).
+        Err(failure) => {
+            let driver = NvidiaDriver {
+                problem: Some(words(&failure?)),
+                ..NvidiaDriver::default()
+            };
+            Some((driver, Vec::new()))
+        }
+    }
+}
+
+/// The management library; where it cannot be used, why, and nothing if it is not here.
+fn load() -> Result<Nvml, Option<NvmlError>> {
     let mut failure = None;
     for place in PLACES {
         match Nvml::builder().lib_path(OsStr::new(place)).init() {
-            Ok(nvml) => return Some(describe(&nvml)),
+            Ok(nvml) => return Ok(nvml),
             Err(NvmlError::LibloadingError(_)) => {}
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    // The library is there, but the driver behind it is not as it should be: not loaded, or another
-    // version than the library (after an update without a restart).
-    let driver = NvidiaDriver {
-        problem: Some(words(&failure?)),
-        ..NvidiaDriver::default()
-    };
-    Some((driver, Vec::new()))
+    Err(failure)
+}
+
+/// How much memory this process holds on NVIDIA's GPUs.
+pub(crate) struct HeldMemory {
+    nvml: Nvml,
+    /// Bytes in use on all GPUs, whoever uses them, when the watch began.
+    before: u64,
+}
+
+impl HeldMemory {
+    /// Begins to watch, before this process takes any; `None` if there is no driver.
+    pub(crate) fn watch() -> Option<Self> {
+        let nvml = load().ok()?;
+        let before = in_use(&nvml);
+        Some(Self { nvml, before })
+    }
+
+    /// Bytes that this process holds now. In a container the driver may not know it under its number; then
+    /// what all processes hold more than when the watch began.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own = std::process::id();
+        let lists = devices(&self.nvml).filter_map(|device| device.running_compute_processes().ok());
+        let held: u64 = lists
+            .flatten()
+            .filter(|process| process.pid == own)
+            .map(|process| match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => bytes,
+                UsedGpuMemory::Unavailable => 0,
+            })
+            .sum();
+        if held > 0 {
+            held
+        } else {
+            in_use(&self.nvml).saturating_sub(self.before)
+        }
+    }
+}
+
+fn devices(nvml: &Nvml) -> impl Iterator<Item = Device<'_>> {
+    let count = nvml.device_count().unwrap_or(0);
+    (0..count).filter_map(|index| nvml.device_by_index(index).ok())
+}
+
+fn in_use(nvml: &Nvml) -> u64 {
+    let memory = devices(nvml).filter_map(|device| device.memory_info().ok());
+    memory.map(|memory| memory.used).sum()
 }
 
 fn words(error: &NvmlError) -> String {

@@ -13,7 +13,7 @@ pub mod tract;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use options::ProviderOption;
 pub use provider::{Provider, ProviderChoice};
@@ -100,7 +100,7 @@ impl EngineInfo {
 }
 
 /// What one provider did of a batch's work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The provider's name: one of [`Provider`]'s, or the library's own for one that has none there.
     pub provider: String,

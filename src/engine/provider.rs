@@ -109,6 +109,8 @@ pub enum ProviderChoice {
     /// The best that works on this machine.
     #[default]
     Auto,
+    /// This one, or else what [`ProviderChoice::Auto`] takes: a tuned profile's choice.
+    Preferably(Provider),
     /// The first of these that works, and nothing else.
     List(Vec<Provider>),
 }
@@ -135,9 +137,14 @@ impl FromStr for ProviderChoice {
 /// to the next, and to nothing else. A library that the user named must work wherever it is needed.
 pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let probing = options.probe.is_some();
+    let order = super::auto::order(probing);
     let (providers, auto) = match &options.providers {
-        ProviderChoice::Auto => (super::auto::order(probing), true),
-        ProviderChoice::List(list) => (list.as_slice(), false),
+        ProviderChoice::Auto => (order.to_vec(), true),
+        ProviderChoice::Preferably(first) => {
+            let others = order.iter().filter(|provider| *provider != first);
+            (std::iter::once(first).chain(others).copied().collect(), true)
+        }
+        ProviderChoice::List(list) => (list.clone(), false),
     };
     let selection = Selection::new(options, auto);
     let mut passed_over: Vec<PassedOver> = Vec::new();
@@ -149,7 +156,7 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         passed_over.push(passed(provider, reason.to_owned()));
     }
     let mut last = None;
-    for &provider in providers {
+    for provider in providers {
         if auto
             && !matches!(provider, Provider::Cpu | Provider::Tract)
             && let Some(reason) = super::auto::hopeless(provider, || selection.may_have(provider))

@@ -73,7 +73,7 @@ pub struct EmbedOptions {
     pub batch_tokens: Option<usize>,
     /// Rows in a batch at most; `None`: what suits the engine.
     pub batch_rows: Option<usize>,
-    /// Worker threads; `None`: one per usable core. A device has its own number.
+    /// Worker threads; `None`: one per usable core, or what suits the device.
     pub threads: Option<usize>,
     /// The tuned profile that some of these settings come from, as it goes into the provenance.
     pub profile: Option<ProfileUsed>,
@@ -199,6 +199,7 @@ fn run(
     let threads = options.threads.unwrap_or_else(usable_cores).max(1);
     let parts = Parts {
         started,
+        workers: options.threads,
         engine: open(&model, options, threads)?,
         tokenizer: match opened {
             Some(opened) => Arc::clone(&opened.tokenizer),
@@ -243,6 +244,8 @@ struct Parts {
     writer: Box<dyn VectorWriter>,
     rejects: Option<RejectsWriter>,
     threads: usize,
+    /// Workers, where the user has said how many.
+    workers: Option<usize>,
     on_error: OnError,
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
@@ -328,7 +331,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let engine = wait(cancel, &parts.engine.engine)?;
     let info = engine.info().clone();
     let suits = engine.limits();
-    let threads = engine.workers().unwrap_or(threads);
+    let threads = parts.workers.or(engine.workers()).unwrap_or(threads);
     // The tokenizer thread may be gone after an error of its own, which is found below.
     let _ = limits_sender.send(BatchLimits {
         tokens: parts.batch_tokens.unwrap_or(suits.tokens),

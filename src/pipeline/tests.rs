@@ -144,6 +144,7 @@ fn run(
         writer: Box::new(kept.clone()),
         rejects: None,
         threads: 3,
+        workers: None,
         on_error,
         batch_tokens: None,
         batch_rows: None,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use embedctl::bench::Corpus;
-use embedctl::engine::Provider;
+use embedctl::engine::{Provider, ProviderOption};
 use embedctl::model::{PoolingMode, Precision};
 
 use super::values::{Devices, InputFormatName, byte_size, devices, percent, positive, seconds};
@@ -142,6 +142,12 @@ pub struct BenchEngineArgs {
     )]
     pub device: Option<Devices>,
 
+    /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
+    ///
+    /// Several values of one option are each measured. `embedctl embed --help` lists the options.
+    #[arg(long = "provider-option", value_name = "OPTION")]
+    pub provider_options: Vec<ProviderOption>,
+
     /// ONNX Runtime library, or the folder that holds it
     #[arg(
         long,
@@ -187,8 +193,9 @@ pub struct MeasurementArgs {
     /// Find the best batch tokens, threads and window, and save them for embed to use
     ///
     /// Each candidate is compared with the best so far, samples in turn, and kept only if it is faster
-    /// beyond noise. The result is compared with the defaults once more before it is saved. Takes one model
-    /// and one provider; settings that are given are not tuned.
+    /// beyond noise. The result is compared with the defaults once more before it is saved. Settings that
+    /// are given are not tuned. Where several providers, precisions or provider options are listed, the
+    /// fastest of them is found first and saved too: list only what you would have embed use.
     #[arg(long)]
     pub tune: bool,
 
@@ -245,6 +252,9 @@ Examples:
 
   Find the best settings for this model here, and let embed use them:
     embedctl bench --tune -m org/name --input dump.jsonl --text-field body
+
+  The same, and let it choose the engine and between two kinds of weights:
+    embedctl bench --tune -m org/name -p cpu,openvino,tract --precision fp32,int8
 
   Keep figures, and fail a build that got slower:
     embedctl bench --corpus short --json > baseline.json

@@ -12,8 +12,10 @@ use embedctl::bench::{
     WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
+use embedctl::engine::ProviderOption;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions};
 use embedctl::model::hub::{self, Settings};
+use embedctl::model::{Model, ModelOptions, Precision};
 
 use super::embed::sources;
 use crate::args::{BenchArgs, Devices, MessageArgs};
@@ -129,12 +131,11 @@ fn regressions(comparison: &Comparison) -> String {
 
 fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Failure> {
     let configurations = configurations(args, messages)?;
-    if args.measurement.tune && configurations.len() > 1 {
-        return Err(Failure::usage(
-            "--tune looks for the best settings of one configuration; name one model, one precision, one \
-             provider, and leave --batch-tokens and --threads to it or give one value each",
-        ));
-    }
+    let tune = if args.measurement.tune {
+        Some(tune_options(args, &configurations)?)
+    } else {
+        None
+    };
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     Ok(BenchOptions {
         configurations,
@@ -142,9 +143,42 @@ fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Fai
         duration: Duration::from_secs_f64(args.measurement.duration),
         samples: args.measurement.samples,
         worker: vec![program.into_os_string(), OsString::from(WORKER)],
-        tune: args.measurement.tune.then(|| TuneOptions {
-            folder: bench::profile_folder(),
+        tune,
+    })
+}
+
+/// What tuning may choose between, and under which model its profile will be found.
+fn tune_options(
+    args: &BenchArgs,
+    configurations: &[Configuration],
+) -> Result<TuneOptions, Failure> {
+    if args.model.model.len().max(args.model.model_file.len()) > 1
+        || args.limits.batch_tokens.len().max(args.limits.threads.len()) > 1
+    {
+        return Err(Failure::usage(
+            "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
+             --batch-tokens and --threads to it or give one value each; it chooses between providers, \
+             precisions and provider options",
+        ));
+    }
+    let precisions = &args.model.precision;
+    if precisions.len() > 1 && !precisions.contains(&Precision::Fp32) {
+        return Err(Failure::usage(
+            "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
+        ));
+    }
+    let by_default = match configurations.first() {
+        Some(first) if precisions.len() > 1 => Some(ModelOptions {
+            precision: None,
+            ..first.model_options()?
         }),
+        _ => None,
+    };
+    // A model without fp32 is found by what it has.
+    let onnx = by_default.and_then(|model| Model::onnx_file(&model).ok());
+    Ok(TuneOptions {
+        folder: bench::profile_folder(),
+        fingerprint: onnx.as_deref().map(bench::fingerprint).transpose()?,
     })
 }
 
@@ -184,9 +218,15 @@ fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Config
     each(&mut all, &precisions, |one, value| {
         one.precision = Some(value);
     });
-    each(&mut all, &args.engine.provider, |one, value| {
+    let mut providers = args.engine.provider.clone();
+    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
+        // What is chosen must be better than what embed would take by itself.
+        providers.insert(0, "auto".to_owned());
+    }
+    each(&mut all, &providers, |one, value| {
         one.provider = value;
     });
+    let mut all = each_option(&all, &args.engine.provider_options)?;
     each(&mut all, &args.limits.threads, |one, value| {
         one.threads = Some(value);
     });
@@ -202,6 +242,49 @@ fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Config
         }
     }
     Ok(all)
+}
+
+/// Gives every configuration the options of its provider. Where an option has several values, there is a
+/// configuration for each.
+fn each_option(
+    all: &[Configuration],
+    options: &[ProviderOption],
+) -> Result<Vec<Configuration>, Failure> {
+    let concerns = |one: &Configuration, option: &ProviderOption| {
+        one.provider == "auto" || one.provider == option.provider.name()
+    };
+    if let Some(idle) = options
+        .iter()
+        .find(|option| !all.iter().any(|one| concerns(one, option)))
+    {
+        return Err(Failure::usage(format!(
+            "--provider-option {idle}: the provider {0} is not among those of --provider; add it there or \
+             leave the option out",
+            idle.provider
+        )));
+    }
+    let mut given = Vec::new();
+    for one in all {
+        let mut combinations = vec![one.clone()];
+        let own: Vec<&ProviderOption> = options
+            .iter()
+            .filter(|option| concerns(one, option))
+            .collect();
+        for (place, option) in own.iter().enumerate() {
+            let same = |other: &&&ProviderOption| {
+                (other.provider, other.name) == (option.provider, option.name)
+            };
+            if own[..place].iter().any(|other| same(&other)) {
+                continue;
+            }
+            let values: Vec<String> = own.iter().filter(same).map(ToString::to_string).collect();
+            each(&mut combinations, &values, |one, value| {
+                one.provider_options.push(value);
+            });
+        }
+        given.extend(combinations);
+    }
+    Ok(given)
 }
 
 /// Replaces every configuration by one for each of `values`; without any, nothing changes.

@@ -162,7 +162,7 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
 fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<u32>, Failure> {
     let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Tract);
     let processor_only = match providers {
-        ProviderChoice::Auto => false,
+        ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,
         ProviderChoice::List(list) => list.iter().all(on_processor),
     };
     match devices {

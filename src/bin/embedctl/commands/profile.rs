@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use embedctl::bench::{self, Machine, Profile, Tuned};
 use embedctl::engine::ProviderChoice;
-use embedctl::model::Model;
+use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::EmbedOptions;
 use embedctl::provenance::ProfileUsed;
 
@@ -18,7 +18,7 @@ pub fn apply(
     options: &mut EmbedOptions,
     printer: &Printer,
 ) -> Result<Option<Profile>, Failure> {
-    let limits = &args.limits;
+    let (limits, engine) = (&args.limits, &args.engine);
     let Some(folder) = bench::profile_folder() else {
         return Ok(None);
     };
@@ -38,17 +38,30 @@ pub fn apply(
         ));
         return Ok(None);
     };
+    let settings = &profile.settings;
+    let named = args.model.onnx.precision.is_some() || args.model.onnx.model_file.is_some();
+    // What was tuned for another library, other weights or other options says little about these.
+    let otherwise = [
+        (settings.provider.is_some() && engine.ort_lib.is_some()).then_some("--ort-lib"),
+        (settings.precision.is_some() && named).then_some("--precision or --model-file"),
+        (!settings.provider_options.is_empty() && !engine.provider_options.is_empty())
+            .then_some("--provider-option"),
+    ];
+    if let Some(option) = otherwise.into_iter().flatten().next() {
+        printer.detail(format!(
+            "{option} goes before the tuned profile {}, which is not used",
+            path.display()
+        ));
+        return Ok(None);
+    }
     let taken = Tuned {
-        threads: profile
-            .settings
-            .threads
-            .filter(|_| limits.threads.is_none()),
+        threads: settings.threads.filter(|_| limits.threads.is_none()),
         // A limit of rows was chosen with the engine's own budget in mind.
-        batch_tokens: profile
-            .settings
+        batch_tokens: settings
             .batch_tokens
             .filter(|_| limits.batch_tokens.is_none() && limits.batch_size.is_none()),
-        window: profile.settings.window.filter(|_| limits.window.is_none()),
+        window: settings.window.filter(|_| limits.window.is_none()),
+        ..settings.clone()
     };
     if taken == Tuned::default() {
         printer.detail(format!(
@@ -56,6 +69,34 @@ pub fn apply(
             path.display()
         ));
         return Ok(None);
+    }
+    let damaged = |reason: String| {
+        Failure::usage(format!(
+            "{}: {reason}; remove it, or use --no-profile",
+            path.display()
+        ))
+    };
+    if let Some(precision) = &taken.precision {
+        let model = ModelOptions {
+            precision: Some(precision.parse().map_err(damaged)?),
+            ..options.model.clone()
+        };
+        if let Err(error) = Model::onnx_file(&model) {
+            printer.note(format!(
+                "the tuned profile {} wants the model in {precision}, and is not used: {error}",
+                path.display()
+            ));
+            return Ok(None);
+        }
+        options.model = model;
+    }
+    if let Some(provider) = &taken.provider {
+        let provider = provider.parse().map_err(damaged)?;
+        options.engine.providers = ProviderChoice::Preferably(provider);
+    }
+    for option in &taken.provider_options {
+        let option = option.parse().map_err(damaged)?;
+        options.engine.provider_options.push(option);
     }
     options.threads = options.threads.or(taken.threads);
     options.batch_tokens = options.batch_tokens.or(taken.batch_tokens);
@@ -77,7 +118,7 @@ pub fn apply(
 /// will be taken.
 fn requested(providers: &ProviderChoice) -> Option<String> {
     match providers {
-        ProviderChoice::Auto => Some("auto".to_owned()),
+        ProviderChoice::Auto | ProviderChoice::Preferably(_) => Some("auto".to_owned()),
         ProviderChoice::List(list) => match list[..] {
             [one] => Some(one.to_string()),
             _ => None,

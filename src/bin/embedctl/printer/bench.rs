@@ -1,10 +1,11 @@
 //! What a benchmark found, as tables of 80 columns, and what it is doing meanwhile.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use embedctl::bench::{Comparison, Measured, Report, Row, Stages, Step, Tuning, Verdict, Watcher};
+use embedctl::bench::{Comparison, Measured, OpenedAs, Report, Row, Stages, Step, Tuning, Verdict, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::summary::{bytes, count};
@@ -74,7 +75,48 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         parts.push(format!("{} tokens", budgets.join("/")));
         joined(f, &parts)?;
     }
+    for row in &report.rows {
+        let proof = row.measured.as_ref().map(|measured| proof(&measured.opened));
+        if let Some(proof) = proof.filter(|proof| !proof.is_empty()) {
+            joined(f, &[vec![format!("measured for {}", row.name)], proof].concat())?;
+        }
+    }
     writeln!(f)
+}
+
+/// Where the work was done, and how near to the CPU's its results are; nothing on the CPU itself.
+fn proof(opened: &OpenedAs) -> Vec<String> {
+    let mut parts: Vec<String> = opened
+        .placement
+        .iter()
+        .map(|one| {
+            format!(
+                "{} % of the matrix products on {}",
+                one.matrix_percent, one.provider
+            )
+        })
+        .collect();
+    parts.extend(
+        opened
+            .cosine_to_cpu
+            .map(|cosine| format!("cosine to the CPU {cosine}")),
+    );
+    parts
+}
+
+/// Devices and options that the provider was given.
+fn options(opened: &OpenedAs) -> String {
+    let mut text = String::new();
+    if let [first, rest @ ..] = &opened.devices[..] {
+        let _ = write!(text, " · device {first}");
+        for device in rest {
+            let _ = write!(text, ",{device}");
+        }
+    }
+    for option in &opened.options {
+        let _ = write!(text, " · {option}");
+    }
+    text
 }
 
 /// What ran, and with which token budgets.
@@ -84,7 +126,7 @@ fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
         let opened = &measured.opened;
         let plural = if opened.threads == 1 { "" } else { "s" };
         let engine = format!(
-            "{}/{} · {} {} ({}) · {} thread{plural} · window {} · batches of {} rows",
+            "{}/{} · {} {} ({}) · {} thread{plural} · window {} · batches of {} rows{}",
             opened.model.trim_end_matches('/'),
             opened.model_file,
             opened.engine,
@@ -93,6 +135,7 @@ fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
             opened.threads,
             opened.window,
             opened.batch_size,
+            options(opened),
         );
         match engines.iter_mut().find(|(known, _)| *known == engine) {
             Some((_, budgets)) => budgets.push(opened.batch_tokens),
@@ -186,6 +229,11 @@ fn latency(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Resul
             count(measured.truncated),
         )?;
     }
+    for (row, measured) in rows {
+        if let Some(held) = measured.device_memory_bytes {
+            writeln!(f, "memory on the device: {} ({})", bytes(held), row.name)?;
+        }
+    }
     writeln!(f)
 }
 
@@ -252,14 +300,14 @@ fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result {
         "tuning", "from", "to"
     )?;
     for step in &tuning.steps {
-        writeln!(
-            f,
-            "{:NAME$}{:>9}{:>9}  {}",
-            step.setting,
-            count(step.from as u64),
-            count(step.to as u64),
-            verdict(step)
-        )?;
+        let [from, to] = [&step.from, &step.to].map(|value| figure(value));
+        if width(&from).max(width(&to)) < 9 {
+            write!(f, "{:NAME$}{from:>9}{to:>9}", step.setting)?;
+        } else {
+            writeln!(f, "{}: {from} → {to}", step.setting)?;
+            write!(f, "{:1$}", "", NAME + 18)?;
+        }
+        writeln!(f, "  {}", verdict(step))?;
     }
     for skipped in &tuning.skipped {
         wrapped(f, &format!("not tuned: {skipped}"))?;
@@ -279,6 +327,11 @@ fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result {
         writeln!(f, "saved {}", path.display())?;
     }
     Ok(())
+}
+
+/// A setting's value: a number with its thousands apart.
+fn figure(value: &str) -> String {
+    value.parse().map_or_else(|_| value.to_owned(), count)
 }
 
 fn verdict(step: &Step) -> String {
