@@ -171,8 +171,10 @@ impl Configuration {
                 ("precision", None) => "fp32".to_owned(),
                 ("model" | "model-file", Some(own)) => last_part(&own),
                 ("model-file" | "provider-option", None) => continue,
-                // The provider's name stands before it.
-                ("provider-option", Some(own)) => own.replace(&format!("{}.", self.provider), ""),
+                ("provider-option", Some(_)) => {
+                    let options = self.provider_options.iter().map(|one| short_option(one));
+                    options.collect::<Vec<_>>().join(" ")
+                }
                 ("threads", Some(own)) if own == "1" => "1 thread".to_owned(),
                 ("precision", Some(own)) => own,
                 ("batch-tokens", Some(own)) => format!("{own} tokens"),
@@ -183,6 +185,17 @@ impl Configuration {
             });
         }
         words.join(" ")
+    }
+}
+
+/// `bf16` of `openvino.precision=bf16`, as the provider is named anyway; `tf32=true` of `cuda.tf32=true`.
+fn short_option(option: &str) -> &str {
+    let option = option.split_once('.').map_or(option, |(_, rest)| rest);
+    match option.split_once('=') {
+        Some((_, value)) if value.parse::<bool>().is_err() && value.parse::<u64>().is_err() => {
+            value
+        }
+        _ => option,
     }
 }
 
@@ -231,6 +244,25 @@ mod tests {
         let all = [with("cpu", None), other];
         assert_eq!(all[0].label(&all), "cpu model fp32");
         assert_eq!(all[1].label(&all), "cpu small int8");
+    }
+
+    #[test]
+    fn options_are_told_apart_by_their_values() {
+        let all = [
+            "openvino.precision=fp32",
+            "openvino.precision=bf16",
+            "openvino.threads=4",
+        ];
+        let all = all.map(|option| {
+            let mut one = with("openvino", None);
+            one.provider_options.push(option.into());
+            one
+        });
+        let labels: Vec<String> = all.iter().map(|one| one.label(&all)).collect();
+        assert_eq!(
+            labels,
+            ["openvino fp32", "openvino bf16", "openvino threads=4"]
+        );
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
         top,
         bottom,
         x,
-        "rows per second (median, with its 95 % interval)",
+        "rows per second: median and 95 % interval (below 6 samples their range)",
     );
     let providers = providers(rows);
     for (place, (row, measured)) in rows.iter().enumerate() {

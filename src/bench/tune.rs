@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::lane::{Lane, Track};
 use super::configuration::Configuration;
+use super::lane::{Lane, Track};
 use super::machine::Machine;
 use super::profile::{Profile, Tuned};
 use super::protocol::OpenedAs;
@@ -162,7 +162,10 @@ pub(super) fn tune(
     let Some(base) = first_alive(lanes) else {
         return Ok(None);
     };
-    let all: Vec<Configuration> = lanes.iter().map(|lane| lane.configuration.clone()).collect();
+    let all: Vec<Configuration> = lanes
+        .iter()
+        .map(|lane| lane.configuration.clone())
+        .collect();
     let mut search = Search {
         options,
         machine,
@@ -247,7 +250,15 @@ pub(super) fn tune(
     if better && let Some(opened) = &winner.opened {
         match &tune_options.folder {
             Some(folder) => {
-                tuning.saved = save(folder, tune_options, &tuning, &lanes[base], opened, machine, track)?;
+                tuning.saved = save(
+                    folder,
+                    tune_options,
+                    &tuning,
+                    &lanes[base],
+                    opened,
+                    machine,
+                    track,
+                )?;
                 tuning.outcome += "; embed uses these settings from now on";
             }
             None => tuning.outcome += "; no home folder is known to save a profile in",
@@ -271,7 +282,10 @@ fn save(
         (None, Some(opened)) => opened.fingerprint.clone(),
         (None, None) => winner.fingerprint.clone(),
     };
-    let speedup = tuning.speedup.as_ref().map_or(1.0, |speedup| speedup.median);
+    let speedup = tuning
+        .speedup
+        .as_ref()
+        .map_or(1.0, |speedup| speedup.median);
     let profile = |settings: Tuned| {
         let workload = track.workload.info.name.clone();
         Profile::new(
@@ -284,21 +298,30 @@ fn save(
             settings,
         )
     };
-    let mut saved = Vec::new();
-    // A run that names the provider need not be told which.
+    let asked = base.configuration.provider.as_str();
+    uses(&tuning.settings, asked, &winner.provider)
+        .into_iter()
+        .map(|(provider, settings)| profile(settings).save(folder, provider))
+        .collect()
+}
+
+/// For which `--provider` which of the settings are of use: for `asked`, which tuning was given, or for
+/// `auto`, where it had several to choose from; and for who names `winner`, who need not be told which.
+fn uses<'a>(settings: &Tuned, asked: &'a str, winner: &'a str) -> Vec<(&'a str, Tuned)> {
     let named = Tuned {
         provider: None,
-        ..tuning.settings.clone()
+        ..settings.clone()
     };
-    if tuning.settings.provider.is_some() {
-        saved.push(profile(tuning.settings.clone()).save(folder, "auto")?);
-    } else if base.configuration.provider != winner.provider {
-        saved.push(profile(named.clone()).save(folder, &base.configuration.provider)?);
+    let mut uses = Vec::new();
+    if settings.provider.is_some() {
+        uses.push(("auto", settings.clone()));
+    } else if asked != winner {
+        uses.push((asked, named.clone()));
     }
     if named != Tuned::default() {
-        saved.push(profile(named).save(folder, &winner.provider)?);
+        uses.push((winner, named));
     }
-    Ok(saved)
+    uses
 }
 
 /// Two different lanes, both to be changed.
@@ -385,7 +408,9 @@ impl Search<'_> {
             let first = all.next();
             all.any(|other| Some(other) != first)
         };
-        let [provider, precision, options] = CHOICES.map(varies);
+        let [mut provider, precision, options] = CHOICES.map(varies);
+        // What `auto` takes is not written down: it may find something better one day.
+        provider &= lane.configuration.provider != "auto";
         let opened = lane.opened.as_ref();
         Tuned {
             provider: provider
@@ -491,8 +516,19 @@ fn is_the_same(one: &Lane, other: &Lane) -> bool {
     let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
         return false;
     };
-    (&a.fingerprint, &a.provider, &a.library, &a.options, a.threads)
-        == (&b.fingerprint, &b.provider, &b.library, &b.options, b.threads)
+    (
+        &a.fingerprint,
+        &a.provider,
+        &a.library,
+        &a.options,
+        a.threads,
+    ) == (
+        &b.fingerprint,
+        &b.provider,
+        &b.library,
+        &b.options,
+        b.threads,
+    )
 }
 
 /// In which settings two of the listed configurations differ, with what each has.
@@ -600,6 +636,29 @@ mod tests {
         // Too few to be certain of anything.
         assert!(!contest_of(&[1.5; 5]).is_better());
         assert!(!contest_of(&[]).is_better());
+    }
+
+    #[test]
+    fn settings_are_kept_for_who_asks_for_them() {
+        let settings = Tuned {
+            batch_tokens: Some(1024),
+            ..Tuned::default()
+        };
+        let both = |first: &'static str| vec![(first, settings.clone()), ("cpu", settings.clone())];
+        assert_eq!(uses(&settings, "cpu", "cpu"), both("cpu")[1..]);
+        assert_eq!(uses(&settings, "auto", "cpu"), both("auto"));
+        // Whoever names OpenVINO gets the settings; to take it is for `auto`.
+        let chosen = Tuned {
+            provider: Some("openvino".into()),
+            ..settings.clone()
+        };
+        let expected = vec![("auto", chosen.clone()), ("openvino", settings)];
+        assert_eq!(uses(&chosen, "auto", "openvino"), expected);
+        let alone = Tuned {
+            provider: Some("openvino".into()),
+            ..Tuned::default()
+        };
+        assert_eq!(uses(&alone, "auto", "openvino"), [("auto", alone.clone())]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::{RowWorker, usable_cores};
 use crate::engine::ort::probe::ProbeCommand;
-use crate::engine::{self, BatchLimits, Engine, Provider};
+use crate::engine::{self, BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -195,8 +195,7 @@ impl Session {
             load_seconds: load.as_secs_f64(),
             notes: model.notes.clone(),
         };
-        let on_devices = !matches!(info.provider, Provider::Cpu | Provider::Tract);
-        let device_memory = device_memory.filter(|_| on_devices);
+        let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {
             model: model_options,
             engine: engine_options,

@@ -34,9 +34,9 @@ mod windows;
 
 use serde::Serialize;
 
+pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;
-pub use cpu::{CoreLimit, Cpu, Memory};
 pub use report::{DeviceReport, ProviderStatus, State, report};
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]

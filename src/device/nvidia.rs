@@ -72,7 +72,8 @@ impl HeldMemory {
     /// what all processes hold more than when the watch began.
     pub(crate) fn bytes(&self) -> u64 {
         let own = std::process::id();
-        let lists = devices(&self.nvml).filter_map(|device| device.running_compute_processes().ok());
+        let lists =
+            devices(&self.nvml).filter_map(|device| device.running_compute_processes().ok());
         let held: u64 = lists
             .flatten()
             .filter(|process| process.pid == own)

@@ -142,7 +142,10 @@ pub(super) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         ProviderChoice::Auto => (order.to_vec(), true),
         ProviderChoice::Preferably(first) => {
             let others = order.iter().filter(|provider| *provider != first);
-            (std::iter::once(first).chain(others).copied().collect(), true)
+            (
+                std::iter::once(first).chain(others).copied().collect(),
+                true,
+            )
         }
         ProviderChoice::List(list) => (list.clone(), false),
     };

@@ -7,7 +7,8 @@ use std::process::Command;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
+use crate::support;
 
 /// `bench` with the small model and the engine inside the binary, one sample of each configuration.
 fn command(sandbox: &Sandbox, line: &str) -> Command {
@@ -67,6 +68,13 @@ fn options_that_cannot_be_meant() {
             "--tune --batch-tokens 256,512",
             "--tune looks for the best settings of one",
         ),
+        ("--tune -m one -m two", "best settings of one model"),
+        ("--tune --precision int8,q4", "list fp32 too"),
+        (
+            "--provider-option cuda.tf32=true",
+            "cuda is not among those of --provider",
+        ),
+        ("--provider-option cuda.speed=11", "has no option 'speed'"),
         ("--device all", "--device all"),
         ("--duration 0", "a number of seconds"),
         (
@@ -439,9 +447,63 @@ fn tuning_shows_what_it_tried_and_keeps_only_what_is_proven() {
     assert!(run.stdout.contains("against the best so far"), "{run}");
 }
 
+/// A copy of the small model with another ONNX file beside its own: the same, but for a comment at its end.
+fn model_of_two_precisions(sandbox: &Sandbox) {
+    copy_folder(&in_repository(SMALL_MODEL), &sandbox.path("model"));
+    let mut onnx = fs::read(sandbox.path("model/onnx/model.onnx")).unwrap();
+    onnx.extend(b"\x32\x05again"); // ModelProto.doc_string
+    fs::write(sandbox.path("model/onnx/model_int8.onnx"), onnx).unwrap();
+}
+
+#[test]
+fn tuning_chooses_among_what_is_listed() {
+    let sandbox = Sandbox::new();
+    model_of_two_precisions(&sandbox);
+    let line = "--corpus short --tune --threads 1 -m model --precision fp32,int8 --json";
+    let report = report(&bench(&sandbox, line));
+    let steps = report["tuning"]["steps"].as_array().unwrap();
+    let choice = json!({
+        "setting": "precision", "from": "tract fp32", "to": "tract int8", "kept": false,
+    });
+    for (key, value) in choice.as_object().unwrap() {
+        assert_eq!(&steps[0][key], value, "{report}");
+    }
+    assert!(steps[0]["ratio"]["median"].as_f64().unwrap() > 0.0);
+    assert_eq!(steps[1]["setting"], "batch-tokens");
+    // What was listed first is the fastest as far as one sample can tell; and it was a choice.
+    assert_eq!(report["tuning"]["settings"], json!({"precision": "fp32"}));
+    let saved = report["tuning"]["saved"].as_array().unwrap();
+    assert_eq!(saved.len(), 1, "{report}");
+    sandbox.write("texts.txt", "one\n");
+    let run = sandbox.embed("texts.txt -m model -o out.npy");
+    assert!(run.stderr.contains("tuned profile"), "{run}");
+    assert_eq!(provenance(&sandbox)["profile"]["precision"], "fp32");
+}
+
+#[test]
+fn what_auto_came_down_to_is_not_compared_with_itself() {
+    let line = "--corpus short --tune --threads 1 --provider tract,cpu --json";
+    let report = report(&bench(&Sandbox::new(), line));
+    let names: Vec<&str> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["auto", "tract", "cpu"]);
+    // Which of the two that is, depends on what is here.
+    let skipped = report["tuning"]["skipped"].to_string();
+    assert!(skipped.contains("it is what auto came down to"), "{report}");
+}
+
 /// Where a profile for the small model would be, as `embed -v` says; and a profile in its place.
 fn with_profile(sandbox: &Sandbox, settings: &Value, provider: &str) -> PathBuf {
-    let mut command = sandbox.embed_command("texts.txt -o out.npy --force -v");
+    let command = sandbox.embed_command("texts.txt -o out.npy --force -v");
+    with_profile_for(command, settings, provider)
+}
+
+/// The same for what `command` would embed.
+fn with_profile_for(mut command: Command, settings: &Value, provider: &str) -> PathBuf {
     let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
     let (_, rest) = said.split_once("no tuned profile for this model").unwrap();
     let path = PathBuf::from(rest.split(['(', ')']).nth(1).unwrap());
@@ -486,6 +548,72 @@ fn embed_uses_a_profile_and_says_so() {
         assert!(!run.stderr.contains("tuned profile"), "{options}\n{run}");
         assert!(provenance(&sandbox).get("profile").is_none(), "{options}");
     }
+}
+
+#[test]
+fn a_profile_chooses_the_precision_unless_one_is_named() {
+    let sandbox = sandbox_with_texts();
+    model_of_two_precisions(&sandbox);
+    let line = "texts.txt -m model -o out.npy --force";
+    let command = sandbox.embed_command(&format!("{line} -v"));
+    with_profile_for(command, &json!({"precision": "int8", "window": 3}), "tract");
+    let onnx = |options: &str| {
+        let run = sandbox.embed(&format!("{line} {options}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        let model = provenance(&sandbox)["model"].to_string();
+        assert_ne!(
+            model.contains("model_int8.onnx"),
+            model.contains("model.onnx")
+        );
+        (
+            model.contains("model_int8.onnx"),
+            run.stderr.contains("tuned profile"),
+        )
+    };
+    assert_eq!(onnx(""), (true, true));
+    assert_eq!(onnx("--precision fp32"), (false, false));
+    assert_eq!(onnx("--no-profile"), (false, false));
+    fs::remove_file(sandbox.path("model/onnx/model_int8.onnx")).unwrap();
+    let run = sandbox.embed(line);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr
+            .contains("wants the model in int8, and is not used"),
+        "{run}"
+    );
+}
+
+#[test]
+fn a_profile_chooses_the_provider_and_falls_back_from_it() {
+    let Some(library) = support::onnxruntime("profiles that choose the provider") else {
+        return;
+    };
+    let sandbox = sandbox_with_texts();
+    let command = |options: &str| {
+        let mut command = sandbox.command(["embed", "texts.txt", "-o", "out.npy", "--force"]);
+        command
+            .env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL))
+            .env("ORT_DYLIB_PATH", &library)
+            .args(options.split_whitespace());
+        command
+    };
+    let path = with_profile_for(command("-v"), &json!({"provider": "tract"}), "tract");
+    let provider = |options: &str| {
+        let run = sandbox.finish(&mut command(options));
+        assert_eq!(run.code, Some(0), "{run}");
+        let engine = &provenance(&sandbox)["engine"];
+        engine["provider"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(provider(""), "tract");
+    assert_eq!(provider("--provider cpu"), "cpu");
+    assert_eq!(provider("--no-profile"), "cpu");
+    assert_eq!(provider(&format!("--ort-lib {}", library.display())), "cpu");
+    // What was there when the profile was made, and is not any more.
+    let gone = fs::read_to_string(&path)
+        .unwrap()
+        .replace("tract", "openvino");
+    fs::write(&path, gone).unwrap();
+    assert_eq!(provider(""), "cpu");
 }
 
 #[test]

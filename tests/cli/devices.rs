@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::fakes::{self, fake};
 use crate::sandbox::{Run, Sandbox};
 use crate::support;
 
@@ -160,12 +161,7 @@ fn a_broken_library_is_a_finding() {
 fn a_library_that_crashes_is_a_finding() {
     let sandbox = Sandbox::new();
     let folder = sandbox.path("");
-    let Some(library) = crate::fakes::fake(
-        &folder,
-        "crash",
-        crate::fakes::SEGFAULTS,
-        "devices, a crash",
-    ) else {
+    let Some(library) = fake(&folder, "crash", fakes::SEGFAULTS, "devices, a crash") else {
         return;
     };
     let run = devices(&sandbox, &library, "");
@@ -202,4 +198,56 @@ fn a_closed_pipe_is_no_failure() {
         .unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// What NVIDIA's driver says through its management library, here by one of our own making.
+#[test]
+#[cfg(target_os = "linux")]
+fn nvidia_gpus_are_shown_with_their_memory_and_load() {
+    let sandbox = Sandbox::new();
+    let Some(library) = fake(&sandbox.path(""), "driver", fakes::NVML, "NVIDIA's GPUs") else {
+        return;
+    };
+    let folder = library.parent().unwrap();
+    std::fs::rename(&library, folder.join("libnvidia-ml.so.1")).unwrap();
+    let ask = |options: &str, visible: Option<&str>| {
+        let mut command = sandbox.command(["devices"]);
+        command
+            .args(options.split_whitespace())
+            .env("LD_LIBRARY_PATH", folder)
+            .env("EMBEDCTL_ORT_LIB", folder);
+        if let Some(visible) = visible {
+            command.env("CUDA_VISIBLE_DEVICES", visible);
+        }
+        sandbox.finish(&mut command)
+    };
+    let found = json(&ask("--json", None));
+    let hardware = &found["hardware"];
+    assert_eq!(hardware["nvidia"]["version"], "580.95.05");
+    assert_eq!(hardware["nvidia"]["cuda"], "13.0");
+    let gpus = hardware["gpus"].as_array().unwrap();
+    let gpus: Vec<&Value> = gpus
+        .iter()
+        .filter(|gpu| gpu["vendor"] == "nvidia")
+        .collect();
+    assert_eq!(gpus.len(), 2, "{found}");
+    for (index, gpu) in gpus.iter().enumerate() {
+        assert_eq!(gpu["number"], index);
+        assert_eq!(gpu["name"], "NVIDIA Fake 80");
+        assert_eq!(gpu["memory"], 80_u64 << 30);
+    }
+    assert_eq!(gpus[1]["memory_free"], 40_u64 << 30);
+    assert_eq!(gpus[1]["utilization"], 97);
+
+    let run = ask("", Some("1"));
+    for part in [
+        "NVIDIA Fake 80",
+        "driver 580.95.05",
+        "hidden by CUDA_VISIBLE_DEVICES",
+    ] {
+        assert!(run.stdout.contains(part), "{part} is missing:\n{run}");
+    }
+    // A GPU and its driver are here; what is missing is a library.
+    assert!(line(&run, "cuda").contains("not here"), "{run}");
+    assert!(run.stdout.contains("onnxruntime-gpu[cuda,cudnn]"), "{run}");
 }

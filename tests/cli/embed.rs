@@ -1,12 +1,11 @@
 //! `embedctl embed`: options that cannot be meant, inputs and outputs that cannot be had, and runs.
 
 use std::fs;
-use std::path::Path;
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 
 fn sandbox_with_texts() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -275,19 +274,6 @@ fn a_model_in_the_cache() {
     let provenance = fs::read_to_string(sandbox.path("out.npy.json")).unwrap();
     let provenance: Value = serde_json::from_str(&provenance).unwrap();
     assert_eq!(provenance["model"]["revision"], commit);
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let copy = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy_folder(&path, &copy);
-        } else {
-            fs::copy(&path, &copy).unwrap();
-        }
-    }
 }
 
 /// Falling back to the embedded engine is said aloud.

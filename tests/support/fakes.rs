@@ -66,6 +66,40 @@ pub const OLD: &str = "
     const void *OrtGetApiBase(void) { return &base; }
 ";
 
+/// NVIDIA's management library on a machine with two GPUs of 80 GiB, the second one half full and busy.
+pub const NVML: &str = "
+    #include <stdio.h>
+    #include <string.h>
+    #include <stddef.h>
+    typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory;
+    typedef struct { unsigned gpu, memory; } rates;
+    int nvmlInit_v2(void) { return 0; }
+    int nvmlShutdown(void) { return 0; }
+    int nvmlSystemGetDriverVersion(char *text, unsigned size) { snprintf(text, size, \"580.95.05\"); return 0; }
+    int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
+    int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+    int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+        *device = (void *)(size_t)(index + 1);
+        return index < 2 ? 0 : 2;
+    }
+    int nvmlDeviceGetName(void *device, char *text, unsigned size) { snprintf(text, size, \"NVIDIA Fake 80\"); return 0; }
+    int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
+        snprintf(text, size, \"GPU-0000000%zu-0000-0000-0000-000000000000\", (size_t)device - 1);
+        return 0;
+    }
+    int nvmlDeviceGetMemoryInfo_v2(void *device, memory *info) {
+        info->total = 80ULL << 30;
+        info->used = (size_t)device == 2 ? 40ULL << 30 : 0;
+        info->free = info->total - info->used;
+        return 0;
+    }
+    int nvmlDeviceGetUtilizationRates(void *device, rates *rates) {
+        rates->gpu = (size_t)device == 2 ? 97 : 0;
+        return 0;
+    }
+    int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) { *major = 9; *minor = 0; return 0; }
+";
+
 /// A library with the code `code`, in a folder `name` of its own, for the test named `test`; `None` where
 /// there is no C compiler, and the test is to be skipped.
 pub fn fake(parent: &Path, name: &str, code: &str, test: &str) -> Option<PathBuf> {

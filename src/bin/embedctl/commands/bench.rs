@@ -153,7 +153,12 @@ fn tune_options(
     configurations: &[Configuration],
 ) -> Result<TuneOptions, Failure> {
     if args.model.model.len().max(args.model.model_file.len()) > 1
-        || args.limits.batch_tokens.len().max(args.limits.threads.len()) > 1
+        || args
+            .limits
+            .batch_tokens
+            .len()
+            .max(args.limits.threads.len())
+            > 1
     {
         return Err(Failure::usage(
             "--tune looks for the best settings of one model: name one (and one --model-file), and leave \

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use embedctl::bench::{Comparison, Measured, OpenedAs, Report, Row, Stages, Step, Tuning, Verdict, Watcher};
+use embedctl::bench::{
+    Comparison, Measured, OpenedAs, Report, Row, Stages, Step, Tuning, Verdict, Watcher,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::summary::{bytes, count};
@@ -76,9 +78,15 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         joined(f, &parts)?;
     }
     for row in &report.rows {
-        let proof = row.measured.as_ref().map(|measured| proof(&measured.opened));
+        let proof = row
+            .measured
+            .as_ref()
+            .map(|measured| proof(&measured.opened));
         if let Some(proof) = proof.filter(|proof| !proof.is_empty()) {
-            joined(f, &[vec![format!("measured for {}", row.name)], proof].concat())?;
+            joined(
+                f,
+                &[vec![format!("measured for {}", row.name)], proof].concat(),
+            )?;
         }
     }
     writeln!(f)
@@ -138,6 +146,7 @@ fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
             options(opened),
         );
         match engines.iter_mut().find(|(known, _)| *known == engine) {
+            Some((_, budgets)) if budgets.contains(&opened.batch_tokens) => {}
             Some((_, budgets)) => budgets.push(opened.batch_tokens),
             None => engines.push((engine, vec![opened.batch_tokens])),
         }
