@@ -41,7 +41,7 @@ def embed(program, model, corpus, output, arguments):
     if run.returncode != 0:
         raise SystemExit(f"{' '.join(arguments)}: {run.stderr}")
     events = [json.loads(line) for line in run.stderr.splitlines() if line.startswith("{")]
-    return next(event for event in events if event["event"] == "summary")
+    return next(event for event in events if event.get("event") == "summary")
 
 
 def cosines(a, b):

@@ -7,6 +7,7 @@ holds one file for each kind. Constants are folded first: what a file keeps pack
 that every kind is made from the same fp32 matrices.
 """
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -30,6 +31,7 @@ def fold(source, target):
 
 
 def main():
+    logging.disable(logging.INFO)
     model, folder = map(Path, sys.argv[1:])
     onnx_folder = folder / "onnx"
     if folder.exists():

@@ -57,6 +57,8 @@ pub(super) struct Lane {
     pub work: Option<Work>,
     /// Why there is nothing more to come.
     pub failed: Option<String>,
+    /// Whether another lane came down to the same, so that this one need not be measured.
+    pub redundant: bool,
 }
 
 impl Lane {
@@ -77,6 +79,7 @@ impl Lane {
             latencies: Vec::new(),
             work: None,
             failed: None,
+            redundant: false,
             configuration,
         };
         let request = Request::Open(Box::new(lane.configuration.clone()));

@@ -100,6 +100,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     {
         tuning = Some(found);
         lanes.extend(best);
+        lanes.retain(|lane| !lane.redundant);
     }
     rounds(&mut lanes, options, &mut track, watcher)?;
     for lane in &mut lanes {

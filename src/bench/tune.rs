@@ -368,6 +368,8 @@ impl Search<'_> {
                     other.configuration.label(self.all),
                     best.configuration.label(self.all)
                 ));
+                other.redundant = true;
+                other.end();
                 continue;
             }
             let (setting, from, to) = difference(best, other, self.all);

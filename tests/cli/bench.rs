@@ -490,10 +490,13 @@ fn what_auto_came_down_to_is_not_compared_with_itself() {
         .iter()
         .map(|row| row["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["auto", "tract", "cpu"]);
-    // Which of the two that is, depends on what is here.
     let skipped = report["tuning"]["skipped"].to_string();
     assert!(skipped.contains("it is what auto came down to"), "{report}");
+    // Which of the two that is, depends on what is here.
+    assert!(
+        names == ["auto", "cpu"] || names == ["auto", "tract"],
+        "{names:?}"
+    );
 }
 
 /// Where a profile for the small model would be, as `embed -v` says; and a profile in its place.

@@ -223,15 +223,23 @@ fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Config
     each(&mut all, &precisions, |one, value| {
         one.precision = Some(value);
     });
-    let mut providers = args.engine.provider.clone();
-    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
-        // What is chosen must be better than what embed would take by itself.
-        providers.insert(0, "auto".to_owned());
-    }
-    each(&mut all, &providers, |one, value| {
+    let providers = &args.engine.provider;
+    let by_itself = Configuration {
+        provider: "auto".to_owned(),
+        precision: match &precisions[..] {
+            [] | [_] => precisions.first().cloned(),
+            _ => Some(Precision::Fp32.name().to_owned()),
+        },
+        ..all[0].clone()
+    };
+    each(&mut all, providers, |one, value| {
         one.provider = value;
     });
     let mut all = each_option(&all, &args.engine.provider_options)?;
+    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
+        // What is chosen must be better than what embed would take by itself.
+        all.insert(0, by_itself);
+    }
     each(&mut all, &args.limits.threads, |one, value| {
         one.threads = Some(value);
     });
