@@ -21,6 +21,7 @@ pub mod error;
 mod halving;
 pub mod input;
 pub mod model;
+mod onnx;
 pub mod output;
 pub mod pipeline;
 pub mod pool;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 use crate::error::{Error, Result};
+use crate::onnx::{StringEntry, ValueInfo};
 
 /// Element type of a graph's input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,46 +255,4 @@ struct Tensor {
     name: String,
     #[prost(message, repeated, tag = "13")]
     external_data: Vec<StringEntry>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StringEntry {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ValueInfo {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, optional, tag = "2")]
-    r#type: Option<TypeProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TypeProto {
-    #[prost(message, optional, tag = "1")]
-    tensor_type: Option<TensorType>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TensorType {
-    #[prost(int32, tag = "1")]
-    elem_type: i32,
-    #[prost(message, optional, tag = "2")]
-    shape: Option<Shape>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Shape {
-    #[prost(message, repeated, tag = "1")]
-    dim: Vec<Dimension>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Dimension {
-    #[prost(int64, optional, tag = "1")]
-    dim_value: Option<i64>,
 }

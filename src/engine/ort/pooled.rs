@@ -16,6 +16,7 @@ use prost::Message;
 
 use crate::batch::Batch;
 use crate::model::{ElementType, PoolingMode};
+use crate::onnx::{Dimension, Shape, TensorType, TypeProto, ValueInfo};
 
 /// The input that [`fill_weights`] makes, f32 `[rows, modes, length]`.
 pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";
@@ -437,40 +438,6 @@ struct Tensor {
     name: String,
     #[prost(bytes = "vec", tag = "9")]
     raw_data: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ValueInfo {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, optional, tag = "2")]
-    r#type: Option<TypeProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TypeProto {
-    #[prost(message, optional, tag = "1")]
-    tensor_type: Option<TensorType>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TensorType {
-    #[prost(int32, tag = "1")]
-    elem_type: i32,
-    #[prost(message, optional, tag = "2")]
-    shape: Option<Shape>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Shape {
-    #[prost(message, repeated, tag = "1")]
-    dim: Vec<Dimension>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Dimension {
-    #[prost(int64, optional, tag = "1")]
-    dim_value: Option<i64>,
 }
 
 #[cfg(test)]

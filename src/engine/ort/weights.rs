@@ -31,6 +31,7 @@ use super::library::with_causes;
 use super::session::load;
 use super::temporary::TemporaryFolder;
 use crate::cancel::CancelToken;
+use crate::onnx::StringEntry;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";
@@ -306,15 +307,7 @@ struct Tensor {
     #[prost(string, tag = "8")]
     name: String,
     #[prost(message, repeated, tag = "13")]
-    external_data: Vec<Entry>,
+    external_data: Vec<StringEntry>,
     #[prost(int32, tag = "14")]
     data_location: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Entry {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
 }
