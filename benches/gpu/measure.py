@@ -46,7 +46,7 @@ def matrix(path):
 
 def embed(args, *more):
     """Runs embedctl embed; returns its summary, or its error."""
-    command = [args.binary, "embed", "--log-format", "json", "--force", *map(str, more)]
+    command = [args.binary, "embed", "--log-format", "json", "--force", "--no-profile", *map(str, more)]
     if args.library:
         command += ["--ort-lib", args.library]
     done = subprocess.run(command, capture_output=True, text=True)
