@@ -293,6 +293,7 @@ mod tests {
     }
 
     /// Computes until this thread has spent `time` on it; elapsed time where only that is known.
+    #[cfg(unix)]
     fn compute(time: Duration) {
         let start = Watch::start();
         let spent = || match (start.processor, thread_time()) {

@@ -4,11 +4,15 @@
 
 mod support;
 
+#[cfg(unix)]
 #[path = "support/fakes.rs"]
 mod fakes;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(unix)]
+use std::path::PathBuf;
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 use embedctl::cancel::CancelToken;
@@ -16,6 +20,7 @@ use embedctl::engine::Provider;
 use embedctl::engine::ort::probe::{LibraryReport, ProbeCommand, survey};
 use tempfile::TempDir;
 
+#[cfg(unix)]
 use fakes::fake;
 
 fn command() -> ProbeCommand {

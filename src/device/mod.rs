@@ -88,7 +88,7 @@ pub enum Vendor {
 
 impl Vendor {
     /// The maker behind a PCI vendor number.
-    #[cfg(any(target_os = "linux", windows, test))]
+    #[cfg(any(target_os = "linux", windows))]
     pub(crate) fn of_pci(number: u32) -> Self {
         match number {
             0x10de => Self::Nvidia,

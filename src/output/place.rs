@@ -102,6 +102,7 @@ fn look(path: &Path, option: &'static str) -> Result<Kind> {
     if text.ends_with(b"/") || text.ends_with(MAIN_SEPARATOR.to_string().as_bytes()) {
         return Err(folder());
     }
+    #[cfg_attr(not(unix), expect(clippy::infallible_destructuring_match))] // there are two on Unix
     let resolved = match follow(path).map_err(|error| write_error(path, error))? {
         Followed::Path(resolved) => resolved,
         #[cfg(unix)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+#[cfg(unix)]
 use crate::fakes::{self, fake};
 use crate::sandbox::{Run, Sandbox};
 use crate::support;

@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
 use insta::assert_snapshot;
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
@@ -202,6 +203,7 @@ fn a_reader_that_never_looked_is_no_error_either() {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn full() -> fs::File {
     fs::OpenOptions::new()
         .write(true)
