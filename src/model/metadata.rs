@@ -124,6 +124,8 @@ pub(super) struct TokenizerConfig {
     pub strip_accents: Option<bool>,
     pub tokenize_chinese_chars: Option<bool>,
     pub add_prefix_space: Option<bool>,
+    pub keep_accents: Option<bool>,
+    pub split_by_punct: Option<bool>,
     pub add_bos_token: Option<bool>,
     pub add_eos_token: Option<bool>,
     pub chat_template: Option<Value>,

@@ -7,14 +7,20 @@
 //! follows from the architecture (`model_type`) where it is not.
 
 use tokenizers::models::ModelWrapper;
-use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
+use tokenizers::normalizers::replace::ReplacePattern;
+use tokenizers::normalizers::{
+    BertNormalizer, Lowercase, NFC, NFKD, NormalizerWrapper, Replace, Sequence as Normalizations,
+    Strip, StripAccents,
+};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::punctuation::Punctuation;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::processors::template::TemplateProcessing;
+use tokenizers::tokenizer::normalizer::SplitDelimiterBehavior;
 use tokenizers::{NormalizerWrapper as Normalizers, Tokenizer};
 
 use super::metadata::{Token, TokenizerConfig, TransformerConfig};
@@ -28,8 +34,14 @@ enum Class {
     Mpnet,
     /// `RobertaTokenizer`.
     Roberta,
-    /// `XLMRobertaTokenizer`.
+    /// `XLMRobertaTokenizer`, `CamembertTokenizer`.
     XlmRoberta,
+    /// `AlbertTokenizer`.
+    Albert,
+    /// `DebertaV2Tokenizer`.
+    DebertaV2,
+    /// `T5Tokenizer`.
+    T5,
     /// `TokenizersBackend`, `PreTrainedTokenizerFast`: the file as it is.
     Backend,
     /// A class whose rebuilding is not reproduced here, or that does none.
@@ -43,14 +55,33 @@ impl Class {
             .as_deref()
             .or(transformer.tokenizer_class.as_deref())
         {
-            if name == "PreTrainedTokenizerFast" {
+            // What these models' repositories name is known to be wrong.
+            let misnamed = matches!(
+                transformer.model_type.as_deref(),
+                Some("modernbert" | "modernbert-decoder")
+            );
+            if name == "PreTrainedTokenizerFast" || misnamed {
                 return Self::Backend;
             }
             return match name.trim_end_matches("Fast") {
-                "BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer" => Self::Bert,
+                "BertTokenizer"
+                | "ConvBertTokenizer"
+                | "DPRContextEncoderTokenizer"
+                | "DPRQuestionEncoderTokenizer"
+                | "DistilBertTokenizer"
+                | "ElectraTokenizer"
+                | "LayoutLMTokenizer"
+                | "LxmertTokenizer"
+                | "MobileBertTokenizer"
+                | "SqueezeBertTokenizer" => Self::Bert,
                 "MPNetTokenizer" => Self::Mpnet,
-                "RobertaTokenizer" => Self::Roberta,
-                "XLMRobertaTokenizer" => Self::XlmRoberta,
+                "RobertaTokenizer" | "BartTokenizer" | "LEDTokenizer" | "LongformerTokenizer" => {
+                    Self::Roberta
+                }
+                "XLMRobertaTokenizer" | "CamembertTokenizer" => Self::XlmRoberta,
+                "AlbertTokenizer" => Self::Albert,
+                "DebertaV2Tokenizer" => Self::DebertaV2,
+                "T5Tokenizer" => Self::T5,
                 "TokenizersBackend" => Self::Backend,
                 _ => Self::Other,
             };
@@ -62,7 +93,8 @@ impl Class {
             ) => Self::Bert,
             Some("mpnet") => Self::Mpnet,
             Some(
-                "data2vec-text"
+                "bart"
+                | "data2vec-text"
                 | "ibert"
                 | "lilt"
                 | "longformer"
@@ -70,7 +102,12 @@ impl Class {
                 | "roberta"
                 | "roberta-prelayernorm",
             ) => Self::Roberta,
-            Some("xlm-roberta" | "xmod") => Self::XlmRoberta,
+            Some("camembert" | "gte" | "jina_embeddings_v3" | "xlm-roberta" | "xmod") => {
+                Self::XlmRoberta
+            }
+            Some("albert" | "yoso") => Self::Albert,
+            Some("deberta-v2") => Self::DebertaV2,
+            Some("mt5" | "t5") => Self::T5,
             _ => Self::Other,
         }
     }
@@ -121,20 +158,55 @@ pub(super) fn rebuild(
             )
         }
         (Class::XlmRoberta, ModelWrapper::Unigram(_)) => {
-            let precompiled = tokenizer.get_normalizer().and_then(precompiled).cloned();
-            set_normalizer(tokenizer, precompiled)?;
-            let scheme = match config.add_prefix_space {
-                Some(false) => PrependScheme::Never,
-                _ => PrependScheme::Always,
-            };
-            tokenizer.with_pre_tokenizer(Some(Sequence::new(vec![
-                PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
-                PreTokenizerWrapper::Metaspace(Metaspace::new('▁', scheme, true)),
-            ])));
+            let table = table(tokenizer);
+            set_normalizer(tokenizer, table)?;
+            split_at_spaces(tokenizer, config.add_prefix_space.unwrap_or(true));
             surround(
                 tokenizer,
                 Some(named(config.bos_token.as_ref(), "<s>")),
                 Some(named(config.eos_token.as_ref(), "</s>")),
+            )
+        }
+        (Class::T5, ModelWrapper::Unigram(_)) => {
+            let table = table(tokenizer);
+            set_normalizer(tokenizer, table)?;
+            split_at_spaces(tokenizer, true);
+            surround(
+                tokenizer,
+                None,
+                Some(named(config.eos_token.as_ref(), "</s>")),
+            )
+        }
+        (Class::Albert, ModelWrapper::Unigram(_)) => {
+            let table = table(tokenizer);
+            set_normalizer(tokenizer, Some(albert(config, table)?))?;
+            split_at_spaces(tokenizer, config.add_prefix_space.unwrap_or(true));
+            surround(
+                tokenizer,
+                Some(named(config.cls_token.as_ref(), "[CLS]")),
+                Some(named(config.sep_token.as_ref(), "[SEP]")),
+            )
+        }
+        (Class::DebertaV2, ModelWrapper::Unigram(_)) => {
+            set_normalizer(tokenizer, Some(deberta(config)?))?;
+            let scheme = match config.add_prefix_space {
+                Some(false) => PrependScheme::First,
+                _ => PrependScheme::Always,
+            };
+            let mut steps = Vec::new();
+            if config.split_by_punct == Some(true) {
+                steps.push(PreTokenizerWrapper::Punctuation(Punctuation::new(
+                    SplitDelimiterBehavior::Isolated,
+                )));
+            }
+            steps.push(PreTokenizerWrapper::Metaspace(Metaspace::new(
+                '▁', scheme, true,
+            )));
+            tokenizer.with_pre_tokenizer(Some(Sequence::new(steps)));
+            surround(
+                tokenizer,
+                Some(named(config.cls_token.as_ref(), "[CLS]")),
+                Some(named(config.sep_token.as_ref(), "[SEP]")),
             )
         }
         // A post-processor in tokenizer.json goes before these flags.
@@ -164,6 +236,65 @@ fn set_normalizer(
     tokenizer
         .with_normalizer(normalizer)
         .map(|_| ())
+        .map_err(|error| error.to_string())
+}
+
+/// SentencePiece's table of characters, the one step of a file's normalizer that classes keep.
+fn table(tokenizer: &Tokenizer) -> Option<NormalizerWrapper> {
+    tokenizer.get_normalizer().and_then(precompiled).cloned()
+}
+
+/// Words at white space, each with SentencePiece's mark before it.
+fn split_at_spaces(tokenizer: &mut Tokenizer, mark: bool) {
+    let scheme = if mark {
+        PrependScheme::Always
+    } else {
+        PrependScheme::Never
+    };
+    tokenizer.with_pre_tokenizer(Some(Sequence::new(vec![
+        PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
+        PreTokenizerWrapper::Metaspace(Metaspace::new('▁', scheme, true)),
+    ])));
+}
+
+/// The normalizer of `AlbertTokenizer`.
+fn albert(
+    config: &TokenizerConfig,
+    table: Option<NormalizerWrapper>,
+) -> Result<NormalizerWrapper, String> {
+    let mut steps = vec![
+        replace("``".to_owned().into(), "\"")?,
+        replace("''".to_owned().into(), "\"")?,
+    ];
+    if config.keep_accents != Some(true) {
+        steps.push(NFKD.into());
+        steps.push(StripAccents.into());
+    }
+    if config.do_lower_case != Some(false) {
+        steps.push(Lowercase.into());
+    }
+    steps.extend(table);
+    Ok(Normalizations::new(steps).into())
+}
+
+/// The normalizer of `DebertaV2Tokenizer`, which has no use for a table.
+fn deberta(config: &TokenizerConfig) -> Result<NormalizerWrapper, String> {
+    let mut steps = Vec::new();
+    if config.do_lower_case == Some(true) {
+        steps.push(Lowercase.into());
+    }
+    steps.push(replace(
+        ReplacePattern::Regex(r"\s{2,}|[\n\r\t]".into()),
+        " ",
+    )?);
+    steps.push(NFC.into());
+    steps.push(Strip::new(false, true).into());
+    Ok(Normalizations::new(steps).into())
+}
+
+fn replace(pattern: ReplacePattern, by: &str) -> Result<NormalizerWrapper, String> {
+    Replace::new(pattern, by)
+        .map(Into::into)
         .map_err(|error| error.to_string())
 }
 
