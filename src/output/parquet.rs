@@ -1,9 +1,11 @@
 //! Parquet: `id`, the kept fields, and the vectors as a list of fixed size.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::parquet::arrow::ArrowWriter;
+use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::KeyValue;
@@ -67,7 +69,11 @@ impl ParquetWriter {
             fields.push(Arc::new(Field::new(EMBEDDING, list, false)));
             self.schema = Arc::new(Schema::new(fields));
             let properties = properties(&self.schema, self.dimensions, self.row_group_bytes);
-            let writer = ArrowWriter::try_new(target, self.schema.clone(), Some(properties))
+            // The Arrow schema is written at the end, when the provenance is known that belongs into it.
+            let options = ArrowWriterOptions::new()
+                .with_properties(properties)
+                .with_skip_arrow_metadata(true);
+            let writer = ArrowWriter::try_new_with_options(target, self.schema.clone(), options)
                 .map_err(|error| failure(&self.shown, &error))?;
             self.writer = Some(writer);
         }
@@ -101,9 +107,18 @@ impl VectorWriter for ParquetWriter {
 
     fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
         let shown = self.shown.clone();
+        let provenance = finish.provenance.to_string();
+        self.open(&finish.schema)?;
+        // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
+        // (pyarrow's and pandas' read functions) show the metadata of that one alone.
+        let schema = Schema::clone(&self.schema)
+            .with_metadata(HashMap::from([(PROVENANCE.to_owned(), provenance.clone())]));
         let writer = self.open(&finish.schema)?;
-        let provenance = KeyValue::new(PROVENANCE.to_string(), finish.provenance.to_string());
-        writer.append_key_value_metadata(provenance);
+        writer.append_key_value_metadata(KeyValue::new(PROVENANCE.to_owned(), provenance));
+        writer.append_key_value_metadata(KeyValue::new(
+            ARROW_SCHEMA_META_KEY.to_owned(),
+            encode_arrow_schema(&schema),
+        ));
         writer.finish().map_err(|error| failure(&shown, &error))?;
         writer.inner_mut().publish()
     }

@@ -15,6 +15,7 @@ say({
     'types': {field.name: str(field.type) for field in table.schema},
     'nullable': table.schema.field('embedding').nullable,
     'metadata': json.loads(file.metadata.metadata[b'embedctl']),
+    'of_the_schema': json.loads(pq.read_table(path).schema.metadata[b'embedctl']),
     'extra': table.schema.field('extra').metadata[b'embedctl.type'].decode(),
     'created_by': file.metadata.created_by,
     'groups': [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)],
@@ -40,6 +41,7 @@ say({
     );
     assert_eq!(read["nullable"], false);
     assert_eq!(read["metadata"], provenance());
+    assert_eq!(read["of_the_schema"], provenance());
     assert_eq!(read["extra"], "json");
     assert!(
         read["created_by"]
