@@ -96,7 +96,7 @@ pub fn rows(first: usize, count: usize) -> Rows {
 }
 
 pub fn provenance() -> Value {
-    json!({"schema": 1, "model": {"id": "org/modèle"}})
+    json!({"schema": 1, "model": {"id": "org/modèle"}, "engine": {"engine": "fake"}})
 }
 
 pub fn write(path: &Path, count: usize) {
