@@ -293,3 +293,30 @@ fn a_named_pipe_as_output() {
     let status = wait_for("the end of the process", || child.try_wait().unwrap());
     assert_eq!((status.code(), rows.lines().count()), (Some(0), 2));
 }
+
+/// A library that crashes while the model runs cannot be caught; who did it and what helps can be said.
+#[test]
+fn a_crash_is_explained() {
+    for (signal, name) in [(libc::SIGSEGV, "SIGSEGV"), (libc::SIGABRT, "SIGABRT")] {
+        for format in ["text", "json"] {
+            let sandbox = Sandbox::new();
+            let line = format!("-o out.npy -v --log-format {format}");
+            let running = Running::start(&mut sandbox.embed_command(&line), b"one\n");
+            running.wait_until_started();
+            running.signal(signal);
+            let (status, stderr) = running.wait();
+            assert_eq!(status.signal(), Some(signal), "{stderr}");
+            let last = stderr.lines().last().unwrap();
+            let crash = format!("the process crashed ({name}) while tract");
+            assert!(
+                last.contains(&crash) && last.contains("--provider cpu"),
+                "{stderr}"
+            );
+            if format == "json" {
+                let last: serde_json::Value = serde_json::from_str(last).unwrap();
+                assert_eq!(last["level"], "error");
+            }
+            assert!(!sandbox.path("out.npy").exists());
+        }
+    }
+}

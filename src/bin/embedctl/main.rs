@@ -10,6 +10,7 @@
 
 mod args;
 mod commands;
+mod crash;
 mod exit;
 mod failure;
 mod interrupt;

@@ -19,6 +19,7 @@ use embedctl::progress::Progress;
 
 use super::profile;
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
+use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -51,6 +52,7 @@ pub fn run(
         profile::apply(args, &mut options, printer)?
     };
 
+    crash::explain(printer);
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
     let live = printer.progress(to_terminal);

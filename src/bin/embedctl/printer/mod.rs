@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub use bench::BenchTables;
 pub use progress::Live;
-pub use summary::{Report, bytes};
+pub use summary::{Report, bytes, engine as engine_label};
 pub use transfer::Downloads;
 
 use crate::args::{LogFormat, MessageArgs, When};
@@ -209,6 +209,18 @@ impl Printer {
             message.push_str(&format!("\n{backtrace}"));
         }
         self.message(Level::Error, message);
+    }
+
+    /// An error as [`Printer::failure`] would print it, to be printed where nothing can be made any more.
+    pub fn crash_line(&self, message: &str) -> String {
+        if self.json {
+            let object = json!({"level": "error", "message": message, "causes": [], "hint": null});
+            return format!("{object}\n");
+        }
+        // A bar may stand on the line.
+        let start = if io::stderr().is_terminal() { "\n" } else { "" };
+        let label = self.paint("error:", AnsiColor::Red);
+        format!("{start}{label} {message}\n")
     }
 
     fn hint(&self, message: &str) {

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::meter::{Meter, Reading};
 use super::summary::{count, duration, engine, measured};
 use super::{Level, Printer};
+use crate::crash;
 
 /// Steps of a bar from empty to full.
 const STEPS: u64 = 1000;
@@ -167,6 +168,7 @@ impl Live {
 
 impl Progress for Live {
     fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
+        crash::explain_running(&self.printer, info);
         self.beside(|| {
             for one in &info.passed_over {
                 self.printer

@@ -1,0 +1,124 @@
+//! Last words of a run that a native library takes down with it: where it happened, and what helps.
+//!
+//! Nothing is saved here and nothing goes on: the process ends by the signal, as it would have without.
+
+use std::fmt::Write as _;
+
+use embedctl::engine::EngineInfo;
+
+use crate::printer::{Printer, engine_label};
+
+/// Gets ready to explain a crash while the model is being opened.
+pub fn explain(printer: &Printer) {
+    platform::say(|signal| {
+        printer.crash_line(&words(signal, "while the model was being opened", None))
+    });
+}
+
+/// The same from now on, when `engine` runs the model.
+pub fn explain_running(printer: &Printer, engine: &EngineInfo) {
+    let place = format!("while {} ran the model", engine_label(engine));
+    platform::say(|signal| printer.crash_line(&words(signal, &place, Some(engine))));
+}
+
+fn words(signal: &str, place: &str, engine: Option<&EngineInfo>) -> String {
+    let mut words = format!(
+        "the process crashed ({signal}) {place}. No output file appears under its name. As a rule the \
+         fault lies in a native library"
+    );
+    if let Some(library) = engine.and_then(|engine| engine.library.as_ref()) {
+        let _ = write!(words, ", here {}", library.display());
+    }
+    words.push_str(
+        ": another version of it may help, or another provider (--provider cpu, --provider tract)",
+    );
+    words
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::mem::zeroed;
+    use std::ptr;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    /// Signals of a crash, with their names.
+    const SIGNALS: [(libc::c_int, &str); 5] = [
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGABRT, "SIGABRT"),
+    ];
+
+    /// What to say, in the order of [`SIGNALS`]. What it once pointed to is never freed: a handler may be
+    /// reading it.
+    static WORDS: AtomicPtr<Vec<String>> = AtomicPtr::new(ptr::null_mut());
+
+    /// Who handled the signals before, in the order of [`SIGNALS`].
+    static BEFORE: OnceLock<Vec<libc::sigaction>> = OnceLock::new();
+
+    /// Says `words` (given a signal's name) if one of the signals comes from now on.
+    pub fn say(words: impl Fn(&str) -> String) {
+        let words: Vec<String> = SIGNALS.iter().map(|(_, name)| words(name)).collect();
+        WORDS.store(Box::into_raw(Box::new(words)), Ordering::Release);
+        BEFORE.get_or_init(install);
+    }
+
+    fn install() -> Vec<libc::sigaction> {
+        SIGNALS
+            .iter()
+            .map(|&(signal, _)| {
+                // SAFETY: `sigaction` is a plain C struct for which all zeros is a value; both pointers are
+                // to structs that outlive the call; the handler does only what a signal handler may.
+                unsafe {
+                    let mut before: libc::sigaction = zeroed();
+                    let mut ours: libc::sigaction = zeroed();
+                    ours.sa_sigaction = handle as *const () as libc::sighandler_t;
+                    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                    libc::sigaction(signal, &raw const ours, &raw mut before);
+                    before
+                }
+            })
+            .collect()
+    }
+
+    /// Writes the words and steps aside: what caused the signal happens again, and meets whoever was there
+    /// before.
+    extern "C" fn handle(
+        signal: libc::c_int,
+        info: *mut libc::siginfo_t,
+        _context: *mut libc::c_void,
+    ) {
+        let Some(index) = SIGNALS.iter().position(|&(number, _)| number == signal) else {
+            return;
+        };
+        // SAFETY: what `WORDS` points to is never freed or changed; `write`, `sigaction` and `raise` may be
+        // called in a handler; `info` is the system's.
+        unsafe {
+            let words = WORDS.load(Ordering::Acquire);
+            if let Some(line) = words.as_ref().and_then(|words| words.get(index)) {
+                libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+            }
+            // A signal that somebody sent does not come again by itself, and who was there before may take
+            // it for nothing.
+            let sent = info.as_ref().is_none_or(|info| info.si_code <= 0);
+            match BEFORE.get().and_then(|before| before.get(index)) {
+                Some(before) if !sent => libc::sigaction(signal, before, ptr::null_mut()),
+                _ => {
+                    let default: libc::sigaction = zeroed();
+                    libc::sigaction(signal, &raw const default, ptr::null_mut())
+                }
+            };
+            if sent {
+                libc::raise(signal);
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    /// Windows shows crashes by itself.
+    pub fn say(_: impl Fn(&str) -> String) {}
+}
