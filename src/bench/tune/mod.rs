@@ -1,0 +1,284 @@
+//! Looking for the best settings: first among the configurations that were listed (providers, precisions),
+//! then one setting after another, each candidate against the best so far, their samples in turn. A change
+//! is kept only if it is better beyond noise, and the result is compared with the defaults once more before
+//! it is saved.
+
+mod contest;
+mod search;
+mod setting;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use self::contest::contest;
+use self::search::Search;
+use super::configuration::Configuration;
+use super::lane::{Lane, Track};
+use super::machine::Machine;
+use super::profile::{Profile, Tuned};
+use super::protocol::OpenedAs;
+use super::report::now;
+use super::run::{BenchOptions, Watcher};
+use super::stats::Spread;
+use crate::error::{Error, Result};
+
+/// How to tune.
+#[derive(Debug, Clone)]
+pub struct TuneOptions {
+    /// Where profiles are kept; `None`: the result is shown and not saved.
+    pub folder: Option<PathBuf>,
+    /// [`super::fingerprint`] of the ONNX file that is taken where none is named, if several precisions are
+    /// listed: the profile is found by it. `None`: the file of the first configuration.
+    pub fingerprint: Option<String>,
+}
+
+/// What tuning found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Everything that was tried, in order.
+    pub steps: Vec<Step>,
+    /// The settings that differ from the defaults in the end.
+    pub settings: Tuned,
+    /// Rows a second with them as a multiple of those with the defaults, compared in turn at the end.
+    pub speedup: Option<Spread>,
+    /// Settings that could not be tried, and why.
+    pub skipped: Vec<String>,
+    /// Profiles that were saved.
+    pub saved: Vec<PathBuf>,
+    /// In a sentence.
+    pub outcome: String,
+}
+
+/// A candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The setting, by its name as an option; several, where configurations differ in more than one.
+    pub setting: String,
+    /// Its value in the best settings so far.
+    pub from: String,
+    /// Its value in the candidate.
+    pub to: String,
+    /// Rows a second as a multiple of the best so far.
+    pub ratio: Option<Spread>,
+    /// Whether the candidate is the best from now on.
+    pub kept: bool,
+    /// Why it could not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// The configuration that the others are compared with: the first that can run.
+fn first_alive(lanes: &[Lane]) -> Option<usize> {
+    lanes.iter().position(Lane::is_alive)
+}
+
+/// Tunes the configurations of `lanes`, which are warmed up. Returns the lane of the best settings too,
+/// where it is none of them; `None` if none of them can run.
+pub(super) fn tune(
+    tune_options: &TuneOptions,
+    options: &BenchOptions,
+    lanes: &mut [Lane],
+    track: &mut Track<'_>,
+    machine: &Machine,
+    watcher: &dyn Watcher,
+) -> Result<Option<(Tuning, Option<Lane>)>> {
+    let Some(base) = first_alive(lanes) else {
+        return Ok(None);
+    };
+    let all: Vec<Configuration> = lanes
+        .iter()
+        .map(|lane| lane.configuration.clone())
+        .collect();
+    let mut search = Search {
+        options,
+        machine,
+        watcher,
+        all: &all,
+        lanes,
+        base,
+        champion: base,
+        settings: Tuned::default(),
+        best: None,
+        steps: Vec::new(),
+        skipped: Vec::new(),
+    };
+    search.choose(track)?;
+    for setting in setting::Setting::ALL {
+        search.climb(setting, track)?;
+    }
+    let chosen = search.chosen();
+    let Search {
+        champion,
+        mut best,
+        steps,
+        skipped,
+        lanes,
+        settings,
+        ..
+    } = search;
+    let mut tuning = Tuning {
+        steps,
+        settings: Tuned {
+            provider: chosen.provider,
+            precision: chosen.precision,
+            provider_options: chosen.provider_options,
+            ..settings
+        },
+        speedup: None,
+        skipped,
+        saved: Vec::new(),
+        outcome: String::new(),
+    };
+    let several = all.len() > 1;
+    let reference = if several {
+        all[base].label(&all)
+    } else {
+        "the defaults".to_owned()
+    };
+    let better = if champion == base && best.is_none() {
+        if tuning.settings == Tuned::default() {
+            tuning.outcome = format!(
+                "nothing that was tried is faster than {reference} beyond noise; no profile was written"
+            );
+            return Ok(Some((tuning, None)));
+        }
+        // Listed first and the fastest: that is worth remembering.
+        tuning.outcome = format!("{reference} is the fastest of these");
+        true
+    } else {
+        watcher.state(&format!("comparing the best settings with {reference}"));
+        let last = match (&mut best, base == champion) {
+            (Some(best), _) => contest(&mut lanes[base], best, options, 2.0, track)?,
+            (None, false) => {
+                let [one, other] = pair(lanes, base, champion)?;
+                contest(one, other, options, 2.0, track)?
+            }
+            (None, true) => unreachable!("answered above"),
+        };
+        tuning.speedup.clone_from(&last.ratio);
+        tuning.outcome = if last.is_better() {
+            format!(
+                "{:.1} % faster than {reference}",
+                100.0 * (last.median() - 1.0)
+            )
+        } else {
+            format!(
+                "compared once more, the best settings are not faster than {reference} beyond noise; no \
+                 profile was written"
+            )
+        };
+        last.is_better()
+    };
+    let winner = best.as_ref().unwrap_or(&lanes[champion]);
+    if better && let Some(opened) = &winner.opened {
+        match &tune_options.folder {
+            Some(folder) => {
+                tuning.saved = save(
+                    folder,
+                    tune_options,
+                    &tuning,
+                    &lanes[base],
+                    opened,
+                    machine,
+                    track,
+                )?;
+                tuning.outcome += "; embed uses these settings from now on";
+            }
+            None => tuning.outcome += "; no home folder is known to save a profile in",
+        }
+    }
+    Ok(Some((tuning, best)))
+}
+
+/// Saves what was found for runs that ask for the provider as this one did, and for those that name it.
+fn save(
+    folder: &Path,
+    tune_options: &TuneOptions,
+    tuning: &Tuning,
+    base: &Lane,
+    winner: &OpenedAs,
+    machine: &Machine,
+    track: &Track<'_>,
+) -> Result<Vec<PathBuf>> {
+    let fingerprint = match (&tune_options.fingerprint, &base.opened) {
+        (Some(fingerprint), _) => fingerprint.clone(),
+        (None, Some(opened)) => opened.fingerprint.clone(),
+        (None, None) => winner.fingerprint.clone(),
+    };
+    let speedup = tuning
+        .speedup
+        .as_ref()
+        .map_or(1.0, |speedup| speedup.median);
+    let profile = |settings: Tuned| {
+        let workload = track.workload.info.name.clone();
+        Profile::new(
+            machine,
+            winner,
+            fingerprint.clone(),
+            workload,
+            speedup,
+            now(),
+            settings,
+        )
+    };
+    let asked = base.configuration.provider.as_str();
+    uses(&tuning.settings, asked, &winner.provider)
+        .into_iter()
+        .map(|(provider, settings)| profile(settings).save(folder, provider))
+        .collect()
+}
+
+/// For which `--provider` which of the settings are of use: for `asked`, which tuning was given, or for
+/// `auto`, where it had several to choose from; and for who names `winner`, who need not be told which.
+fn uses<'a>(settings: &Tuned, asked: &'a str, winner: &'a str) -> Vec<(&'a str, Tuned)> {
+    let named = Tuned {
+        provider: None,
+        ..settings.clone()
+    };
+    let mut uses = Vec::new();
+    if settings.provider.is_some() {
+        uses.push(("auto", settings.clone()));
+    } else if asked != winner {
+        uses.push((asked, named.clone()));
+    }
+    if named != Tuned::default() {
+        uses.push((winner, named));
+    }
+    uses
+}
+
+/// Two different lanes, both to be changed.
+fn pair(lanes: &mut [Lane], one: usize, other: usize) -> Result<[&mut Lane; 2]> {
+    lanes
+        .get_disjoint_mut([one, other])
+        .map_err(|error| Error::Internal(format!("lanes {one} and {other}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_kept_for_who_asks_for_them() {
+        let settings = Tuned {
+            batch_tokens: Some(1024),
+            ..Tuned::default()
+        };
+        let both = |first: &'static str| vec![(first, settings.clone()), ("cpu", settings.clone())];
+        assert_eq!(uses(&settings, "cpu", "cpu"), both("cpu")[1..]);
+        assert_eq!(uses(&settings, "auto", "cpu"), both("auto"));
+        // Whoever names OpenVINO gets the settings; to take it is for `auto`.
+        let chosen = Tuned {
+            provider: Some("openvino".into()),
+            ..settings.clone()
+        };
+        let expected = vec![("auto", chosen.clone()), ("openvino", settings)];
+        assert_eq!(uses(&chosen, "auto", "openvino"), expected);
+        let alone = Tuned {
+            provider: Some("openvino".into()),
+            ..Tuned::default()
+        };
+        assert_eq!(uses(&alone, "auto", "openvino"), [("auto", alone.clone())]);
+    }
+}

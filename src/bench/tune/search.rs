@@ -1,0 +1,232 @@
+//! The search itself: which of the listed configurations, then one setting after another.
+
+use super::contest::contest;
+use super::setting::Setting;
+use super::{Step, pair};
+use crate::bench::configuration::Configuration;
+use crate::bench::lane::{Lane, Track};
+use crate::bench::machine::Machine;
+use crate::bench::profile::Tuned;
+use crate::bench::run::{BenchOptions, Watcher};
+use crate::error::Result;
+
+/// What tuning may choose between, where several were listed: names of settings.
+const CHOICES: [&str; 3] = ["provider", "precision", "provider-option"];
+
+/// A search under way.
+pub(super) struct Search<'a> {
+    pub(super) options: &'a BenchOptions,
+    pub(super) machine: &'a Machine,
+    pub(super) watcher: &'a dyn Watcher,
+    /// The configurations that were listed.
+    pub(super) all: &'a [Configuration],
+    pub(super) lanes: &'a mut [Lane],
+    /// Number of the lane that everything is compared with in the end.
+    pub(super) base: usize,
+    /// Number of the fastest lane of those that were listed.
+    pub(super) champion: usize,
+    /// What was changed in the champion's configuration.
+    pub(super) settings: Tuned,
+    /// The lane with these changes.
+    pub(super) best: Option<Lane>,
+    pub(super) steps: Vec<Step>,
+    pub(super) skipped: Vec<String>,
+}
+
+impl Search<'_> {
+    fn best(&mut self) -> &mut Lane {
+        self.best.as_mut().unwrap_or(&mut self.lanes[self.champion])
+    }
+
+    /// Finds the fastest of the configurations that were listed.
+    pub(super) fn choose(&mut self, track: &mut Track<'_>) -> Result<()> {
+        for number in 0..self.lanes.len() {
+            if number == self.base || !self.lanes[number].is_alive() {
+                continue;
+            }
+            let [best, other] = pair(self.lanes, self.champion, number)?;
+            if is_the_same(best, other) {
+                self.skipped.push(format!(
+                    "{}: it is what {} came down to",
+                    other.configuration.label(self.all),
+                    best.configuration.label(self.all)
+                ));
+                other.redundant = true;
+                other.end();
+                continue;
+            }
+            let (setting, from, to) = difference(best, other, self.all);
+            self.watcher.state(&format!("trying {to} against {from}"));
+            // The same work for both; afterwards each has its own again.
+            let rows = [best.rows, other.rows];
+            let least = rows[0].min(rows[1]);
+            best.set_rows(least, track)?;
+            other.set_rows(least, track)?;
+            let contest = contest(best, other, self.options, 1.0, track)?;
+            best.set_rows(rows[0], track)?;
+            other.set_rows(rows[1], track)?;
+            let kept = other.is_alive() && contest.is_better();
+            self.steps.push(Step {
+                setting,
+                from,
+                to,
+                ratio: contest.ratio,
+                kept,
+                failed: other.failed.clone(),
+            });
+            if kept {
+                self.champion = number;
+            }
+        }
+        Ok(())
+    }
+
+    /// The champion's values of the settings that there was a choice of.
+    pub(super) fn chosen(&self) -> Tuned {
+        let lane = &self.lanes[self.champion];
+        let varies = |name: &str| {
+            let value = |one: &Configuration| {
+                let found = one.settings().into_iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| value)
+            };
+            let mut all = self.all.iter().map(value);
+            let first = all.next();
+            all.any(|other| Some(other) != first)
+        };
+        let [mut provider, precision, options] = CHOICES.map(varies);
+        // What `auto` takes is not written down: it may find something better one day.
+        provider &= lane.configuration.provider != "auto";
+        let opened = lane.opened.as_ref();
+        Tuned {
+            provider: provider
+                .then(|| opened.map(|opened| opened.provider.clone()))
+                .flatten(),
+            precision: precision
+                .then(|| lane.configuration.precision.clone())
+                .flatten(),
+            provider_options: if options {
+                lane.configuration.provider_options.clone()
+            } else {
+                Vec::new()
+            },
+            ..Tuned::default()
+        }
+    }
+
+    /// Moves one setting for as long as that helps.
+    pub(super) fn climb(&mut self, setting: Setting, track: &mut Track<'_>) -> Result<()> {
+        let name = setting.name();
+        let best = self.best();
+        if setting.is_given(&best.configuration) {
+            self.skipped
+                .push(format!("{name}: given on the command line"));
+            return Ok(());
+        }
+        let best = self.best();
+        let rows = best.rows;
+        let Some(start) = setting.value(best) else {
+            return Ok(());
+        };
+        if setting == Setting::Window && rows <= start {
+            self.skipped.push(format!(
+                "{name}: a sample has {rows} records and fits one window of {start}, so no other could \
+                 make a difference"
+            ));
+            return Ok(());
+        }
+        let mut tried = vec![start];
+        for way in setting.ways() {
+            let mut helped = false;
+            let mut value = start;
+            loop {
+                value = way(value);
+                if tried.contains(&value) || !setting.is_sensible(value, self.machine, rows) {
+                    break;
+                }
+                tried.push(value);
+                if !self.attempt(setting, value, track)? {
+                    break;
+                }
+                helped = true;
+            }
+            if helped {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries one value; whether it is the best now.
+    fn attempt(&mut self, setting: Setting, value: usize, track: &mut Track<'_>) -> Result<bool> {
+        let mut settings = self.settings.clone();
+        *setting.slot(&mut settings) = Some(value);
+        let number = self.lanes.len() + self.steps.len();
+        let best = self.best();
+        let from = setting.value(best).unwrap_or(value);
+        let mut configuration = best.configuration.clone();
+        configuration.threads = settings.threads.or(configuration.threads);
+        configuration.batch_tokens = settings.batch_tokens.or(configuration.batch_tokens);
+        configuration.window = settings.window.or(configuration.window);
+        let rows = best.rows;
+        self.watcher.state(&format!(
+            "trying --{} {value} against {from}",
+            setting.name()
+        ));
+        let mut candidate = Lane::start(configuration, number, track)?;
+        candidate.set_rows(rows, track)?;
+        // The first sample fills caches; it counts for nothing.
+        candidate.sample(track)?;
+        candidate.samples.clear();
+        let options = self.options;
+        let contest = contest(self.best(), &mut candidate, options, 1.0, track)?;
+        let kept = candidate.is_alive() && contest.is_better();
+        self.steps.push(Step {
+            setting: setting.name().into(),
+            from: from.to_string(),
+            to: value.to_string(),
+            ratio: contest.ratio,
+            kept,
+            failed: candidate.failed.clone(),
+        });
+        if kept {
+            self.settings = settings;
+            self.best = Some(candidate);
+        }
+        Ok(kept)
+    }
+}
+
+/// Whether two configurations came down to one: `auto` and the provider that it takes.
+fn is_the_same(one: &Lane, other: &Lane) -> bool {
+    let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
+        return false;
+    };
+    (
+        &a.fingerprint,
+        &a.provider,
+        &a.library,
+        &a.options,
+        a.threads,
+    ) == (
+        &b.fingerprint,
+        &b.provider,
+        &b.library,
+        &b.options,
+        b.threads,
+    )
+}
+
+/// In which settings two of the listed configurations differ, with what each has.
+fn difference(one: &Lane, other: &Lane, all: &[Configuration]) -> (String, String, String) {
+    let (a, b) = (&one.configuration, &other.configuration);
+    let value = |configuration: &Configuration, name: &str| {
+        let settings = configuration.settings();
+        let found = settings.into_iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value)
+    };
+    let names: Vec<&str> = CHOICES
+        .into_iter()
+        .filter(|name| value(a, name) != value(b, name))
+        .collect();
+    (names.join(", "), a.label(all), b.label(all))
+}
