@@ -9,18 +9,20 @@
 //! cargo bench --profile dev --bench engine -- target/corpus/short.txt [PROVIDER] [ROUNDS]
 //! ```
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use common::{processor_seconds, whole_run};
 use embedctl::batch::{self, Batch, Plan};
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, Engine, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
-use embedctl::output::{Destination, OutputOptions};
-use embedctl::pipeline::{self, EmbedOptions, OnError, Summary};
+use embedctl::pipeline::{self, Summary};
 use embedctl::progress::{Progress, Silent};
 use embedctl::stage::Stage;
 use embedctl::tokenize::TextTokenizer;
@@ -145,42 +147,9 @@ fn run_alone(engine: &dyn Engine, batches: &[Batch], threads: usize) -> f64 {
 /// Runs the whole pipeline.
 fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = EmbedOptions {
-        model: model.clone(),
-        engine: engine.clone(),
-        sources: vec![Source::Path(PathBuf::from(corpus))],
-        input: InputOptions::default(),
-        output: OutputOptions {
-            destination: Destination::Path(folder.path().join("out.parquet")),
-            format: None,
-            force: false,
-        },
-        on_error: OnError::Fail,
-        rejects: None,
-        batch_tokens: None,
-        batch_rows: None,
-        threads: None,
-        profile: None,
-    };
+    let options = whole_run(corpus, model, engine, folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
     pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run")
-}
-
-/// Processor time of this process so far.
-#[cfg(unix)]
-fn processor_seconds() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the one timespec that the call writes.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-#[cfg(not(unix))]
-fn processor_seconds() -> f64 {
-    f64::NAN
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

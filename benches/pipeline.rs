@@ -12,10 +12,13 @@
 //! `pooled` (the default): the engine returns rows of 384, as a device does that pools; `hidden`: token
 //! states, which the pipeline pools.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use common::{processor_seconds, whole_run};
 use embedctl::batch::Batch;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{
@@ -23,8 +26,7 @@ use embedctl::engine::{
 };
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
-use embedctl::output::{Destination, OutputOptions};
-use embedctl::pipeline::{self, EmbedOptions, OnError, Summary};
+use embedctl::pipeline::{self, Summary};
 use embedctl::progress::{Progress, Silent};
 use embedctl::record::Texts;
 use embedctl::stage::Stage;
@@ -153,23 +155,6 @@ fn cost(rows: usize, work: impl FnOnce()) -> Cost {
     }
 }
 
-/// Processor time of this process so far.
-#[cfg(unix)]
-fn processor_seconds() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the one timespec that the call writes.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-#[cfg(not(unix))]
-fn processor_seconds() -> f64 {
-    f64::NAN
-}
-
 /// The corpus, read.
 fn windows(corpus: &Path) -> Vec<Texts> {
     let mut reader = RecordReader::open(&[Source::Path(corpus.into())], InputOptions::default())
@@ -202,23 +187,7 @@ fn crate_alone(model: &Model, pool: &rayon::ThreadPool, texts: &Texts) {
 /// The whole pipeline around a null engine.
 fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = EmbedOptions {
-        model: model.clone(),
-        engine: EngineOptions::default(),
-        sources: vec![Source::Path(PathBuf::from(corpus))],
-        input: InputOptions::default(),
-        output: OutputOptions {
-            destination: Destination::Path(folder.path().join("out.parquet")),
-            format: None,
-            force: false,
-        },
-        on_error: OnError::Fail,
-        rejects: None,
-        batch_tokens: None,
-        batch_rows: None,
-        threads: None,
-        profile: None,
-    };
+    let options = whole_run(corpus, model, &EngineOptions::default(), folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
     let engine = Box::new(Null::new(hidden));
     pipeline::embed_with(engine, &options, &progress, &CancelToken::new()).expect("a run")
