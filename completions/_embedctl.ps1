@@ -145,7 +145,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Tokens of a record at most; longer ones are cut and counted')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers, with commas between, or auto; each is measured')
             [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers, with commas between, or auto; each is measured')
-            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between, or all')
             [CompletionResult]::new('--provider-option', '--provider-option', [CompletionResultType]::ParameterName, 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated')
             [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it')
             [CompletionResult]::new('--batch-tokens', '--batch-tokens', [CompletionResultType]::ParameterName, 'Padded tokens in a batch at most, with commas between; each is measured')

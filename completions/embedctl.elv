@@ -138,7 +138,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --max-length 'Tokens of a record at most; longer ones are cut and counted'
             cand -p 'Execution providers, with commas between, or auto; each is measured'
             cand --provider 'Execution providers, with commas between, or auto; each is measured'
-            cand --device 'Device numbers of the provider, with commas between'
+            cand --device 'Device numbers of the provider, with commas between, or all'
             cand --provider-option 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated'
             cand --ort-lib 'ONNX Runtime library, or the folder that holds it'
             cand --batch-tokens 'Padded tokens in a batch at most, with commas between; each is measured'

@@ -165,7 +165,7 @@ bnb4\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'How token states become a vector [default: as the model\'s files say]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s p -l provider -d 'Execution providers, with commas between, or auto; each is measured' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, with commas between' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-tokens -d 'Padded tokens in a batch at most, with commas between; each is measured' -r

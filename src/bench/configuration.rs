@@ -27,6 +27,9 @@ pub struct Configuration {
     /// Device numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<u32>,
+    /// All of them, whatever their numbers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all_devices: bool,
     /// Options of the provider: `openvino.precision=bf16`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub provider_options: Vec<String>,
@@ -105,6 +108,7 @@ impl Configuration {
                 .collect::<Result<_, String>>()
                 .map_err(Error::Usage)?,
             devices: self.devices.clone(),
+            all_devices: self.all_devices,
             ort_library: self.ort_library.clone(),
             batch_tokens: self.batch_tokens,
             workers,
@@ -118,7 +122,10 @@ impl Configuration {
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let text = |value: Option<usize>| value.map(|value| value.to_string());
-        let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
+        let mut devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
+        if self.all_devices {
+            devices = vec!["all".to_owned()];
+        }
         let options = self.provider_options.join(" ");
         [
             ("model", Some(self.model.clone())),
@@ -138,14 +145,16 @@ impl Configuration {
         .collect()
     }
 
+    /// The value of the setting `name`, unless it is left to the defaults.
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let found = self.settings().into_iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value)
+    }
+
     /// The settings in which this configuration differs from any of `all`, for people: `cpu 512 tokens`.
     /// The provider is always named.
     #[must_use]
     pub fn label(&self, all: &[Self]) -> String {
-        let value = |one: &Self, name: &str| {
-            let found = one.settings().into_iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| value)
-        };
         let names = [
             "provider",
             "model",
@@ -161,8 +170,8 @@ impl Configuration {
         ];
         let mut words = Vec::new();
         for name in names {
-            let own = value(self, name);
-            let differs = all.iter().any(|other| value(other, name) != own);
+            let own = self.setting(name);
+            let differs = all.iter().any(|other| other.setting(name) != own);
             if !differs && name != "provider" {
                 continue;
             }

@@ -75,7 +75,7 @@ fn options_that_cannot_be_meant() {
             "cuda is not among those of --provider",
         ),
         ("--provider-option cuda.speed=11", "has no option 'speed'"),
-        ("--device all", "--device all"),
+        ("--device 1", "the processor is device 0"),
         ("--duration 0", "a number of seconds"),
         (
             "--baseline b.json --max-regression 100%",
@@ -497,6 +497,15 @@ fn what_auto_came_down_to_is_not_compared_with_itself() {
         names == ["auto", "cpu"] || names == ["auto", "tract"],
         "{names:?}"
     );
+}
+
+#[test]
+fn all_devices_are_one_configuration() {
+    let report = report(&bench(&Sandbox::new(), "--corpus short --device all --json"));
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{report}");
+    assert_eq!(rows[0]["configuration"]["all_devices"], true);
+    assert!(rows[0]["measured"].is_object(), "{report}");
 }
 
 /// Where a profile for the small model would be, as `embed -v` says; and a profile in its place.

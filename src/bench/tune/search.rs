@@ -85,11 +85,7 @@ impl Search<'_> {
     pub(super) fn chosen(&self) -> Tuned {
         let lane = &self.lanes[self.champion];
         let varies = |name: &str| {
-            let value = |one: &Configuration| {
-                let found = one.settings().into_iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| value)
-            };
-            let mut all = self.all.iter().map(value);
+            let mut all = self.all.iter().map(|one| one.setting(name));
             let first = all.next();
             all.any(|other| Some(other) != first)
         };
@@ -219,14 +215,9 @@ fn is_the_same(one: &Lane, other: &Lane) -> bool {
 /// In which settings two of the listed configurations differ, with what each has.
 fn difference(one: &Lane, other: &Lane, all: &[Configuration]) -> (String, String, String) {
     let (a, b) = (&one.configuration, &other.configuration);
-    let value = |configuration: &Configuration, name: &str| {
-        let settings = configuration.settings();
-        let found = settings.into_iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| value)
-    };
     let names: Vec<&str> = CHOICES
         .into_iter()
-        .filter(|name| value(a, name) != value(b, name))
+        .filter(|name| a.setting(name) != b.setting(name))
         .collect();
     (names.join(", "), a.label(all), b.label(all))
 }

@@ -2,37 +2,31 @@
 //!
 //! Nothing is saved here and nothing goes on: the process ends by the signal, as it would have without.
 
-use std::fmt::Write as _;
-
 use embedctl::engine::EngineInfo;
 
 use crate::printer::{Printer, engine_label};
 
 /// Gets ready to explain a crash while the model is being opened.
 pub fn explain(printer: &Printer) {
-    platform::say(|signal| {
-        printer.crash_line(&words(signal, "while the model was being opened", None))
-    });
+    watch(printer, "while the model was being opened");
 }
 
 /// The same from now on, when `engine` runs the model.
 pub fn explain_running(printer: &Printer, engine: &EngineInfo) {
-    let place = format!("while {} ran the model", engine_label(engine));
-    platform::say(|signal| printer.crash_line(&words(signal, &place, Some(engine))));
+    watch(
+        printer,
+        &format!("while {} ran the model", engine_label(engine)),
+    );
 }
 
-fn words(signal: &str, place: &str, engine: Option<&EngineInfo>) -> String {
-    let mut words = format!(
-        "the process crashed ({signal}) {place}. No output file appears under its name. As a rule the \
-         fault lies in a native library"
-    );
-    if let Some(library) = engine.and_then(|engine| engine.library.as_ref()) {
-        let _ = write!(words, ", here {}", library.display());
-    }
-    words.push_str(
-        ": another version of it may help, or another provider (--provider cpu, --provider tract)",
-    );
-    words
+fn watch(printer: &Printer, place: &str) {
+    platform::say(|signal| {
+        printer.crash_line(&format!(
+            "the process crashed ({signal}) {place}. No output file appears under its name. As a rule the \
+             fault lies in a native library: another version of it may help, or another provider \
+             (--provider cpu, --provider tract)"
+        ))
+    });
 }
 
 #[cfg(unix)]

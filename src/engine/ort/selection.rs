@@ -307,7 +307,8 @@ impl<'a> Selection<'a> {
             let bare = named.path.parent() == Some(Path::new(""));
             if !bare && !named.path.exists() {
                 return Failure::NamedLibrary(engine_error(format!(
-                    "there is no {} ({})",
+                    "there is no {} ({}); name the library's file or the folder that holds it, or leave that \
+                     out and libraries are looked for",
                     named.path.display(),
                     named.by
                 )));

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use embedctl::bench::Corpus;
-use embedctl::engine::{Provider, ProviderOption};
+use embedctl::engine::Provider;
 use embedctl::model::{PoolingMode, Precision};
 
-use super::values::{Devices, InputFormatName, byte_size, devices, percent, positive, seconds};
+use super::runtime::RuntimeArgs;
+use super::values::{InputFormatName, byte_size, percent, positive, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -132,31 +133,8 @@ pub struct BenchEngineArgs {
     )]
     pub provider: Vec<String>,
 
-    /// Device numbers of the provider, with commas between
-    #[arg(
-        long,
-        value_name = "DEVICES",
-        env = "EMBEDCTL_DEVICE",
-        hide_env_values = true,
-        value_parser = devices
-    )]
-    pub device: Option<Devices>,
-
-    /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
-    ///
-    /// Several values of one option are each measured. `embedctl embed --help` lists the options.
-    #[arg(long = "provider-option", value_name = "OPTION")]
-    pub provider_options: Vec<ProviderOption>,
-
-    /// ONNX Runtime library, or the folder that holds it
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "EMBEDCTL_ORT_LIB",
-        hide_env_values = true,
-        value_hint = ValueHint::AnyPath
-    )]
-    pub ort_lib: Option<PathBuf>,
+    #[command(flatten)]
+    pub runtime: RuntimeArgs,
 }
 
 /// Batches, windows, threads.

@@ -8,9 +8,9 @@ use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::Keep;
 use embedctl::model::{PoolingMode, Precision};
 
+use super::runtime::RuntimeArgs;
 use super::values::{
-    Devices, IdTypeName, InputFormatName, OnErrorName, OutputFormatName, byte_size, devices,
-    kept_field, positive,
+    IdTypeName, InputFormatName, OnErrorName, OutputFormatName, byte_size, kept_field, positive,
 };
 
 /// Embed the records of files or of standard input
@@ -174,34 +174,8 @@ pub struct EngineArgs {
     )]
     pub provider: ProviderChoice,
 
-    /// Device numbers of the provider, with commas between, or all
-    #[arg(
-        long,
-        value_name = "DEVICES",
-        env = "EMBEDCTL_DEVICE",
-        hide_env_values = true,
-        value_parser = devices
-    )]
-    pub device: Option<Devices>,
-
-    /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
-    ///
-    /// The options are listed at the end of this help.
-    #[arg(long = "provider-option", value_name = "OPTION")]
-    pub provider_options: Vec<ProviderOption>,
-
-    /// ONNX Runtime library, or the folder that holds it
-    ///
-    /// Without it: ORT_DYLIB_PATH, beside this program, the active Python environment, the packages of
-    /// python3 and of npm, system folders.
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "EMBEDCTL_ORT_LIB",
-        hide_env_values = true,
-        value_hint = ValueHint::AnyPath
-    )]
-    pub ort_lib: Option<PathBuf>,
+    #[command(flatten)]
+    pub runtime: RuntimeArgs,
 }
 
 /// Batches, windows, threads. The defaults are measured; results don't depend on any of these.

@@ -5,6 +5,7 @@ mod bench;
 mod devices;
 mod download;
 mod embed;
+mod runtime;
 mod values;
 
 use std::ffi::OsString;

@@ -138,30 +138,28 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
 }
 
 fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
-    let engine = &args.engine;
-    if let ProviderChoice::List(list) = &engine.provider {
-        let mut options = engine.provider_options.iter();
-        if let Some(idle) = options.find(|option| !list.contains(&option.provider)) {
-            return Err(Failure::usage(format!(
-                "--provider-option {idle}: the provider {0} is not among those of --provider; add it there or \
-                 leave the option out",
-                idle.provider
-            )));
-        }
+    let (engine, runtime) = (&args.engine, &args.engine.runtime);
+    if let ProviderChoice::List(list) = &engine.provider
+        && let Some(idle) = runtime.idle_option(|option| list.contains(&option.provider))
+    {
+        return Err(super::idle_option(idle));
     }
     Ok(EngineOptions {
         providers: engine.provider.clone(),
-        devices: devices(engine.device.as_ref(), &engine.provider)?,
-        all_devices: engine.device == Some(Devices::All),
-        provider_options: engine.provider_options.clone(),
-        ort_library: engine.ort_lib.clone(),
+        devices: devices(runtime.device.as_ref(), &engine.provider)?,
+        all_devices: runtime.device == Some(Devices::All),
+        provider_options: runtime.provider_options.clone(),
+        ort_library: runtime.ort_lib.clone(),
         probe: super::probe_command(),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
 
-/// The processor is one device, number 0.
-fn devices(devices: Option<&Devices>, providers: &ProviderChoice) -> Result<Vec<u32>, Failure> {
+/// Numbers of devices; none for all of them. The processor is one device, number 0.
+pub(super) fn devices(
+    devices: Option<&Devices>,
+    providers: &ProviderChoice,
+) -> Result<Vec<u32>, Failure> {
     let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Tract);
     let processor_only = match providers {
         ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,

@@ -10,6 +10,7 @@ mod man;
 mod probe;
 mod profile;
 
+use embedctl::engine::ProviderOption;
 use embedctl::model::hub::HubOptions;
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
@@ -31,6 +32,15 @@ pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }
+}
+
+/// A provider's option that could have no effect.
+fn idle_option(option: &ProviderOption) -> Failure {
+    Failure::usage(format!(
+        "--provider-option {option}: the provider {0} is not among those of --provider; add it there or leave \
+         the option out",
+        option.provider
+    ))
 }
 
 /// What the command line says about the Hub.

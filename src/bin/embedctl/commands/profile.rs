@@ -18,7 +18,7 @@ pub fn apply(
     options: &mut EmbedOptions,
     printer: &Printer,
 ) -> Result<Option<Profile>, Failure> {
-    let (limits, engine) = (&args.limits, &args.engine);
+    let (limits, runtime) = (&args.limits, &args.engine.runtime);
     let Some(folder) = bench::profile_folder() else {
         return Ok(None);
     };
@@ -42,9 +42,9 @@ pub fn apply(
     let named = args.model.onnx.precision.is_some() || args.model.onnx.model_file.is_some();
     // What was tuned for another library, other weights or other options says little about these.
     let otherwise = [
-        (settings.provider.is_some() && engine.ort_lib.is_some()).then_some("--ort-lib"),
+        (settings.provider.is_some() && runtime.ort_lib.is_some()).then_some("--ort-lib"),
         (settings.precision.is_some() && named).then_some("--precision or --model-file"),
-        (!settings.provider_options.is_empty() && !engine.provider_options.is_empty())
+        (!settings.provider_options.is_empty() && !runtime.provider_options.is_empty())
             .then_some("--provider-option"),
     ];
     if let Some(option) = otherwise.into_iter().flatten().next() {
@@ -83,7 +83,7 @@ pub fn apply(
         };
         if let Err(error) = Model::onnx_file(&model) {
             printer.note(format!(
-                "the tuned profile {} wants the model in {precision}, and is not used: {error}",
+                "the tuned profile {} wants the model in {precision}, and is not used: {error}; `embedctl bench --tune` makes another",
                 path.display()
             ));
             return Ok(None);

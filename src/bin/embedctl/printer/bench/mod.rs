@@ -1,17 +1,14 @@
-//! What a benchmark found, as tables of 80 columns, and what it is doing meanwhile.
+//! What a benchmark found, as tables of 80 columns.
+
+mod status;
+mod verdicts;
 
 use std::fmt;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
-use std::time::Duration;
 
-use embedctl::bench::{
-    Comparison, Measured, OpenedAs, Report, Row, Stages, Step, Tuning, Verdict, Watcher,
-};
-use indicatif::{ProgressBar, ProgressStyle};
+use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
 
 use super::summary::{bytes, count};
-use super::{Printer, Verbosity, When, is_dumb};
 
 /// Columns of a table, and of everything else.
 const WIDTH: usize = 80;
@@ -38,10 +35,10 @@ impl fmt::Display for BenchTables<'_> {
         }
         failures(f, report)?;
         if let Some(tuning) = &report.tuning {
-            tuned(f, tuning)?;
+            verdicts::tuned(f, tuning)?;
         }
         if let Some(comparison) = &report.comparison {
-            compared(f, comparison)?;
+            verdicts::compared(f, comparison)?;
         }
         Ok(())
     }
@@ -301,107 +298,6 @@ fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{line}")
 }
 
-fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result {
-    writeln!(f)?;
-    writeln!(
-        f,
-        "{:NAME$}{:>9}{:>9}  rows/s against the best so far",
-        "tuning", "from", "to"
-    )?;
-    for step in &tuning.steps {
-        let [from, to] = [&step.from, &step.to].map(|value| figure(value));
-        if width(&from).max(width(&to)) < 9 {
-            write!(f, "{:NAME$}{from:>9}{to:>9}", step.setting)?;
-        } else {
-            writeln!(f, "{}: {from} → {to}", step.setting)?;
-            write!(f, "{:1$}", "", NAME + 18)?;
-        }
-        writeln!(f, "  {}", verdict(step))?;
-    }
-    for skipped in &tuning.skipped {
-        wrapped(f, &format!("not tuned: {skipped}"))?;
-    }
-    if let Some(speedup) = &tuning.speedup {
-        let (low, high) = speedup.interval();
-        writeln!(
-            f,
-            "best against the defaults: {} ({} to {})",
-            signed(speedup.median - 1.0),
-            signed(low - 1.0),
-            signed(high - 1.0)
-        )?;
-    }
-    wrapped(f, &tuning.outcome)?;
-    for path in &tuning.saved {
-        writeln!(f, "saved {}", path.display())?;
-    }
-    Ok(())
-}
-
-/// A setting's value: a number with its thousands apart.
-fn figure(value: &str) -> String {
-    value.parse().map_or_else(|_| value.to_owned(), count)
-}
-
-fn verdict(step: &Step) -> String {
-    let kept = if step.kept { "kept" } else { "dropped" };
-    match (&step.ratio, &step.failed) {
-        (Some(ratio), _) => {
-            let (low, high) = ratio.interval();
-            format!(
-                "{} ({} to {}): {kept}",
-                signed(ratio.median - 1.0),
-                signed(low - 1.0),
-                signed(high - 1.0)
-            )
-        }
-        (None, Some(_)) => "failed: dropped".to_owned(),
-        (None, None) => kept.to_owned(),
-    }
-}
-
-fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> fmt::Result {
-    let day = comparison
-        .baseline_date
-        .split('T')
-        .next()
-        .unwrap_or_default();
-    writeln!(f)?;
-    writeln!(
-        f,
-        "against the baseline of {day} ({}); allowed: {} slower",
-        comparison.baseline_tool,
-        percent(comparison.max_regression)
-    )?;
-    for row in &comparison.rows {
-        name(f, &row.name)?;
-        let words = match row.verdict {
-            Verdict::Kept => "ok",
-            Verdict::Regressed => "SLOWER",
-            Verdict::Inconclusive => "unclear: noise could do this; measure longer",
-            Verdict::Failed => "FAILED now",
-            Verdict::New => "not in the baseline",
-            Verdict::NotMeasured => "in the baseline alone",
-        };
-        match (row.before, row.after, row.change, row.interval) {
-            (Some(before), Some(after), Some(change), Some((low, high))) => writeln!(
-                f,
-                "{:>9} → {} rows/s, {} ({} to {}) {words}",
-                amount(before),
-                amount(after),
-                signed(change),
-                signed(low),
-                signed(high)
-            )?,
-            _ => writeln!(f, " {words}")?,
-        }
-    }
-    for note in &comparison.notes {
-        wrapped(f, &format!("note: {note}"))?;
-    }
-    Ok(())
-}
-
 /// A bar of `value` among values up to `most`, in eighths of a column.
 fn bar(value: f64, most: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -435,68 +331,6 @@ fn percent(share: f64) -> String {
 fn signed(share: f64) -> String {
     let sign = if share < 0.0 { '−' } else { '+' };
     format!("{sign}{:.1} %", 100.0 * share.abs())
-}
-
-/// Shows what a benchmark is doing: a line that changes on a terminal, lines elsewhere if they are wanted.
-pub struct BenchStatus {
-    printer: Printer,
-    bar: Option<ProgressBar>,
-    lines: bool,
-}
-
-impl BenchStatus {
-    /// Takes the line away.
-    pub fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Watcher for BenchStatus {
-    fn state(&self, what: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what.to_owned());
-        } else if self.lines {
-            self.printer.info(what);
-        } else {
-            self.printer.detail(what);
-        }
-    }
-
-    fn sampled(&self, name: &str, rows_per_second: f64) {
-        let text = format!("{name}: {} rows/s", amount(rows_per_second));
-        if let Some(bar) = &self.bar {
-            bar.set_message(text);
-        } else {
-            self.printer.detail(text);
-        }
-    }
-}
-
-impl Printer {
-    /// What shows a benchmark's progress.
-    pub fn bench_status(&self) -> BenchStatus {
-        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
-        let wanted = match self.progress {
-            When::Always => true,
-            When::Auto => self.verbosity == Verbosity::Normal,
-            When::Never => false,
-        };
-        let bar = (terminal && wanted).then(|| {
-            let bar = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        });
-        BenchStatus {
-            printer: self.clone(),
-            bar,
-            lines: self.progress == When::Always,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `embedctl bench`: from arguments to configurations, and from a report to tables, files and an exit code.
 
+mod configurations;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufReader, IsTerminal};
@@ -8,17 +10,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use embedctl::bench::{
-    self, BenchOptions, Comparison, Configuration, Corpus, Report, TuneOptions, Verdict,
-    WorkloadOptions, plot,
+    self, BenchOptions, Comparison, Configuration, Corpus, Report, Verdict, WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
-use embedctl::engine::ProviderOption;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions};
 use embedctl::model::hub::{self, Settings};
-use embedctl::model::{Model, ModelOptions, Precision};
 
 use super::embed::sources;
-use crate::args::{BenchArgs, Devices, MessageArgs};
+use crate::args::{BenchArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -130,9 +129,9 @@ fn regressions(comparison: &Comparison) -> String {
 }
 
 fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Failure> {
-    let configurations = configurations(args, messages)?;
+    let configurations = configurations::listed(args, messages)?;
     let tune = if args.measurement.tune {
-        Some(tune_options(args, &configurations)?)
+        Some(configurations::tune_options(args, &configurations)?)
     } else {
         None
     };
@@ -145,174 +144,6 @@ fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Fai
         worker: vec![program.into_os_string(), OsString::from(WORKER)],
         tune,
     })
-}
-
-/// What tuning may choose between, and under which model its profile will be found.
-fn tune_options(
-    args: &BenchArgs,
-    configurations: &[Configuration],
-) -> Result<TuneOptions, Failure> {
-    if args.model.model.len().max(args.model.model_file.len()) > 1
-        || args
-            .limits
-            .batch_tokens
-            .len()
-            .max(args.limits.threads.len())
-            > 1
-    {
-        return Err(Failure::usage(
-            "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
-             --batch-tokens and --threads to it or give one value each; it chooses between providers, \
-             precisions and provider options",
-        ));
-    }
-    let precisions = &args.model.precision;
-    if precisions.len() > 1 && !precisions.contains(&Precision::Fp32) {
-        return Err(Failure::usage(
-            "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
-        ));
-    }
-    let by_default = match configurations.first() {
-        Some(first) if precisions.len() > 1 => Some(ModelOptions {
-            precision: None,
-            ..first.model_options()?
-        }),
-        _ => None,
-    };
-    // A model without fp32 is found by what it has.
-    let onnx = by_default.and_then(|model| Model::onnx_file(&model).ok());
-    Ok(TuneOptions {
-        folder: bench::profile_folder(),
-        fingerprint: onnx.as_deref().map(bench::fingerprint).transpose()?,
-    })
-}
-
-/// Every combination of what was listed, in the order of the lists; the first list varies slowest.
-fn configurations(args: &BenchArgs, messages: &MessageArgs) -> Result<Vec<Configuration>, Failure> {
-    let devices = match &args.engine.device {
-        None => Vec::new(),
-        Some(Devices::Numbers(numbers)) => numbers.clone(),
-        Some(Devices::All) => {
-            return Err(Failure::usage(
-                "--device all: bench measures the devices that are named; name them by their numbers",
-            ));
-        }
-    };
-    let pooling = args.model.pooling.as_ref();
-    let base = Configuration {
-        devices,
-        ort_library: args.engine.ort_lib.clone(),
-        batch_size: args.limits.batch_size,
-        window: args.limits.window,
-        cache_dir: messages.cache_dir.clone(),
-        pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
-        max_length: args.model.max_length,
-        ..Configuration::default()
-    };
-    let precisions: Vec<String> = args
-        .model
-        .precision
-        .iter()
-        .map(|precision| precision.name().to_owned())
-        .collect();
-    let mut all = vec![base];
-    each(&mut all, &args.model.model, |one, value| one.model = value);
-    each(&mut all, &args.model.model_file, |one, value| {
-        one.model_file = Some(value);
-    });
-    each(&mut all, &precisions, |one, value| {
-        one.precision = Some(value);
-    });
-    let providers = &args.engine.provider;
-    let by_itself = Configuration {
-        provider: "auto".to_owned(),
-        precision: match &precisions[..] {
-            [] | [_] => precisions.first().cloned(),
-            _ => Some(Precision::Fp32.name().to_owned()),
-        },
-        ..all[0].clone()
-    };
-    each(&mut all, providers, |one, value| {
-        one.provider = value;
-    });
-    let mut all = each_option(&all, &args.engine.provider_options)?;
-    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
-        // What is chosen must be better than what embed would take by itself.
-        all.insert(0, by_itself);
-    }
-    each(&mut all, &args.limits.threads, |one, value| {
-        one.threads = Some(value);
-    });
-    each(&mut all, &args.limits.batch_tokens, |one, value| {
-        one.batch_tokens = Some(value);
-    });
-    for (index, one) in all.iter().enumerate() {
-        if all[..index].contains(one) {
-            return Err(Failure::usage(format!(
-                "'{}' would be measured twice; list every value once",
-                one.label(&all)
-            )));
-        }
-    }
-    Ok(all)
-}
-
-/// Gives every configuration the options of its provider. Where an option has several values, there is a
-/// configuration for each.
-fn each_option(
-    all: &[Configuration],
-    options: &[ProviderOption],
-) -> Result<Vec<Configuration>, Failure> {
-    let concerns = |one: &Configuration, option: &ProviderOption| {
-        one.provider == "auto" || one.provider == option.provider.name()
-    };
-    if let Some(idle) = options
-        .iter()
-        .find(|option| !all.iter().any(|one| concerns(one, option)))
-    {
-        return Err(Failure::usage(format!(
-            "--provider-option {idle}: the provider {0} is not among those of --provider; add it there or \
-             leave the option out",
-            idle.provider
-        )));
-    }
-    let mut given = Vec::new();
-    for one in all {
-        let mut combinations = vec![one.clone()];
-        let own: Vec<&ProviderOption> = options
-            .iter()
-            .filter(|option| concerns(one, option))
-            .collect();
-        for (place, option) in own.iter().enumerate() {
-            let same = |other: &&&ProviderOption| {
-                (other.provider, other.name) == (option.provider, option.name)
-            };
-            if own[..place].iter().any(|other| same(&other)) {
-                continue;
-            }
-            let values: Vec<String> = own.iter().filter(same).map(ToString::to_string).collect();
-            each(&mut combinations, &values, |one, value| {
-                one.provider_options.push(value);
-            });
-        }
-        given.extend(combinations);
-    }
-    Ok(given)
-}
-
-/// Replaces every configuration by one for each of `values`; without any, nothing changes.
-fn each<T: Clone>(all: &mut Vec<Configuration>, values: &[T], set: impl Fn(&mut Configuration, T)) {
-    if values.is_empty() {
-        return;
-    }
-    *all = all
-        .iter()
-        .flat_map(|one| values.iter().map(move |value| (one.clone(), value.clone())))
-        .map(|(mut one, value)| {
-            set(&mut one, value);
-            one
-        })
-        .collect();
 }
 
 fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
@@ -427,31 +258,5 @@ impl<'a> Picture<'a> {
         let drawn = (self.draw)(report);
         Ok(fs::write(self.path, drawn)
             .map_err(|error| embedctl::Error::io("write", self.path, error))?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_combination_is_measured_once() {
-        let mut all = vec![Configuration::default()];
-        each(&mut all, &["cpu", "tract"], |one, value| {
-            one.provider = value.into();
-        });
-        each::<usize>(&mut all, &[], |one, value| one.threads = Some(value));
-        each(&mut all, &[256, 512], |one, value| {
-            one.batch_tokens = Some(value);
-        });
-        let pairs: Vec<_> = all
-            .iter()
-            .map(|one| (one.provider.as_str(), one.batch_tokens, one.threads))
-            .collect();
-        let expected = [("cpu", 256), ("cpu", 512), ("tract", 256), ("tract", 512)];
-        assert_eq!(
-            pairs,
-            expected.map(|(name, tokens)| (name, Some(tokens), None))
-        );
     }
 }

@@ -1,0 +1,196 @@
+//! Which configurations a command line asks for, and what tuning may choose between.
+
+use embedctl::bench::{self, Configuration, TuneOptions};
+use embedctl::engine::{ProviderChoice, ProviderOption};
+use embedctl::model::{Model, ModelOptions, Precision};
+
+use super::super::{embed, idle_option};
+use crate::args::{BenchArgs, Devices, MessageArgs};
+use crate::failure::Failure;
+
+/// What tuning may choose between, and under which model its profile will be found.
+pub(super) fn tune_options(
+    args: &BenchArgs,
+    configurations: &[Configuration],
+) -> Result<TuneOptions, Failure> {
+    if args.model.model.len().max(args.model.model_file.len()) > 1
+        || args
+            .limits
+            .batch_tokens
+            .len()
+            .max(args.limits.threads.len())
+            > 1
+    {
+        return Err(Failure::usage(
+            "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
+             --batch-tokens and --threads to it or give one value each; it chooses between providers, \
+             precisions and provider options",
+        ));
+    }
+    let precisions = &args.model.precision;
+    if precisions.len() > 1 && !precisions.contains(&Precision::Fp32) {
+        return Err(Failure::usage(
+            "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
+        ));
+    }
+    let by_default = match configurations.first() {
+        Some(first) if precisions.len() > 1 => Some(ModelOptions {
+            precision: None,
+            ..first.model_options()?
+        }),
+        _ => None,
+    };
+    // A model without fp32 is found by what it has.
+    let onnx = by_default.and_then(|model| Model::onnx_file(&model).ok());
+    Ok(TuneOptions {
+        folder: bench::profile_folder(),
+        fingerprint: onnx.as_deref().map(bench::fingerprint).transpose()?,
+    })
+}
+
+/// Every combination of what was listed, in the order of the lists; the first list varies slowest.
+pub(super) fn listed(
+    args: &BenchArgs,
+    messages: &MessageArgs,
+) -> Result<Vec<Configuration>, Failure> {
+    let device = args.engine.runtime.device.as_ref();
+    let choice = match &args.engine.provider {
+        providers if providers.iter().any(|one| one == "auto") => ProviderChoice::Auto,
+        providers => providers.join(",").parse().map_err(Failure::usage)?,
+    };
+    let pooling = args.model.pooling.as_ref();
+    let base = Configuration {
+        devices: embed::devices(device, &choice)?,
+        all_devices: device == Some(&Devices::All),
+        ort_library: args.engine.runtime.ort_lib.clone(),
+        batch_size: args.limits.batch_size,
+        window: args.limits.window,
+        cache_dir: messages.cache_dir.clone(),
+        pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
+        max_length: args.model.max_length,
+        ..Configuration::default()
+    };
+    let precisions: Vec<String> = args
+        .model
+        .precision
+        .iter()
+        .map(|precision| precision.name().to_owned())
+        .collect();
+    let mut all = vec![base];
+    each(&mut all, &args.model.model, |one, value| one.model = value);
+    each(&mut all, &args.model.model_file, |one, value| {
+        one.model_file = Some(value);
+    });
+    each(&mut all, &precisions, |one, value| {
+        one.precision = Some(value);
+    });
+    let providers = &args.engine.provider;
+    let by_itself = Configuration {
+        provider: "auto".to_owned(),
+        precision: match &precisions[..] {
+            [] | [_] => precisions.first().cloned(),
+            _ => Some(Precision::Fp32.name().to_owned()),
+        },
+        ..all[0].clone()
+    };
+    each(&mut all, providers, |one, value| {
+        one.provider = value;
+    });
+    let mut all = each_option(&all, args)?;
+    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
+        // What is chosen must be better than what embed would take by itself.
+        all.insert(0, by_itself);
+    }
+    each(&mut all, &args.limits.threads, |one, value| {
+        one.threads = Some(value);
+    });
+    each(&mut all, &args.limits.batch_tokens, |one, value| {
+        one.batch_tokens = Some(value);
+    });
+    for (index, one) in all.iter().enumerate() {
+        if all[..index].contains(one) {
+            return Err(Failure::usage(format!(
+                "'{}' would be measured twice; list every value once",
+                one.label(&all)
+            )));
+        }
+    }
+    Ok(all)
+}
+
+/// Gives every configuration the options of its provider. Where an option has several values, there is a
+/// configuration for each.
+fn each_option(all: &[Configuration], args: &BenchArgs) -> Result<Vec<Configuration>, Failure> {
+    let concerns = |one: &Configuration, option: &ProviderOption| {
+        one.provider == "auto" || one.provider == option.provider.name()
+    };
+    let runtime = &args.engine.runtime;
+    let used = |option: &ProviderOption| all.iter().any(|one| concerns(one, option));
+    if let Some(idle) = runtime.idle_option(used) {
+        return Err(idle_option(idle));
+    }
+    let options = &runtime.provider_options;
+    let mut given = Vec::new();
+    for one in all {
+        let mut combinations = vec![one.clone()];
+        let own: Vec<&ProviderOption> = options
+            .iter()
+            .filter(|option| concerns(one, option))
+            .collect();
+        for (place, option) in own.iter().enumerate() {
+            let same = |other: &&&ProviderOption| {
+                (other.provider, other.name) == (option.provider, option.name)
+            };
+            if own[..place].iter().any(|other| same(&other)) {
+                continue;
+            }
+            let values: Vec<String> = own.iter().filter(same).map(ToString::to_string).collect();
+            each(&mut combinations, &values, |one, value| {
+                one.provider_options.push(value);
+            });
+        }
+        given.extend(combinations);
+    }
+    Ok(given)
+}
+
+/// Replaces every configuration by one for each of `values`; without any, nothing changes.
+fn each<T: Clone>(all: &mut Vec<Configuration>, values: &[T], set: impl Fn(&mut Configuration, T)) {
+    if values.is_empty() {
+        return;
+    }
+    *all = all
+        .iter()
+        .flat_map(|one| values.iter().map(move |value| (one.clone(), value.clone())))
+        .map(|(mut one, value)| {
+            set(&mut one, value);
+            one
+        })
+        .collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_measured_once() {
+        let mut all = vec![Configuration::default()];
+        each(&mut all, &["cpu", "tract"], |one, value| {
+            one.provider = value.into();
+        });
+        each::<usize>(&mut all, &[], |one, value| one.threads = Some(value));
+        each(&mut all, &[256, 512], |one, value| {
+            one.batch_tokens = Some(value);
+        });
+        let pairs: Vec<_> = all
+            .iter()
+            .map(|one| (one.provider.as_str(), one.batch_tokens, one.threads))
+            .collect();
+        let expected = [("cpu", 256), ("cpu", 512), ("tract", 256), ("tract", 512)];
+        assert_eq!(
+            pairs,
+            expected.map(|(name, tokens)| (name, Some(tokens), None))
+        );
+    }
+}
