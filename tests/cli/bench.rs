@@ -501,7 +501,10 @@ fn what_auto_came_down_to_is_not_compared_with_itself() {
 
 #[test]
 fn all_devices_are_one_configuration() {
-    let report = report(&bench(&Sandbox::new(), "--corpus short --device all --json"));
+    let report = report(&bench(
+        &Sandbox::new(),
+        "--corpus short --device all --json",
+    ));
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{report}");
     assert_eq!(rows[0]["configuration"]["all_devices"], true);

@@ -22,6 +22,7 @@ mod list;
 mod listing;
 mod local;
 mod lockfile;
+mod origin;
 mod refusal;
 mod select;
 mod settings;

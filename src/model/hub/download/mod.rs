@@ -1,8 +1,10 @@
 //! A whole model: what it consists of, fetched several files at a time, in place only when all of it is here.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
@@ -10,15 +12,14 @@ use std::thread;
 use crossbeam_channel::unbounded;
 
 use super::client::{Client, with_client};
-use super::digest::{Digest, Sums, sums};
-use super::fetch::{self, Content, difference};
+use super::digest::Digest;
 use super::list::data_of;
-use super::listing::{self, Listing, Remote};
+use super::listing::Listing;
 use super::local::Folder;
 use super::lockfile::LockedModel;
 use super::select::{self as selection, Layout, MODULES, Selection};
 use super::source::Source;
-use super::store::{self, Store};
+use super::store::Store;
 use super::{Downloaded, DownloadedFile, Outcome, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -306,182 +307,6 @@ impl<'a> Download<'a> {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// Brings one file here, unless it is, and verifies it.
-    fn get(&self, path: &str) -> Result<DownloadedFile> {
-        let mut remote = self.listing().get(path).cloned().unwrap_or_default();
-        if remote.digest.is_none() && self.client.settings().offline.is_none() {
-            let told = listing::inspect(
-                self.client,
-                &self.wanted.model,
-                &self.commit,
-                path,
-                self.transfer,
-            )?;
-            remote.size = remote.size.or(told.size);
-            remote.digest = told.digest;
-            let mut listing = self.listing();
-            listing.0.insert(path.to_owned(), remote.clone());
-        }
-        let file = match &self.place {
-            Place::Cache(store) => self.get_into_cache(store, path, &remote)?,
-            Place::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
-        };
-        if let Some(locked) = &self.wanted.locked {
-            locked.verify(&self.name, &file)?;
-        }
-        let outcome = if file.fetched {
-            Outcome::Fetched
-        } else {
-            Outcome::Verified
-        };
-        self.transfer.ended(path, file.size, outcome);
-        Ok(file)
-    }
-
-    fn get_into_cache(&self, store: &Store, path: &str, remote: &Remote) -> Result<DownloadedFile> {
-        // Content whose hash nobody tells is called by what it is for until it is here.
-        let hash = remote.digest.as_ref().map_or_else(
-            || unnamed(&self.commit, path),
-            |digest| digest.as_str().to_owned(),
-        );
-        let blob = store.blob(&hash);
-        let _lock = store.lock(&hash, self.client.cancel(), self.transfer)?;
-        let own = store.snapshot(&self.commit).join(path);
-        for here in [&blob, &own] {
-            if let Some(sums) = self.verified(here, path, remote)? {
-                return Ok(DownloadedFile {
-                    path: path.to_owned(),
-                    location: here.clone(),
-                    size: sums.size,
-                    sha256: sums.sha256,
-                    blob: (here == &blob).then(|| hash.clone()),
-                    fetched: false,
-                });
-            }
-        }
-        let sums = self.fetch(path, remote, &store.incomplete(&hash), &blob)?;
-        Ok(DownloadedFile {
-            path: path.to_owned(),
-            location: blob,
-            size: sums.size,
-            sha256: sums.sha256,
-            blob: Some(hash),
-            fetched: true,
-        })
-    }
-
-    fn get_into_folder(
-        &self,
-        folder: &Folder,
-        path: &str,
-        remote: &Remote,
-    ) -> Result<DownloadedFile> {
-        let place = folder.place(path);
-        let _lock = store::lock(&folder.lock(path), self.client.cancel(), self.transfer)?;
-        let mut fetched = false;
-        let sums = if let Some(sums) = self.verified(&place, path, remote)? {
-            sums
-        } else if let Some(sums) = self.copied_from_cache(folder, path, remote, &place)? {
-            sums
-        } else {
-            fetched = true;
-            self.fetch(path, remote, &folder.incomplete(path), &place)?
-        };
-        Ok(DownloadedFile {
-            path: path.to_owned(),
-            location: place,
-            size: sums.size,
-            sha256: sums.sha256,
-            blob: remote
-                .digest
-                .as_ref()
-                .map(|digest| digest.as_str().to_owned()),
-            fetched,
-        })
-    }
-
-    /// What the cache holds need not be fetched again.
-    fn copied_from_cache(
-        &self,
-        folder: &Folder,
-        path: &str,
-        remote: &Remote,
-        place: &Path,
-    ) -> Result<Option<Sums>> {
-        let Some(digest) = &remote.digest else {
-            return Ok(None);
-        };
-        let blob = self.store.blob(digest.as_str());
-        if !blob.is_file() {
-            return Ok(None);
-        }
-        let incomplete = folder.incomplete(path);
-        store::create_folder_of(&incomplete)?;
-        store::create_folder_of(place)?;
-        fs::copy(&blob, &incomplete).map_err(|error| Error::io("write", &incomplete, error))?;
-        let found = self.sums(&incomplete, remote)?;
-        if difference(remote, &found).is_some() {
-            fs::remove_file(&incomplete)
-                .map_err(|error| Error::io("remove", &incomplete, error))?;
-            return Ok(None);
-        }
-        fetch::publish(&incomplete, place)?;
-        Ok(Some(found))
-    }
-
-    /// The sums of a file that is here and is what it should be. One that isn't is named, and taken away
-    /// unless nothing can replace it.
-    fn verified(&self, place: &Path, path: &str, remote: &Remote) -> Result<Option<Sums>> {
-        if !place.is_file() {
-            return Ok(None);
-        }
-        let found = self.sums(place, remote)?;
-        let Some(wrong) = difference(remote, &found) else {
-            return Ok(Some(found));
-        };
-        if let Some(by) = self.client.settings().offline {
-            return Err(Error::model(
-                &self.name,
-                format!(
-                    "{path} is damaged ({wrong}), and {by} forbids the network; run `embedctl download {}` with a \
-                     network to fetch it again",
-                    self.name
-                ),
-            ));
-        }
-        self.transfer
-            .warning(&format!("{path} is damaged ({wrong}): it is fetched again"));
-        // A link is taken away, not what it leads to: that may belong to others.
-        fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
-        Ok(None)
-    }
-
-    fn sums(&self, place: &Path, remote: &Remote) -> Result<Sums> {
-        sums(place, remote.digest.as_ref(), self.client.cancel())
-            .map_err(|error| Error::io("read", place, error))?
-            .ok_or(Error::Interrupted)
-    }
-
-    fn fetch(&self, path: &str, remote: &Remote, incomplete: &Path, place: &Path) -> Result<Sums> {
-        if let Some(by) = self.client.settings().offline {
-            return Err(offline(
-                &self.wanted.model,
-                self.client.settings(),
-                by,
-                &[path],
-            ));
-        }
-        let repository = &self.wanted.model.repository;
-        let url = listing::address(self.client, repository, &self.commit, path);
-        let content = Content {
-            model: &self.name,
-            path,
-            url: &url,
-            remote,
-        };
-        fetch::fetch(self.client, &content, incomplete, place, self.transfer)
-    }
-
     /// Whether a file is here, whatever its content.
     fn is_here(&self, path: &str) -> bool {
         let blob = || {
@@ -558,9 +383,4 @@ impl<'a> Download<'a> {
         // Only whole entries are ever put in.
         self.listing.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The name of partial content whose hash is not known.
-fn unnamed(commit: &str, path: &str) -> String {
-    format!("{commit}-{}", path.replace('/', "--"))
 }
