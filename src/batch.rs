@@ -4,7 +4,14 @@
 //! longest row), so that short rows travel together with hardly any padding; the longest go first, so
 //! that no worker is left with a long batch at the end of a window.
 
-use crate::engine::BatchLimits;
+/// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Padded tokens in a batch at most (rows × longest row); a single longer row still forms a batch.
+    pub tokens: usize,
+    /// Rows in a batch at most.
+    pub rows: usize,
+}
 
 /// The token ids of a window's rows, special tokens included, in one allocation.
 #[derive(Debug, Clone, Default)]

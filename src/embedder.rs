@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::batch::{self, Batch, Plan, TokenRows};
-use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Output, Worker};
+use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
+use crate::engine::{self, Engine, EngineInfo, EngineOptions, Output, Worker};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
 use crate::stage::{Clocks, Watch};
+use crate::threads::{panic_message, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -182,12 +183,6 @@ impl Embedder {
     }
 }
 
-/// Cores that this process may use: affinity and control groups counted in.
-#[must_use]
-pub fn usable_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// A batch's finished rows.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
@@ -198,7 +193,7 @@ pub(crate) struct Finished {
     /// Rows for which there is no vector, and why.
     pub failed: Vec<(u32, String)>,
     /// What a user should be told once.
-    pub news: Option<String>,
+    pub warning: Option<String>,
 }
 
 /// One thread's way from a plan to finished rows.
@@ -232,7 +227,7 @@ impl RowWorker {
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
         let mut vectors = self.fitting(plan, tokens)?;
-        let news = self.limit.news();
+        let warning = self.limit.warning();
         let width = self.pooler.width();
         let mut watch = Watch::start();
         let all_finite = finite(&vectors);
@@ -242,11 +237,11 @@ impl RowWorker {
                 rows: plan.rows.clone(),
                 vectors,
                 failed: Vec::new(),
-                news,
+                warning,
             });
         }
         let mut finished = Finished {
-            news,
+            warning,
             ..Finished::default()
         };
         for (index, &row) in plan.rows.iter().enumerate() {
@@ -319,16 +314,4 @@ impl RowWorker {
 
 fn finite(vector: &[f32]) -> bool {
     vector.iter().all(|value| value.is_finite())
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let said = panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "a worker panicked: {}",
-        said.unwrap_or_else(|| "without a message".into())
-    )
 }

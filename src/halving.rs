@@ -62,7 +62,7 @@ impl TokenLimit {
     }
 
     /// What a user should be told about the limit, once.
-    pub(crate) fn news(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let tokens = self.tokens.load(Ordering::Relaxed);
         (tokens < usize::MAX && !self.told.swap(true, Ordering::Relaxed)).then(|| {
             format!(
@@ -118,9 +118,9 @@ mod tests {
         assert_eq!(vectors, expected);
         // 37 and 18 rows fail; nine fit.
         assert_eq!(sizes, [37, 18, 9, 9, 9, 9, 1]);
-        let news = limit.news().unwrap();
-        assert!(news.contains("at most 90 tokens"), "{news}");
-        assert_eq!(limit.news(), None);
+        let warning = limit.warning().unwrap();
+        assert!(warning.contains("at most 90 tokens"), "{warning}");
+        assert_eq!(limit.warning(), None);
         // The next batch is cut before it is tried.
         sizes.clear();
         let vectors = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
@@ -133,7 +133,7 @@ mod tests {
         let limit = TokenLimit::default();
         let mut sizes = Vec::new();
         limit.run(&plan(8), &mut device(80, &mut sizes)).unwrap();
-        assert_eq!((sizes, limit.news()), (vec![8], None));
+        assert_eq!((sizes, limit.warning()), (vec![8], None));
     }
 
     #[test]
@@ -157,6 +157,6 @@ mod tests {
             Err(Error::Internal("broken".into()))
         });
         assert!(matches!(result, Err(Error::Internal(_))));
-        assert_eq!((runs, limit.news()), (1, None));
+        assert_eq!((runs, limit.warning()), (1, None));
     }
 }

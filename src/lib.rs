@@ -11,6 +11,7 @@
 // A panic needs a reason: `expect` states the invariant.
 #![warn(clippy::unwrap_used)]
 
+pub mod availability;
 pub mod batch;
 pub mod bench;
 pub mod cancel;
@@ -25,12 +26,17 @@ mod onnx;
 pub mod output;
 pub mod pipeline;
 pub mod pool;
+pub mod profile;
 pub mod progress;
 pub mod provenance;
+pub mod provider;
 pub mod record;
 pub mod rejects;
+pub mod runtime;
 pub mod stage;
+mod threads;
 pub mod tokenize;
 
-pub use embedder::{Embedder, usable_cores};
+pub use embedder::Embedder;
 pub use error::{Error, Result};
+pub use threads::usable_cores;

@@ -4,9 +4,9 @@
 
 use serde::Serialize;
 
-use crate::bench::Tuned;
 use crate::engine::EngineInfo;
 use crate::model::{Model, ModelProvenance, OutputChoice};
+use crate::profile::Tuned;
 use crate::progress::Counts;
 
 /// Version of this object's schema.

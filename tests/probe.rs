@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use embedctl::cancel::CancelToken;
 use embedctl::engine::Provider;
-use embedctl::engine::ort::probe::{LibraryReport, ProbeCommand, survey};
+use embedctl::runtime::probe::{LibraryReport, ProbeCommand, survey};
 use tempfile::TempDir;
 
 #[cfg(unix)]

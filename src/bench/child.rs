@@ -29,7 +29,7 @@ pub(super) struct WorkerProcess {
 
 /// Why a worker did not answer.
 #[derive(Debug)]
-pub(super) enum Silence {
+pub(super) enum NoReply {
     /// We were asked to stop.
     Interrupted,
     /// It said why it could not, or died; in words.
@@ -96,24 +96,24 @@ impl WorkerProcess {
         &mut self,
         request: &Request,
         cancel: &CancelToken,
-    ) -> Result<Reply, Silence> {
+    ) -> Result<Reply, NoReply> {
         let mut line = serde_json::to_vec(request)
-            .map_err(|error| Silence::Failed(format!("a request cannot be written: {error}")))?;
+            .map_err(|error| NoReply::Failed(format!("a request cannot be written: {error}")))?;
         line.push(b'\n');
         let sent = self
             .requests
             .as_mut()
             .map(|requests| requests.write_all(&line).and_then(|()| requests.flush()));
         if !matches!(sent, Some(Ok(()))) {
-            return Err(Silence::Failed(self.cause_of_death()));
+            return Err(NoReply::Failed(self.cause_of_death()));
         }
         select! {
             recv(self.replies) -> reply => match reply {
-                Ok(Reply::Failed(reason)) => Err(Silence::Failed(reason)),
+                Ok(Reply::Failed(reason)) => Err(NoReply::Failed(reason)),
                 Ok(reply) => Ok(reply),
-                Err(_) => Err(Silence::Failed(self.cause_of_death())),
+                Err(_) => Err(NoReply::Failed(self.cause_of_death())),
             },
-            recv(cancel.channel()) -> _ => Err(Silence::Interrupted),
+            recv(cancel.channel()) -> _ => Err(NoReply::Interrupted),
         }
     }
 
@@ -197,10 +197,10 @@ mod tests {
         WorkerProcess::start(&command).unwrap()
     }
 
-    fn reason(silence: Silence) -> String {
+    fn reason(silence: NoReply) -> String {
         match silence {
-            Silence::Failed(reason) => reason,
-            Silence::Interrupted => panic!("nobody interrupted"),
+            NoReply::Failed(reason) => reason,
+            NoReply::Interrupted => panic!("nobody interrupted"),
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let cancel = CancelToken::new();
         cancel.cancel();
         let silence = worker.ask(&Request::Work, &cancel).unwrap_err();
-        assert!(matches!(silence, Silence::Interrupted));
+        assert!(matches!(silence, NoReply::Interrupted));
         drop(worker); // returns only because it kills
     }
 }

@@ -9,6 +9,7 @@ use crate::cancel::CancelToken;
 use crate::engine::EngineOptions;
 use crate::error::{Error, Result};
 use crate::model::ModelOptions;
+use crate::runtime::RuntimeOptions;
 
 /// What is measured. Everything that is left out is left to the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,7 +110,10 @@ impl Configuration {
                 .map_err(Error::Usage)?,
             devices: self.devices.clone(),
             all_devices: self.all_devices,
-            ort_library: self.ort_library.clone(),
+            runtime: RuntimeOptions {
+                library: self.ort_library.clone(),
+                probe: None,
+            },
             batch_tokens: self.batch_tokens,
             workers,
             cancel: cancel.clone(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::usable_cores;
+use crate::threads::usable_cores;
 
 /// A machine as far as it decides speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

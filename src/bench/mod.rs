@@ -1,7 +1,7 @@
 //! Measuring: how fast a configuration is here, what limits it, and which settings are best.
 //!
 //! ```text
-//!  run ──► lane ──► child ═══ JSON lines ═══► worker ──► pipeline
+//!  run ──► runner ──► child ═══ JSON lines ═══► worker ──► pipeline
 //!   │      (one for each       (a process)     opens once, samples many times
 //!   │       configuration)
 //!   └──► report ──► compare, plot          tune ──► profile
@@ -17,16 +17,16 @@ mod compare;
 mod configuration;
 mod corpus;
 mod flops;
-mod lane;
 mod machine;
+mod options;
 mod peak;
 mod phrases;
 pub mod plot;
-mod profile;
 mod protocol;
 mod report;
 mod reuse;
 mod run;
+mod runner;
 mod stats;
 #[cfg(test)]
 mod testing;
@@ -34,17 +34,15 @@ mod tune;
 mod worker;
 mod workload;
 
-pub use compare::{Compared, Comparison, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use flops::Work;
 pub use machine::Machine;
+pub use options::{BenchOptions, TuneOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};
-pub use profile::{Profile, Tuned, default_folder as profile_folder, fingerprint};
 pub use protocol::{OpenedAs, Stages};
-pub use report::{Latency, Measured, Report, Row};
-pub use run::{BenchOptions, Watcher, run};
+pub use report::{Compared, Comparison, Latency, Measured, Report, Row, Step, Tuning, Verdict};
+pub use run::run;
 pub use stats::Spread;
-pub use tune::{Step, TuneOptions, Tuning};
 pub use worker::serve;
 pub use workload::{WorkloadInfo, WorkloadOptions};

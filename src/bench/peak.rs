@@ -103,8 +103,8 @@ fn portable(by: f32) -> (usize, f32) {
     let mut sums = [[1.0_f32; LANES]; CHAINS];
     for _ in 0..TURNS {
         for sum in &mut sums {
-            for lane in sum {
-                *lane = *lane * by + 1.0;
+            for runner in sum {
+                *runner = *runner * by + 1.0;
             }
         }
     }
@@ -179,8 +179,8 @@ mod tests {
     fn every_kernel_computes_the_same() {
         // x -> 0.5 x + 1 tends to 2, whatever it starts from.
         let lanes_of = |(operations, sum): (usize, f32)| (operations / 2, sum);
-        let (lanes, sum) = lanes_of(portable(0.5));
-        assert!((sum / lanes as f32 - 2.0).abs() < 1e-3);
+        let (runners, sum) = lanes_of(portable(0.5));
+        assert!((sum / runners as f32 - 2.0).abs() < 1e-3);
         let (_, kernel) = kernel();
         let (operations, value) = kernel(0.5);
         assert!(operations >= 2 * 12, "{operations}");

@@ -63,7 +63,7 @@ pub struct OpenedAs {
     pub revision: Option<String>,
     /// Path of the ONNX file inside the model's folder.
     pub model_file: String,
-    /// What identifies the ONNX file for [`super::Profile`].
+    /// What identifies the ONNX file for [`crate::profile::Profile`].
     pub fingerprint: String,
     /// Which engine: `onnxruntime` or `tract`.
     pub engine: String,

@@ -1,17 +1,17 @@
 //! What a benchmark found, as it is shown, written as JSON, and read again as a baseline.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Comparison;
 use super::configuration::Configuration;
-use super::lane::Lane;
 use super::machine::Machine;
 use super::protocol::{OpenedAs, Stages};
+use super::runner::Runner;
 use super::stats::{Spread, percentile, rate};
-use super::tune::Tuning;
 use super::workload::WorkloadInfo;
+use crate::profile::Tuned;
 
 /// Version of the report's schema.
 pub(super) const SCHEMA: u32 = 1;
@@ -40,6 +40,107 @@ pub struct Report {
     /// What tuning found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
+}
+
+/// A report compared with a baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// When the baseline was measured.
+    pub baseline_date: String,
+    /// Its program and version.
+    pub baseline_tool: String,
+    /// The loss that is allowed, as a share.
+    pub max_regression: f64,
+    /// One for each configuration of either report.
+    pub rows: Vec<Compared>,
+    /// Reasons to doubt the comparison.
+    pub notes: Vec<String>,
+}
+
+/// A configuration in both reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its name in the newer report, where it is there.
+    pub name: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Rows a second in the baseline, median.
+    pub before: Option<f64>,
+    /// Rows a second now, median.
+    pub after: Option<f64>,
+    /// By which share it changed: -0.1 is a tenth slower.
+    pub change: Option<f64>,
+    /// The change at worst and at best, if both medians lie in their 95 % intervals.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Not slower than allowed.
+    Kept,
+    /// Slower than allowed, and not by chance: the interval of the change lies below zero.
+    Regressed,
+    /// The median is slower than allowed, but noise alone could do that.
+    Inconclusive,
+    /// It was measured in the baseline and failed now.
+    Failed,
+    /// There is nothing to compare it with.
+    New,
+    /// The baseline has it; this run did not measure it.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Whether this alone makes a run fail.
+    #[must_use]
+    pub fn is_regression(self) -> bool {
+        matches!(self, Self::Regressed | Self::Failed)
+    }
+}
+
+impl Comparison {
+    /// Whether any configuration regressed or failed.
+    #[must_use]
+    pub fn has_regressed(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict.is_regression())
+    }
+}
+
+/// What tuning found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Everything that was tried, in order.
+    pub steps: Vec<Step>,
+    /// The settings that differ from the defaults in the end.
+    pub settings: Tuned,
+    /// Rows a second with them as a multiple of those with the defaults, compared in turn at the end.
+    pub speedup: Option<Spread>,
+    /// Settings that could not be tried, and why.
+    pub skipped: Vec<String>,
+    /// Profiles that were saved.
+    pub saved: Vec<PathBuf>,
+    /// In a sentence.
+    pub outcome: String,
+}
+
+/// A candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The setting, by its name as an option; several, where configurations differ in more than one.
+    pub setting: String,
+    /// Its value in the best settings so far.
+    pub from: String,
+    /// Its value in the candidate.
+    pub to: String,
+    /// Rows a second as a multiple of the best so far.
+    pub ratio: Option<Spread>,
+    /// Whether the candidate is the best from now on.
+    pub kept: bool,
+    /// Why it could not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 impl Report {
@@ -140,13 +241,13 @@ impl Latency {
 }
 
 impl Row {
-    /// What became of `lane`, one of `all`, on a machine with this peak.
-    pub(super) fn of(lane: &Lane, all: &[Configuration], peak_gflops: Option<f64>) -> Self {
-        let measured = match &lane.failed {
+    /// What became of `runner`, one of `all`, on a machine with this peak.
+    pub(super) fn of(runner: &Runner, all: &[Configuration], peak_gflops: Option<f64>) -> Self {
+        let measured = match &runner.failed {
             Some(_) => None,
-            None => Measured::of(lane, peak_gflops),
+            None => Measured::of(runner, peak_gflops),
         };
-        let failed = match (&measured, &lane.failed) {
+        let failed = match (&measured, &runner.failed) {
             (Some(_), _) => None,
             (None, Some(reason)) => Some(reason.clone()),
             (None, None) => {
@@ -154,8 +255,8 @@ impl Row {
             }
         };
         Self {
-            name: lane.configuration.label(all),
-            configuration: lane.configuration.clone(),
+            name: runner.configuration.label(all),
+            configuration: runner.configuration.clone(),
             measured,
             failed,
         }
@@ -163,11 +264,11 @@ impl Row {
 }
 
 impl Measured {
-    fn of(lane: &Lane, peak_gflops: Option<f64>) -> Option<Self> {
-        let opened = lane.opened.clone()?;
-        let last = lane.samples.last()?;
+    fn of(runner: &Runner, peak_gflops: Option<f64>) -> Option<Self> {
+        let opened = runner.opened.clone()?;
+        let last = runner.samples.last()?;
         let rates = |amount: fn(&super::protocol::Sample) -> u64| {
-            let values: Vec<f64> = lane
+            let values: Vec<f64> = runner
                 .samples
                 .iter()
                 .map(|sample| rate(amount(sample) as f64, sample.seconds))
@@ -175,10 +276,14 @@ impl Measured {
             Spread::of(&values)
         };
         let rows_per_second = rates(|sample| sample.rows)?;
-        let real: u64 = lane.samples.iter().map(|sample| sample.real_tokens).sum();
-        let padded: u64 = lane.samples.iter().map(|sample| sample.padded_tokens).sum();
+        let real: u64 = runner.samples.iter().map(|sample| sample.real_tokens).sum();
+        let padded: u64 = runner
+            .samples
+            .iter()
+            .map(|sample| sample.padded_tokens)
+            .sum();
         // Of a sample, at the median rate: as robust as that is.
-        let useful_gflops = lane.work.map(|work| {
+        let useful_gflops = runner.work.map(|work| {
             let operations = work.total(last.real_tokens as f64, last.pairs as f64);
             operations * rows_per_second.median / (last.rows.max(1) as f64) / 1e9
         });
@@ -191,13 +296,13 @@ impl Measured {
             rejected: last.rejected,
             tokens_per_second: rates(|sample| sample.tokens)?,
             rows_per_second,
-            latency_ms: Latency::of(&lane.latencies),
-            peak_memory_bytes: lane
+            latency_ms: Latency::of(&runner.latencies),
+            peak_memory_bytes: runner
                 .samples
                 .iter()
                 .filter_map(|sample| sample.peak_memory)
                 .max(),
-            device_memory_bytes: lane
+            device_memory_bytes: runner
                 .samples
                 .iter()
                 .filter_map(|sample| sample.device_memory)
@@ -207,8 +312,8 @@ impl Measured {
             } else {
                 0.0
             },
-            stages: Stages::sum(lane.samples.iter().map(|sample| sample.stages)).shares(),
-            limited_by: most_frequent(lane.samples.iter().map(|sample| sample.limit.as_str())),
+            stages: Stages::sum(runner.samples.iter().map(|sample| sample.stages)).shares(),
+            limited_by: most_frequent(runner.samples.iter().map(|sample| sample.limit.as_str())),
             useful_gflops,
             share_of_peak: useful_gflops
                 .zip(peak_gflops)

@@ -1,62 +1,26 @@
 //! A whole benchmark: workers are opened one after another, warmed up, and then sampled in turn, so that a
 //! machine that slows down meanwhile is as unfair to one as to the others.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::configuration::Configuration;
-use super::lane::{Lane, Track};
 use super::machine::Machine;
+use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
 use super::peak;
 use super::report::{Report, Row, SCHEMA, now};
+use super::runner::{Runner, Shared};
 use super::stats::Spread;
-use super::tune::{TuneOptions, tune};
-use super::workload::{Workload, WorkloadOptions};
+use super::tune::tune;
+use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-
-/// The interval of the median is tight when half of it is below this share of the median.
-pub(super) const TIGHT: f64 = 0.02;
-
-/// Samples without which an interval says nothing.
-pub(super) const LEAST_SAMPLES: usize = 6;
 
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;
 
 /// How long the machine's peak is measured, each time.
 const PEAK_TIME: Duration = Duration::from_millis(200);
-
-/// What to measure.
-#[derive(Debug, Clone)]
-pub struct BenchOptions {
-    /// Each gets a row.
-    pub configurations: Vec<Configuration>,
-    /// What is embedded.
-    pub workload: WorkloadOptions,
-    /// How long each is sampled at most, warm-up not counted.
-    pub duration: Duration,
-    /// Samples of each; `None`: until the interval is tight or the time is up.
-    pub samples: Option<usize>,
-    /// The command that runs [`super::serve`] on its standard input and output.
-    pub worker: Vec<OsString>,
-    /// Look for the best of the configurations, and for its best settings.
-    pub tune: Option<TuneOptions>,
-}
-
-/// Hears what is going on.
-pub trait Watcher {
-    /// Something else is being done now: `cpu: warming up`.
-    fn state(&self, what: &str) {
-        let _ = what;
-    }
-
-    /// A sample was taken: what it is of, and its rows a second.
-    fn sampled(&self, name: &str, rows_per_second: f64) {
-        let _ = (name, rows_per_second);
-    }
-}
 
 /// Measures everything that `options` ask for. A configuration that fails is a row with its reason.
 ///
@@ -66,7 +30,7 @@ pub trait Watcher {
 pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) -> Result<Report> {
     let date = now();
     let folder = Folder::make()?;
-    let mut track = Track {
+    let mut shared = Shared {
         workload: Workload::open(&options.workload, &folder.0, cancel)?,
         folder: &folder.0,
         worker: &options.worker,
@@ -77,35 +41,35 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     watcher.state("measuring the machine's peak");
     let mut measured = peak::measure(machine.cores, PEAK_TIME);
     let all = &options.configurations;
-    let mut lanes = Vec::new();
+    let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
         let name = configuration.label(all);
         watcher.state(&format!("{name}: loading"));
-        let mut lane = Lane::start(configuration.clone(), number, &track)?;
+        let mut runner = Runner::start(configuration.clone(), number, &shared)?;
         watcher.state(&format!("{name}: warming up"));
-        lane.warm_up(&mut track)?;
-        lanes.push(lane);
+        runner.warm_up(&mut shared)?;
+        runners.push(runner);
     }
-    share_out(&mut lanes, options, &mut track)?;
+    share_out(&mut runners, options, &mut shared)?;
     let mut tuning = None;
     if let Some(tune_options) = &options.tune
         && let Some((found, best)) = tune(
             tune_options,
             options,
-            &mut lanes,
-            &mut track,
+            &mut runners,
+            &mut shared,
             &machine,
             watcher,
         )?
     {
         tuning = Some(found);
-        lanes.extend(best);
-        lanes.retain(|lane| !lane.redundant);
+        runners.extend(best);
+        runners.retain(|runner| !runner.redundant);
     }
-    rounds(&mut lanes, options, &mut track, watcher)?;
-    for lane in &mut lanes {
-        lane.count_work(&track)?;
-        lane.end();
+    rounds(&mut runners, options, &mut shared, watcher)?;
+    for runner in &mut runners {
+        runner.count_work(&shared)?;
+        runner.end();
     }
     // A shared machine may have been busy the first time.
     let again = peak::measure(machine.cores, PEAK_TIME);
@@ -114,21 +78,21 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     }
     machine.peak_gflops = Some(measured.gflops);
     machine.peak_vectors = Some(measured.vectors.to_owned());
-    let all: Vec<Configuration> = lanes
+    let all: Vec<Configuration> = runners
         .iter()
-        .map(|lane| lane.configuration.clone())
+        .map(|runner| runner.configuration.clone())
         .collect();
-    let rows: Vec<Row> = lanes
+    let rows: Vec<Row> = runners
         .iter()
-        .map(|lane| Row::of(lane, &all, machine.peak_gflops))
+        .map(|runner| Row::of(runner, &all, machine.peak_gflops))
         .collect();
-    let notes = notes(&rows, &track);
+    let notes = notes(&rows, &shared);
     Ok(Report {
         schema: SCHEMA,
         tool: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned(),
         date,
         machine,
-        workload: track.workload.info,
+        workload: shared.workload.info,
         rows,
         notes,
         comparison: None,
@@ -136,72 +100,80 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     })
 }
 
-/// Gives all lanes the same sample, the largest that one of them wishes for, or as much of it as a lane can
+/// Gives all runners the same sample, the largest that one of them wishes for, or as much of it as a runner can
 /// do in a quarter of its time.
-fn share_out(lanes: &mut [Lane], options: &BenchOptions, track: &mut Track<'_>) -> Result<()> {
-    let most = lanes.iter().map(|lane| lane.rows).max().unwrap_or_default();
-    for lane in lanes.iter_mut().filter(|lane| lane.is_alive()) {
-        let rows = most.min(lane.rows_within(options.duration.as_secs_f64() / 4.0));
-        lane.set_rows(rows, track)?;
+fn share_out(
+    runners: &mut [Runner],
+    options: &BenchOptions,
+    shared: &mut Shared<'_>,
+) -> Result<()> {
+    let most = runners
+        .iter()
+        .map(|runner| runner.rows)
+        .max()
+        .unwrap_or_default();
+    for runner in runners.iter_mut().filter(|runner| runner.is_alive()) {
+        let rows = most.min(runner.rows_within(options.duration.as_secs_f64() / 4.0));
+        runner.set_rows(rows, shared)?;
     }
     Ok(())
 }
 
-/// Samples all lanes in turn until each has had its time, or all intervals are tight.
+/// Samples all runners in turn until each has had its time, or all intervals are tight.
 fn rounds(
-    lanes: &mut [Lane],
+    runners: &mut [Runner],
     options: &BenchOptions,
-    track: &mut Track<'_>,
+    shared: &mut Shared<'_>,
     watcher: &dyn Watcher,
 ) -> Result<()> {
-    let all: Vec<Configuration> = lanes
+    let all: Vec<Configuration> = runners
         .iter()
-        .map(|lane| lane.configuration.clone())
+        .map(|runner| runner.configuration.clone())
         .collect();
     let duration = options.duration.as_secs_f64();
     // Tuning has sampled already, which uses up nobody's time.
-    let begun: Vec<f64> = lanes.iter().map(Lane::spent).collect();
+    let begun: Vec<f64> = runners.iter().map(Runner::spent).collect();
     for round in 0.. {
-        let is_open = |(lane, begun): (&Lane, &f64)| {
-            lane.is_alive()
+        let is_open = |(runner, begun): (&Runner, &f64)| {
+            runner.is_alive()
                 && match options.samples {
                     Some(samples) => round < samples,
-                    None => lane.spent() - begun < duration,
+                    None => runner.spent() - begun < duration,
                 }
         };
-        if !lanes.iter().zip(&begun).any(is_open) {
+        if !runners.iter().zip(&begun).any(is_open) {
             return Ok(());
         }
-        let mut alive = lanes.iter().filter(|lane| lane.is_alive());
+        let mut alive = runners.iter().filter(|runner| runner.is_alive());
         if options.samples.is_none() && round > 0 && alive.all(is_tight) {
             return Ok(());
         }
         // Nobody always follows the same neighbour.
-        let count = lanes.len();
+        let count = runners.len();
         for place in 0..count {
             let number = (round + place) % count;
-            if !is_open((&lanes[number], &begun[number])) {
+            if !is_open((&runners[number], &begun[number])) {
                 continue;
             }
-            let lane = &mut lanes[number];
-            let name = lane.configuration.label(&all);
-            if let Some(rate) = lane.sample(track)? {
+            let runner = &mut runners[number];
+            let name = runner.configuration.label(&all);
+            if let Some(rate) = runner.sample(shared)? {
                 watcher.sampled(&name, rate);
-                lane.single_texts(SINGLE_TEXTS, track)?;
+                runner.single_texts(SINGLE_TEXTS, shared)?;
             }
         }
     }
     Ok(())
 }
 
-fn is_tight(lane: &Lane) -> bool {
-    let rates = lane.rates();
+fn is_tight(runner: &Runner) -> bool {
+    let rates = runner.rates();
     rates.len() >= LEAST_SAMPLES && Spread::of(&rates).is_some_and(|rates| rates.is_tight(TIGHT))
 }
 
-fn notes(rows: &[Row], track: &Track<'_>) -> Vec<String> {
+fn notes(rows: &[Row], shared: &Shared<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    let info = &track.workload.info;
+    let info = &shared.workload.info;
     if info.cut {
         notes.push(format!(
             "the input is large: its first {} records are used",

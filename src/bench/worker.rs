@@ -12,7 +12,6 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::configuration::Configuration;
 use super::machine::peak_memory;
-use super::profile::fingerprint;
 use super::protocol::{OpenedAs, Reply, Request, Sample, Stages};
 use super::reuse::ReusedEngine;
 use super::workload::TEXT_FIELD;
@@ -20,8 +19,7 @@ use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
-use crate::embedder::{RowWorker, usable_cores};
-use crate::engine::ort::probe::ProbeCommand;
+use crate::embedder::RowWorker;
 use crate::engine::{self, BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
@@ -29,8 +27,11 @@ use crate::model::Model;
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::pipeline::{self, EmbedOptions, OnError, Opened};
 use crate::pool::Pooler;
+use crate::profile::fingerprint;
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
+use crate::runtime::ProbeCommand;
+use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
 
 /// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
@@ -149,7 +150,7 @@ impl Session {
         let threads = configuration.threads.unwrap_or_else(usable_cores).max(1);
         let model_options = configuration.model_options()?;
         let mut engine_options = configuration.engine_options(threads, cancel)?;
-        engine_options.probe = probe.cloned();
+        engine_options.runtime.probe = probe.cloned();
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let device_memory = HeldMemory::watch();

@@ -57,13 +57,13 @@ pub struct WorkloadInfo {
 #[derive(Debug)]
 pub(super) struct Workload {
     pub(super) info: WorkloadInfo,
-    texts: Origin,
+    texts: TextSource,
     folder: PathBuf,
     files: BTreeMap<usize, PathBuf>,
 }
 
 #[derive(Debug)]
-enum Origin {
+enum TextSource {
     Corpus(Corpus),
     Texts(Texts),
 }
@@ -84,11 +84,11 @@ impl Workload {
                     rejected: 0,
                     cut: false,
                 };
-                (info, Origin::Corpus(*corpus))
+                (info, TextSource::Corpus(*corpus))
             }
             WorkloadOptions::Records { sources, input } => {
                 let (info, texts) = records(sources, input, cancel)?;
-                (info, Origin::Texts(texts))
+                (info, TextSource::Texts(texts))
             }
         };
         Ok(Self {
@@ -111,8 +111,10 @@ impl Workload {
             let mut file = BufWriter::new(File::create(&path)?);
             for index in 0..rows {
                 let record = match &self.texts {
-                    Origin::Corpus(corpus) => json!({"id": index, TEXT_FIELD: corpus.text(index)}),
-                    Origin::Texts(texts) => {
+                    TextSource::Corpus(corpus) => {
+                        json!({"id": index, TEXT_FIELD: corpus.text(index)})
+                    }
+                    TextSource::Texts(texts) => {
                         let index = index * texts.len() / rows;
                         json!({"id": index, TEXT_FIELD: texts.get(index)})
                     }

@@ -4,9 +4,6 @@
 //! macOS, and NVIDIA's own library wherever its driver is. Nothing is needed to be installed, nothing here
 //! fails: what cannot be found out is `None`. Everything that is read from files is parsed by functions of
 //! a root folder or of a text, so that machines that are not at hand can be tested.
-//!
-//! [`report`] puts that together with what child processes found out about the ONNX Runtime libraries:
-//! for each provider, whether it works, and if not, why and what mends it.
 
 mod cpu;
 #[cfg(target_os = "linux")]
@@ -17,12 +14,10 @@ mod macos;
 mod merged;
 #[cfg(any(target_os = "linux", windows))]
 mod nvidia;
-mod obstacle;
 #[cfg(target_os = "linux")]
 mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
-mod report;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod testing;
@@ -37,7 +32,6 @@ use serde::Serialize;
 pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;
-pub use report::{DeviceReport, ProviderStatus, State, report};
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;

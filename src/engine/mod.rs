@@ -6,22 +6,23 @@
 
 mod auto;
 mod feeds;
-mod options;
-pub mod ort;
-mod provider;
+mod open;
+pub(crate) mod ort;
 pub mod tract;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use options::ProviderOption;
-pub use provider::{Provider, ProviderChoice};
+pub use open::open;
+
+pub use crate::batch::BatchLimits;
+pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::runtime::RuntimeOptions;
 
 /// How to open an engine.
 #[derive(Debug, Clone, Default)]
@@ -36,11 +37,8 @@ pub struct EngineOptions {
     pub provider_options: Vec<ProviderOption>,
     /// `--batch-tokens`: a budget that is given need not be measured.
     pub batch_tokens: Option<usize>,
-    /// `--ort-lib`: an ONNX Runtime library or the folder that holds it.
-    pub ort_library: Option<PathBuf>,
-    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
-    /// library that has the wanted provider is loaded into this process.
-    pub probe: Option<ort::probe::ProbeCommand>,
+    /// Which ONNX Runtime library, and how it is asked what it can do.
+    pub runtime: RuntimeOptions,
     /// How many workers will be asked for (lets an engine share weights between them or not).
     pub workers: usize,
     /// Stops an engine that is still being opened.
@@ -121,24 +119,6 @@ fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
     )))
 }
 
-/// A library or provider that was considered and not taken.
-#[derive(Debug, Clone, Serialize)]
-pub struct PassedOver {
-    /// Path or provider name.
-    pub candidate: String,
-    /// The reason, in the loader's or provider's own words.
-    pub reason: String,
-}
-
-/// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// Padded tokens in a batch at most (rows × longest row); a single longer row still forms a batch.
-    pub tokens: usize,
-    /// Rows in a batch at most.
-    pub rows: usize,
-}
-
 /// Token-level output of a model.
 #[derive(Debug)]
 pub struct Hidden<'a> {
@@ -189,12 +169,4 @@ pub trait Worker: Send {
     /// # Errors
     /// If the engine fails; the batch may be run again.
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>>;
-}
-
-/// Opens the first provider of `options.providers` that works here.
-///
-/// # Errors
-/// If none works; the message names each candidate's reason and the remedy.
-pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
-    provider::open(model, options)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::fields::KeepType;
-use super::json::{self, Kind};
+use super::json::{self, JsonType};
 
 /// A value of the `id` column or of a kept one.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,20 +42,22 @@ pub(super) enum Basis {
 /// The type that a column needs for `values`, as they are written: of numbers, int unless one has a
 /// fraction or an exponent; else what the first value asks for. `None` without any value.
 pub(super) fn decide<'a>(values: impl Iterator<Item = &'a str>) -> Option<KeepType> {
-    let mut kinds = values.map(json::kind).filter(|&kind| kind != Kind::Null);
+    let mut kinds = values
+        .map(json::kind)
+        .filter(|&kind| kind != JsonType::Null);
     Some(match kinds.next()? {
-        Kind::Integer if kinds.all(|kind| kind != Kind::Float) => KeepType::Int,
+        JsonType::Integer if kinds.all(|kind| kind != JsonType::Float) => KeepType::Int,
         first => natural(first),
     })
 }
 
 /// The type that holds values of one kind.
-fn natural(kind: Kind) -> KeepType {
+fn natural(kind: JsonType) -> KeepType {
     match kind {
-        Kind::Null | Kind::String => KeepType::String,
-        Kind::Bool => KeepType::Bool,
-        Kind::Integer | Kind::Float => KeepType::Float,
-        Kind::Array | Kind::Object => KeepType::Json,
+        JsonType::Null | JsonType::String => KeepType::String,
+        JsonType::Bool => KeepType::Bool,
+        JsonType::Integer | JsonType::Float => KeepType::Float,
+        JsonType::Array | JsonType::Object => KeepType::Json,
     }
 }
 
@@ -74,42 +76,44 @@ pub(super) fn convert<'a>(
     };
     let mismatch = || Err(mismatch(name, kind, basis, raw));
     match (kind, json::kind(raw)) {
-        (_, Kind::Null) => Ok(Cell::Null),
+        (_, JsonType::Null) => Ok(Cell::Null),
         (KeepType::Json, _) => Ok(Cell::Json(raw)),
-        (KeepType::String, Kind::String) => json::string(raw).map(Cell::String).map_err(|error| {
-            format!(
-                "the kept field `{name}` holds an escape that is no character ({error}); \
+        (KeepType::String, JsonType::String) => {
+            json::string(raw).map(Cell::String).map_err(|error| {
+                format!(
+                    "the kept field `{name}` holds an escape that is no character ({error}); \
                  `--keep {name}:json` keeps it as it is written"
-            )
-        }),
-        (KeepType::String, Kind::Integer | Kind::Float | Kind::Bool)
+                )
+            })
+        }
+        (KeepType::String, JsonType::Integer | JsonType::Float | JsonType::Bool)
             if basis == Basis::Declared =>
         {
             Ok(Cell::String(Cow::Borrowed(raw)))
         }
-        (KeepType::Int, Kind::Integer) => raw.parse().map(Cell::Int).or_else(|_| mismatch()),
-        (KeepType::Float, Kind::Integer | Kind::Float) => match raw.parse::<f64>() {
+        (KeepType::Int, JsonType::Integer) => raw.parse().map(Cell::Int).or_else(|_| mismatch()),
+        (KeepType::Float, JsonType::Integer | JsonType::Float) => match raw.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Cell::Float(number)),
             _ => mismatch(),
         },
-        (KeepType::Bool, Kind::Bool) => Ok(Cell::Bool(raw == "true")),
+        (KeepType::Bool, JsonType::Bool) => Ok(Cell::Bool(raw == "true")),
         _ => mismatch(),
     }
 }
 
 fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> String {
     let found = json::kind(raw);
-    let numeric = matches!(found, Kind::Integer | Kind::Float);
+    let numeric = matches!(found, JsonType::Integer | JsonType::Float);
     let what = match kind {
-        KeepType::Int if found == Kind::Integer => "beyond 64 bits".to_owned(),
+        KeepType::Int if found == JsonType::Integer => "beyond 64 bits".to_owned(),
         KeepType::Float if numeric => "beyond a 64-bit float".to_owned(),
         _ => found.to_string(),
     };
     let remedy = match (found, basis) {
-        (Kind::Array | Kind::Object, _) => KeepType::Json,
-        (Kind::Integer, Basis::Nulls) => KeepType::Int,
+        (JsonType::Array | JsonType::Object, _) => KeepType::Json,
+        (JsonType::Integer, Basis::Nulls) => KeepType::Int,
         (_, Basis::Nulls) => natural(found),
-        (Kind::Float, _) if kind == KeepType::Int => KeepType::Float,
+        (JsonType::Float, _) if kind == KeepType::Int => KeepType::Float,
         _ => KeepType::String,
     };
     let but = match basis {

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Kinds of JSON values; numbers in two, as integers are kept exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonType {
     Null,
     Bool,
     Integer,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Object,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for JsonType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Null => "null",
@@ -30,15 +30,15 @@ impl fmt::Display for Kind {
 }
 
 /// The kind of `raw`, one valid JSON value without space around it.
-pub(super) fn kind(raw: &str) -> Kind {
+pub(super) fn kind(raw: &str) -> JsonType {
     match raw.as_bytes().first() {
-        Some(b'"') => Kind::String,
-        Some(b'{') => Kind::Object,
-        Some(b'[') => Kind::Array,
-        Some(b't' | b'f') => Kind::Bool,
-        Some(b'-' | b'0'..=b'9') if raw.contains(['.', 'e', 'E']) => Kind::Float,
-        Some(b'-' | b'0'..=b'9') => Kind::Integer,
-        _ => Kind::Null,
+        Some(b'"') => JsonType::String,
+        Some(b'{') => JsonType::Object,
+        Some(b'[') => JsonType::Array,
+        Some(b't' | b'f') => JsonType::Bool,
+        Some(b'-' | b'0'..=b'9') if raw.contains(['.', 'e', 'E']) => JsonType::Float,
+        Some(b'-' | b'0'..=b'9') => JsonType::Integer,
+        _ => JsonType::Null,
     }
 }
 
@@ -80,18 +80,18 @@ mod tests {
     #[test]
     fn kinds_are_told_by_what_is_written() {
         for (raw, expected) in [
-            ("null", Kind::Null),
-            ("true", Kind::Bool),
-            ("false", Kind::Bool),
-            ("0", Kind::Integer),
-            ("-12", Kind::Integer),
-            ("123456789012345678901234567890", Kind::Integer),
-            ("1.0", Kind::Float),
-            ("1e3", Kind::Float),
-            ("-1E+3", Kind::Float),
-            ("\"1\"", Kind::String),
-            ("[1]", Kind::Array),
-            ("{}", Kind::Object),
+            ("null", JsonType::Null),
+            ("true", JsonType::Bool),
+            ("false", JsonType::Bool),
+            ("0", JsonType::Integer),
+            ("-12", JsonType::Integer),
+            ("123456789012345678901234567890", JsonType::Integer),
+            ("1.0", JsonType::Float),
+            ("1e3", JsonType::Float),
+            ("-1E+3", JsonType::Float),
+            ("\"1\"", JsonType::String),
+            ("[1]", JsonType::Array),
+            ("{}", JsonType::Object),
         ] {
             assert_eq!(kind(raw), expected, "{raw}");
         }

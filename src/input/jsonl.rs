@@ -8,7 +8,7 @@ use super::InputOptions;
 use super::cells::Cell;
 use super::columns::Columns;
 use super::fields::IdType;
-use super::json::{self, Kind};
+use super::json::{self, JsonType};
 use super::paths::{Paths, Values};
 use super::window::Record;
 
@@ -78,7 +78,7 @@ impl Jsonl {
             ));
         };
         match json::kind(raw) {
-            Kind::String => json::string(raw).map_err(|error| {
+            JsonType::String => json::string(raw).map_err(|error| {
                 format!(
                     "the field `{name}` holds an escape that is no character ({error}); mend it"
                 )
@@ -97,9 +97,9 @@ impl Jsonl {
         let name = &self.id_field;
         let excerpt = json::excerpt(raw);
         match (self.id_type, json::kind(raw)) {
-            (_, Kind::Null) => Ok(Cell::Null),
-            (IdType::String, Kind::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
-            (IdType::String, Kind::String) => {
+            (_, JsonType::Null) => Ok(Cell::Null),
+            (IdType::String, JsonType::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
+            (IdType::String, JsonType::String) => {
                 json::string(raw).map(Cell::String).map_err(|error| {
                     format!(
                         "the id `{name}` holds an escape that is no character ({error}); mend it"
@@ -110,10 +110,10 @@ impl Jsonl {
                 "the id `{name}` is {kind} ({excerpt}), but ids are strings or integers; name another \
                  field with `--id-field`"
             )),
-            (IdType::Int, Kind::Integer) => raw.parse().map(Cell::Int).map_err(|_| {
+            (IdType::Int, JsonType::Integer) => raw.parse().map(Cell::Int).map_err(|_| {
                 format!("the id `{name}` is beyond 64 bits ({excerpt}); use `--id-type string`")
             }),
-            (IdType::Int, Kind::String) => Err(format!(
+            (IdType::Int, JsonType::String) => Err(format!(
                 "the id `{name}` is a string ({excerpt}), but `--id-type int` takes integers alone; use \
                  `--id-type string`"
             )),
@@ -136,7 +136,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         let kind = json::kind(line.trim_start());
         let remedy = match kind {
-            Kind::Array => "write its elements one a line (`jq -c '.[]'`)",
+            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)",
             _ => "use `-i text` where lines are plain text",
         };
         return format!("the line is {kind}, not a JSON object; {remedy}");

@@ -38,7 +38,7 @@ use crate::error::Result;
 use crate::record::{Origin, SourceNames, Window};
 use columns::Columns;
 use parse::{Parsed, Parser};
-use source::{Opened, Planned, Stdin};
+use source::{OpenSource, Planned, Stdin};
 use window::Filling;
 
 /// Reads windows from sources.
@@ -47,7 +47,7 @@ pub struct RecordReader {
     names: SourceNames,
     stdin: Option<Stdin>,
     /// The source that is read, the last of those that were begun.
-    opened: Option<Opened>,
+    opened: Option<OpenSource>,
     begun: usize,
     failed: bool,
     /// Bytes of the sources that were read to their end.
@@ -120,7 +120,7 @@ impl RecordReader {
         if self.filling.records() == 0 {
             return Ok(None);
         }
-        let consumed = self.consumed + self.opened.as_ref().map_or(0, Opened::consumed);
+        let consumed = self.consumed + self.opened.as_ref().map_or(0, OpenSource::consumed);
         self.filling.close(consumed).map(Some)
     }
 

@@ -141,7 +141,7 @@ impl Planned {
     }
 
     /// Opens the source and reads its first bytes.
-    pub(super) fn open(&self, stdin: &mut Option<Stdin>, limit: usize) -> Result<Opened> {
+    pub(super) fn open(&self, stdin: &mut Option<Stdin>, limit: usize) -> Result<OpenSource> {
         let reader: Box<dyn Read + Send> = match &self.source {
             Source::Stdin => match stdin.take() {
                 Some(stdin) => stdin.reader,
@@ -163,7 +163,7 @@ impl Planned {
             encoding,
             consumed,
         } = decoded;
-        let mut opened = Opened {
+        let mut opened = OpenSource {
             lines: LineReader::new(reader, limit),
             encoding,
             compressed: consumed,
@@ -181,7 +181,7 @@ impl Planned {
     }
 
     /// The error of a source that cannot be read on.
-    pub(super) fn failed(&self, opened: &Opened, error: io::Error) -> Error {
+    pub(super) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
         let reason = compression::explain(opened.encoding, &error);
         self.error(reason, opened.lines.number(), error)
     }
@@ -205,13 +205,13 @@ impl Planned {
 }
 
 /// A source whose turn it is.
-pub(super) struct Opened {
+pub(super) struct OpenSource {
     pub lines: LineReader,
     encoding: Encoding,
     compressed: Arc<AtomicU64>,
 }
 
-impl Opened {
+impl OpenSource {
     /// How many bytes of the source (compressed, where it is) were consumed.
     pub(super) fn consumed(&self) -> u64 {
         match self.encoding {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::modules::{Dense, LayerNorm};
+use super::layers::{Dense, LayerNorm};
 
 /// Which side of a long text is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,46 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::graph::Graph;
 use super::hub::{self, ModelId, Store};
-use super::onnx_file::{self, OnnxChoice};
-use super::precision::Precision;
-use super::{Model, ModelProvenance, PoolingMode, resolve};
+use super::onnx_file;
+use super::{Model, ModelOptions, ModelProvenance, resolve};
 use crate::error::{Error, Result};
-
-/// What the user says about the model.
-#[derive(Debug, Clone, Default)]
-pub struct ModelOptions {
-    /// Hub id `org/name`, `org/name@revision`, or a folder.
-    pub model: String,
-    /// `--model-file`: path of the ONNX file inside the repository.
-    pub model_file: Option<String>,
-    /// `--precision`: which of the usual ONNX files, by kind.
-    pub precision: Option<Precision>,
-    /// `--cache-dir`: the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
-    pub cache_dir: Option<PathBuf>,
-    /// `--pooling`: modes whose results are concatenated.
-    pub pooling: Option<Vec<PoolingMode>>,
-    /// `--normalize`.
-    pub normalize: Option<bool>,
-    /// `--max-length`, in tokens, special tokens included.
-    pub max_length: Option<usize>,
-    /// `--prompt`: the prompt's text.
-    pub prompt: Option<String>,
-    /// `--prompt-name`: a prompt of the model's own.
-    pub prompt_name: Option<String>,
-    /// `--dimensions`: components kept.
-    pub dimensions: Option<usize>,
-}
-
-impl ModelOptions {
-    /// What is said about the ONNX file.
-    #[must_use]
-    pub fn onnx(&self) -> OnnxChoice {
-        OnnxChoice {
-            file: self.model_file.clone(),
-            precision: self.precision,
-        }
-    }
-}
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]

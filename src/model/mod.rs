@@ -8,9 +8,11 @@ mod config;
 mod files;
 mod graph;
 pub mod hub;
+mod layers;
 mod metadata;
 mod modules;
 mod onnx_file;
+mod options;
 mod precision;
 mod resolve;
 mod tokenizer_class;
@@ -25,10 +27,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
-pub use files::{ModelFile, ModelOptions};
+pub use files::ModelFile;
 pub use graph::{ElementType, Graph, Value};
-pub use modules::{Activation, Dense, LayerNorm, Residual};
+pub use layers::{Activation, Dense, LayerNorm, Residual};
 pub use onnx_file::OnnxChoice;
+pub use options::ModelOptions;
 pub use precision::Precision;
 
 /// A model whose files are resolved and understood.

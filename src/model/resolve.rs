@@ -5,12 +5,12 @@ use std::path::Path;
 use tokenizers::PostProcessor;
 
 use super::config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Step};
-use super::files::ModelOptions;
 use super::graph::Graph;
 use super::metadata::{
     self, SENTENCE_CONFIGS, SentenceConfig, SentenceTransformersConfig, TransformerConfig,
 };
 use super::modules::{self, Modules};
+use super::options::ModelOptions;
 use super::tokenizer_files::{self, TokenizerFiles, real_limit};
 use crate::error::{Error, Result};
 

@@ -18,12 +18,12 @@ pub(crate) struct Place {
     shown: PathBuf,
     /// The option that named it, for messages.
     option: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: PlaceKind,
 }
 
 /// What stands there.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum PlaceKind {
     /// Standard output.
     Stdout,
     /// An open descriptor of this process (`/dev/fd/N`, `/dev/stdout`), whatever it is open on.
@@ -54,7 +54,7 @@ impl Place {
                 return Ok(Self {
                     shown: "standard output".into(),
                     option,
-                    kind: Kind::Stdout,
+                    kind: PlaceKind::Stdout,
                 });
             }
         };
@@ -77,16 +77,16 @@ impl Place {
 
     /// Whether it is a regular file, made beside its name and then renamed.
     pub fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::File { .. })
+        matches!(self.kind, PlaceKind::File { .. })
     }
 
     /// Whether somebody would see raw bytes on a screen.
     pub fn is_terminal(&self) -> bool {
-        matches!(self.kind, Kind::Stdout) && io::stdout().is_terminal()
+        matches!(self.kind, PlaceKind::Stdout) && io::stdout().is_terminal()
     }
 }
 
-fn look(path: &Path, option: &'static str) -> Result<Kind> {
+fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
     let folder = || {
         Error::Usage(format!(
             "{option} {}: that is a folder; name a file in it",
@@ -106,12 +106,12 @@ fn look(path: &Path, option: &'static str) -> Result<Kind> {
     let resolved = match follow(path).map_err(|error| write_error(path, error))? {
         Followed::Path(resolved) => resolved,
         #[cfg(unix)]
-        Followed::Descriptor(number) => return Ok(Kind::Descriptor(number)),
+        Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
     };
     let exists = match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Err(folder()),
-        Ok(metadata) if is_fifo(&metadata) => return Ok(Kind::Fifo),
-        Ok(metadata) if !metadata.is_file() => return Ok(Kind::Device),
+        Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo),
+        Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device),
         Ok(_) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         // A file where a folder should be is told about below, by its name.
@@ -145,7 +145,7 @@ fn look(path: &Path, option: &'static str) -> Result<Kind> {
     if resolved.file_name().is_none() {
         return Err(folder());
     }
-    Ok(Kind::File {
+    Ok(PlaceKind::File {
         path: resolved,
         exists,
     })

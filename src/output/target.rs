@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::{with_remedy, write_error};
-use super::place::{Kind, Place, parent};
+use super::place::{Place, PlaceKind, parent};
 use super::publish::{self, sidecar_path};
 use super::temporary::Temporary;
 use crate::error::{Error, Result};
@@ -49,19 +49,19 @@ impl Target {
                 .map_err(|error| Error::io("write to", &shown, error))
         };
         let sink = match &place.kind {
-            Kind::Stdout => open(duplicate_stdout())?,
+            PlaceKind::Stdout => open(duplicate_stdout())?,
             #[cfg(unix)]
-            Kind::Descriptor(number) => open(unix::duplicate(*number))?,
-            Kind::Device => open(OpenOptions::new().write(true).open(&shown))?,
+            PlaceKind::Descriptor(number) => open(unix::duplicate(*number))?,
+            PlaceKind::Device => open(OpenOptions::new().write(true).open(&shown))?,
             #[cfg(unix)]
-            Kind::Fifo => match unix::open_fifo(&shown) {
+            PlaceKind::Fifo => match unix::open_fifo(&shown) {
                 Ok(Some(file)) => Sink::Open(file),
                 Ok(None) => Sink::Fifo(shown.clone()),
                 Err(error) => return Err(Error::io("write to", &shown, error)),
             },
             #[cfg(not(unix))]
-            Kind::Fifo => Sink::Fifo(shown.clone()),
-            Kind::File { path, exists } => {
+            PlaceKind::Fifo => Sink::Fifo(shown.clone()),
+            PlaceKind::File { path, exists } => {
                 check_free(path, *exists, sidecars, force, place)?;
                 let main = Temporary::create(path).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))

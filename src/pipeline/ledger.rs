@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::stages::Flight;
+use super::stages::InFlight;
 use super::{OnError, Summary};
 use crate::embedder::Finished;
 use crate::error::{Error, Result};
@@ -42,11 +42,15 @@ pub(super) struct Ledger<'a> {
 }
 
 impl Ledger<'_> {
-    /// Puts a flight's vectors back into input order, writes them, and accounts for every record.
-    pub(super) fn settle(&mut self, mut flight: Flight, finished: Vec<Finished>) -> Result<()> {
+    /// Puts a window's vectors back into input order, writes them, and accounts for every record.
+    pub(super) fn settle(
+        &mut self,
+        mut in_flight: InFlight,
+        finished: Vec<Finished>,
+    ) -> Result<()> {
         let width = self.pooler.width();
-        let rows = flight.distinct.rows();
-        let mut by_text: Vec<Option<&[f32]>> = vec![None; flight.distinct.len()];
+        let rows = in_flight.distinct.rows();
+        let mut by_text: Vec<Option<&[f32]>> = vec![None; in_flight.distinct.len()];
         let mut reasons: HashMap<usize, &str> = HashMap::new();
         for batch in &finished {
             for (&number, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
@@ -64,10 +68,10 @@ impl Ledger<'_> {
             .finish_empty(self.model.config.hidden_width, &mut without_tokens);
         let mut vectors = Vec::with_capacity(rows * width);
         let mut present = Vec::with_capacity(rows);
-        for (row, number) in flight.distinct.of_rows().enumerate() {
-            let tokens = flight.tokens.get(number).len();
+        for (row, number) in in_flight.distinct.of_rows().enumerate() {
+            let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
-            self.counts.truncated += u64::from(flight.tokens.is_truncated(number));
+            self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
             let vector = if tokens == 0 {
                 self.without_tokens += 1;
                 Some(without_tokens.as_slice())
@@ -81,9 +85,9 @@ impl Ledger<'_> {
                     vectors.resize(vectors.len() + width, 0.0);
                     // Without a reason it is missing, which the count at the end finds.
                     if let Some(&reason) = reasons.get(&number) {
-                        let text = flight.texts.get(row).as_bytes();
-                        flight.rejects.push(Reject {
-                            origin: flight.origins[row],
+                        let text = in_flight.texts.get(row).as_bytes();
+                        in_flight.rejects.push(Reject {
+                            origin: in_flight.origins[row],
                             reason: reason.into(),
                             raw: text[..text.len().min(Reject::RAW_BYTES)].to_vec(),
                         });
@@ -93,17 +97,17 @@ impl Ledger<'_> {
             present.push(vector.is_some());
         }
         let missing = present.iter().filter(|&&present| !present).count();
-        let read = rows + flight.rejects.len() - missing;
-        flight
+        let read = rows + in_flight.rejects.len() - missing;
+        in_flight
             .rejects
             .sort_by_key(|reject| (reject.origin.source, reject.origin.offset));
-        for reject in &flight.rejects {
+        for reject in &in_flight.rejects {
             self.reject(reject)?;
         }
-        let refs = self.number(&flight, &present);
+        let refs = self.number(&in_flight, &present);
         let written = Rows {
-            columns: flight.columns,
-            origins: flight.origins,
+            columns: in_flight.columns,
+            origins: in_flight.origins,
             refs,
             vectors,
             dimensions: width,
@@ -120,7 +124,7 @@ impl Ledger<'_> {
         }
         self.counts.embedded += embedded;
         self.counts.read += read as u64;
-        self.counts.consumed = flight.consumed;
+        self.counts.consumed = in_flight.consumed;
         self.progress.written(&self.counts);
         Ok(())
     }
@@ -140,14 +144,14 @@ impl Ledger<'_> {
         }
     }
 
-    /// Numbers a flight's rows among all records read: rejected ones have numbers too. A row that failed
-    /// in the engine is among the flight's rejects and keeps its number.
-    fn number(&self, flight: &Flight, present: &[bool]) -> Vec<RowRef> {
+    /// Numbers a window's rows among all records read: rejected ones have numbers too. A row that failed
+    /// in the engine is among the window's rejects and keeps its number.
+    fn number(&self, in_flight: &InFlight, present: &[bool]) -> Vec<RowRef> {
         let key = |origin: &Origin| (origin.source, origin.offset);
-        let mut rejects = flight.rejects.iter().peekable();
+        let mut rejects = in_flight.rejects.iter().peekable();
         let mut record = self.counts.read;
         let mut refs = Vec::with_capacity(present.len());
-        for (origin, &present) in flight.origins.iter().zip(present) {
+        for (origin, &present) in in_flight.origins.iter().zip(present) {
             while rejects
                 .next_if(|reject| key(&reject.origin) < key(origin))
                 .is_some()

@@ -1,14 +1,15 @@
 //! The one file that names every stage: channels, workers, order, cancellation, ledger.
 //!
 //! ```text
-//!  reader ──windows──► tokenizer ──flights──────────────► this thread ──► writer, rejects
-//!  (thread)  (1)       (thread)  (1: back-pressure)        in input order
+//!  reader ──windows──► tokenizer ──in flight───────────► this thread ──► writer, rejects
+//!  (thread)  (1)       (thread)  (1: back-pressure)     in input order
 //!                          └─────jobs─────► workers ──done──┘
 //! ```
 //!
-//! A *flight* is a window on its way: its batches run on any worker in any order, and the calling thread
-//! waits for flights in input order, so rows cannot change places. Channels between reader, tokenizer and
-//! writer hold one element each: at most four windows exist at a time, whatever the size of the input.
+//! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for
+//! windows in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
+//! one element each: at most five windows exist at a time (one is being read, one tokenized, one written, and
+//! two wait), whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod distinct;
@@ -28,7 +29,6 @@ use self::stages::{
     Message, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer, wait,
 };
 use crate::cancel::CancelToken;
-use crate::embedder::usable_cores;
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
@@ -39,6 +39,7 @@ use crate::progress::{Counts, Progress};
 use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
 use crate::stage::{Clocks, StageTimes};
+use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
 
 /// What a bad record does.
@@ -315,7 +316,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let windows = spawn_reader(reader, &clocks)?;
     let (limits_sender, limits) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
-    let flights = spawn_tokenizer(
+    let windows = spawn_tokenizer(
         tokenizer,
         parts.on_error,
         windows,
@@ -357,14 +358,14 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     };
     let (read, schema) = loop {
         let message = select! {
-            recv(flights) -> message => message.map_err(|_| ended("tokenizer"))??,
+            recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
             recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
         };
         match message {
-            Message::Flight(flight) => {
-                let finished = collect(&flight, &workers, progress, cancel)?;
-                clocks.write.time(|| ledger.settle(*flight, finished))?;
+            Message::InFlight(in_flight) => {
+                let finished = collect(&in_flight, &workers, progress, cancel)?;
+                clocks.write.time(|| ledger.settle(*in_flight, finished))?;
             }
             Message::End { read, schema } => break (read, schema),
         }

@@ -13,7 +13,7 @@ use super::distinct::Distinct;
 use super::ledger::bad_record;
 use crate::batch::{self, Plan, TokenRows};
 use crate::cancel::CancelToken;
-use crate::embedder::{Finished, RowWorker, panic_message};
+use crate::embedder::{Finished, RowWorker};
 use crate::engine::{BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
@@ -23,11 +23,12 @@ use crate::pool::Pooler;
 use crate::progress::Progress;
 use crate::record::{Origin, Reject, SourceNames, Texts, Window};
 use crate::stage::{Clocks, Watch};
+use crate::threads::panic_message;
 use crate::tokenize::TextTokenizer;
 
 /// What the tokenizer hands on, in input order.
 pub(super) enum Message {
-    Flight(Box<Flight>),
+    InFlight(Box<InFlight>),
     End { read: u64, schema: SchemaRef },
 }
 
@@ -38,7 +39,7 @@ pub(super) enum Read {
 }
 
 /// A window on its way through the workers, which know its distinct texts alone.
-pub(super) struct Flight {
+pub(super) struct InFlight {
     pub(super) texts: Texts,
     pub(super) origins: Vec<Origin>,
     pub(super) columns: RecordBatch,
@@ -140,7 +141,7 @@ pub(super) fn spawn_tokenizer(
     let clocks = Arc::clone(clocks);
     spawn("tokenize", move || {
         let mut known = None;
-        let mut launch = |window: Window| -> Result<Option<(Flight, Vec<Job>)>> {
+        let mut launch = |window: Window| -> Result<Option<(InFlight, Vec<Job>)>> {
             if let (OnError::Fail, Some(reject)) = (on_error, window.rejects.first()) {
                 return Err(bad_record(&names, reject));
             }
@@ -158,19 +159,19 @@ pub(super) fn spawn_tokenizer(
                     Err(_) => return Ok(None),
                 },
             };
-            let (flight, batches) = clocks
+            let (in_flight, batches) = clocks
                 .tokenize
-                .time(|| flight(window, distinct, tokens, limits));
+                .time(|| prepare(window, distinct, tokens, limits));
             let padded = batches
                 .iter()
                 .map(|job| job.plan.rows.len() * job.plan.length);
-            let duplicates = flight.distinct.rows() - flight.distinct.len();
+            let duplicates = in_flight.distinct.rows() - in_flight.distinct.len();
             clocks.planned(
-                flight.tokens.tokens() as u64,
+                in_flight.tokens.tokens() as u64,
                 padded.sum::<usize>() as u64,
                 duplicates as u64,
             );
-            Ok(Some((flight, batches)))
+            Ok(Some((in_flight, batches)))
         };
         for read in windows {
             let launched = match read {
@@ -183,9 +184,12 @@ pub(super) fn spawn_tokenizer(
                 Err(error) => Err(error),
             };
             match launched {
-                Ok(Some((flight, batches))) => {
+                Ok(Some((in_flight, batches))) => {
                     // Sent before its jobs: this is where a slow writer or slow workers hold us back.
-                    if sender.send(Ok(Message::Flight(Box::new(flight)))).is_err() {
+                    if sender
+                        .send(Ok(Message::InFlight(Box::new(in_flight))))
+                        .is_err()
+                    {
                         return;
                     }
                     if batches.into_iter().any(|job| jobs.send(job).is_err()) {
@@ -203,16 +207,16 @@ pub(super) fn spawn_tokenizer(
     Ok(receiver)
 }
 
-fn flight(
+fn prepare(
     window: Window,
     distinct: Distinct,
     tokens: TokenRows,
     limits: BatchLimits,
-) -> (Flight, Vec<Job>) {
+) -> (InFlight, Vec<Job>) {
     let tokens = Arc::new(tokens);
     let plans = batch::plan(&tokens, limits);
     let (sender, done) = unbounded();
-    let flight = Flight {
+    let in_flight = InFlight {
         texts: window.texts,
         origins: window.origins,
         columns: window.columns,
@@ -228,7 +232,7 @@ fn flight(
         tokens: Arc::clone(&tokens),
         done: sender.clone(),
     };
-    (flight, plans.into_iter().map(job).collect())
+    (in_flight, plans.into_iter().map(job).collect())
 }
 
 /// The threads that run batches. Dropped, they stop at the next batch.
@@ -345,28 +349,28 @@ fn run_jobs(
     }
 }
 
-/// Waits for all batches of a flight.
+/// Waits for all batches of a window in flight.
 pub(super) fn collect(
-    flight: &Flight,
+    in_flight: &InFlight,
     workers: &Workers,
     progress: &dyn Progress,
     cancel: &CancelToken,
 ) -> Result<Vec<Finished>> {
-    let mut all = Vec::with_capacity(flight.batches);
-    while all.len() < flight.batches {
+    let mut all = Vec::with_capacity(in_flight.batches);
+    while all.len() < in_flight.batches {
         let finished = select! {
-            recv(flight.done) -> message => message.map_err(|_| workers.failure())?,
+            recv(in_flight.done) -> message => message.map_err(|_| workers.failure())?,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
             recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
         };
-        if let Some(news) = &finished.news {
-            progress.warning(news);
+        if let Some(warning) = &finished.warning {
+            progress.warning(warning);
         }
         let (mut rows, mut tokens) = (0, 0);
         for number in finished.rows.iter().map(|&number| number as usize) {
-            let copies = flight.distinct.copies(number);
+            let copies = in_flight.distinct.copies(number);
             rows += copies;
-            tokens += copies * flight.tokens.get(number).len() as u64;
+            tokens += copies * in_flight.tokens.get(number).len() as u64;
         }
         progress.batch(rows, tokens);
         all.push(finished);

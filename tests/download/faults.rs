@@ -155,7 +155,7 @@ fn a_slow_trickle() {
 fn silence_counts_as_a_cut() {
     let world = World::new();
     let hasty = Settings {
-        silence: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(100),
         ..world.settings()
     };
     world.hub.spoil(content(ONNX), Fault::Stall(100_000));
@@ -170,7 +170,7 @@ fn silence_counts_as_a_cut() {
 fn a_hub_that_never_answers() {
     let world = World::new();
     let hasty = Settings {
-        silence: Duration::from_millis(20),
+        idle_timeout: Duration::from_millis(20),
         ..world.settings()
     };
     world.hub.spoil_all(At::Api, Fault::Silence);

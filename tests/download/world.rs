@@ -123,7 +123,7 @@ impl World {
             proxies: Default::default(),
             certificates: None,
             pause: Duration::ZERO,
-            silence: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
         }
     }
 

@@ -3,99 +3,51 @@
 //! is kept only if it is better beyond noise, and the result is compared with the defaults once more before
 //! it is saved.
 
-mod contest;
+mod paired;
 mod search;
 mod setting;
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use self::contest::contest;
+use self::paired::compare;
 use self::search::Search;
 use super::configuration::Configuration;
-use super::lane::{Lane, Track};
 use super::machine::Machine;
-use super::profile::{Profile, Tuned};
+use super::options::{BenchOptions, TuneOptions, Watcher};
 use super::protocol::OpenedAs;
-use super::report::now;
-use super::run::{BenchOptions, Watcher};
-use super::stats::Spread;
+use super::report::{Step, Tuning, now};
+use super::runner::{Runner, Shared};
 use crate::error::{Error, Result};
-
-/// How to tune.
-#[derive(Debug, Clone)]
-pub struct TuneOptions {
-    /// Where profiles are kept; `None`: the result is shown and not saved.
-    pub folder: Option<PathBuf>,
-    /// [`super::fingerprint`] of the ONNX file that is taken where none is named, if several precisions are
-    /// listed: the profile is found by it. `None`: the file of the first configuration.
-    pub fingerprint: Option<String>,
-}
-
-/// What tuning found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tuning {
-    /// Everything that was tried, in order.
-    pub steps: Vec<Step>,
-    /// The settings that differ from the defaults in the end.
-    pub settings: Tuned,
-    /// Rows a second with them as a multiple of those with the defaults, compared in turn at the end.
-    pub speedup: Option<Spread>,
-    /// Settings that could not be tried, and why.
-    pub skipped: Vec<String>,
-    /// Profiles that were saved.
-    pub saved: Vec<PathBuf>,
-    /// In a sentence.
-    pub outcome: String,
-}
-
-/// A candidate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// The setting, by its name as an option; several, where configurations differ in more than one.
-    pub setting: String,
-    /// Its value in the best settings so far.
-    pub from: String,
-    /// Its value in the candidate.
-    pub to: String,
-    /// Rows a second as a multiple of the best so far.
-    pub ratio: Option<Spread>,
-    /// Whether the candidate is the best from now on.
-    pub kept: bool,
-    /// Why it could not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
-}
+use crate::profile::{Profile, SCHEMA, Tuned};
 
 /// The configuration that the others are compared with: the first that can run.
-fn first_alive(lanes: &[Lane]) -> Option<usize> {
-    lanes.iter().position(Lane::is_alive)
+fn first_alive(runners: &[Runner]) -> Option<usize> {
+    runners.iter().position(Runner::is_alive)
 }
 
-/// Tunes the configurations of `lanes`, which are warmed up. Returns the lane of the best settings too,
+/// Tunes the configurations of `runners`, which are warmed up. Returns the runner of the best settings too,
 /// where it is none of them; `None` if none of them can run.
 pub(super) fn tune(
     tune_options: &TuneOptions,
     options: &BenchOptions,
-    lanes: &mut [Lane],
-    track: &mut Track<'_>,
+    runners: &mut [Runner],
+    shared: &mut Shared<'_>,
     machine: &Machine,
     watcher: &dyn Watcher,
-) -> Result<Option<(Tuning, Option<Lane>)>> {
-    let Some(base) = first_alive(lanes) else {
+) -> Result<Option<(Tuning, Option<Runner>)>> {
+    let Some(base) = first_alive(runners) else {
         return Ok(None);
     };
-    let all: Vec<Configuration> = lanes
+    let all: Vec<Configuration> = runners
         .iter()
-        .map(|lane| lane.configuration.clone())
+        .map(|runner| runner.configuration.clone())
         .collect();
     let mut search = Search {
         options,
         machine,
         watcher,
         all: &all,
-        lanes,
+        runners,
         base,
         champion: base,
         settings: Tuned::default(),
@@ -103,9 +55,9 @@ pub(super) fn tune(
         steps: Vec::new(),
         skipped: Vec::new(),
     };
-    search.choose(track)?;
+    search.choose(shared)?;
     for setting in setting::Setting::ALL {
-        search.climb(setting, track)?;
+        search.climb(setting, shared)?;
     }
     let chosen = search.chosen();
     let Search {
@@ -113,7 +65,7 @@ pub(super) fn tune(
         mut best,
         steps,
         skipped,
-        lanes,
+        runners,
         settings,
         ..
     } = search;
@@ -149,10 +101,10 @@ pub(super) fn tune(
     } else {
         watcher.state(&format!("comparing the best settings with {reference}"));
         let last = match (&mut best, base == champion) {
-            (Some(best), _) => contest(&mut lanes[base], best, options, 2.0, track)?,
+            (Some(best), _) => compare(&mut runners[base], best, options, 2.0, shared)?,
             (None, false) => {
-                let [one, other] = pair(lanes, base, champion)?;
-                contest(one, other, options, 2.0, track)?
+                let [one, other] = pair(runners, base, champion)?;
+                compare(one, other, options, 2.0, shared)?
             }
             (None, true) => unreachable!("answered above"),
         };
@@ -170,7 +122,7 @@ pub(super) fn tune(
         };
         last.is_better()
     };
-    let winner = best.as_ref().unwrap_or(&lanes[champion]);
+    let winner = best.as_ref().unwrap_or(&runners[champion]);
     if better && let Some(opened) = &winner.opened {
         match &tune_options.folder {
             Some(folder) => {
@@ -178,10 +130,10 @@ pub(super) fn tune(
                     folder,
                     tune_options,
                     &tuning,
-                    &lanes[base],
+                    &runners[base],
                     opened,
                     machine,
-                    track,
+                    shared,
                 )?;
                 tuning.outcome += "; embed uses these settings from now on";
             }
@@ -196,10 +148,10 @@ fn save(
     folder: &Path,
     tune_options: &TuneOptions,
     tuning: &Tuning,
-    base: &Lane,
+    base: &Runner,
     winner: &OpenedAs,
     machine: &Machine,
-    track: &Track<'_>,
+    shared: &Shared<'_>,
 ) -> Result<Vec<PathBuf>> {
     let fingerprint = match (&tune_options.fingerprint, &base.opened) {
         (Some(fingerprint), _) => fingerprint.clone(),
@@ -211,16 +163,20 @@ fn save(
         .as_ref()
         .map_or(1.0, |speedup| speedup.median);
     let profile = |settings: Tuned| {
-        let workload = track.workload.info.name.clone();
-        Profile::new(
-            machine,
-            winner,
-            fingerprint.clone(),
+        let workload = shared.workload.info.name.clone();
+        Profile {
+            schema: SCHEMA,
+            model: winner.model.clone(),
+            fingerprint: fingerprint.clone(),
+            machine: machine.signature(),
+            cpu: machine.cpu.clone(),
+            provider: winner.provider.clone(),
+            engine: format!("{} {}", winner.engine, winner.version),
             workload,
             speedup,
-            now(),
+            date: now(),
             settings,
-        )
+        }
     };
     let asked = base.configuration.provider.as_str();
     uses(&tuning.settings, asked, &winner.provider)
@@ -248,11 +204,11 @@ fn uses<'a>(settings: &Tuned, asked: &'a str, winner: &'a str) -> Vec<(&'a str, 
     uses
 }
 
-/// Two different lanes, both to be changed.
-fn pair(lanes: &mut [Lane], one: usize, other: usize) -> Result<[&mut Lane; 2]> {
-    lanes
+/// Two different runners, both to be changed.
+fn pair(runners: &mut [Runner], one: usize, other: usize) -> Result<[&mut Runner; 2]> {
+    runners
         .get_disjoint_mut([one, other])
-        .map_err(|error| Error::Internal(format!("lanes {one} and {other}: {error}")))
+        .map_err(|error| Error::Internal(format!("runners {one} and {other}: {error}")))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The search itself: which of the listed configurations, then one setting after another.
 
-use super::contest::contest;
+use super::paired::compare;
 use super::setting::Setting;
 use super::{Step, pair};
 use crate::bench::configuration::Configuration;
-use crate::bench::lane::{Lane, Track};
 use crate::bench::machine::Machine;
-use crate::bench::profile::Tuned;
-use crate::bench::run::{BenchOptions, Watcher};
+use crate::bench::options::{BenchOptions, Watcher};
+use crate::bench::runner::{Runner, Shared};
 use crate::error::Result;
+use crate::profile::Tuned;
 
 /// What tuning may choose between, where several were listed: names of settings.
 const CHOICES: [&str; 3] = ["provider", "precision", "provider-option"];
@@ -20,31 +20,33 @@ pub(super) struct Search<'a> {
     pub(super) watcher: &'a dyn Watcher,
     /// The configurations that were listed.
     pub(super) all: &'a [Configuration],
-    pub(super) lanes: &'a mut [Lane],
-    /// Number of the lane that everything is compared with in the end.
+    pub(super) runners: &'a mut [Runner],
+    /// Number of the runner that everything is compared with in the end.
     pub(super) base: usize,
-    /// Number of the fastest lane of those that were listed.
+    /// Number of the fastest runner of those that were listed.
     pub(super) champion: usize,
     /// What was changed in the champion's configuration.
     pub(super) settings: Tuned,
-    /// The lane with these changes.
-    pub(super) best: Option<Lane>,
+    /// The runner with these changes.
+    pub(super) best: Option<Runner>,
     pub(super) steps: Vec<Step>,
     pub(super) skipped: Vec<String>,
 }
 
 impl Search<'_> {
-    fn best(&mut self) -> &mut Lane {
-        self.best.as_mut().unwrap_or(&mut self.lanes[self.champion])
+    fn best(&mut self) -> &mut Runner {
+        self.best
+            .as_mut()
+            .unwrap_or(&mut self.runners[self.champion])
     }
 
     /// Finds the fastest of the configurations that were listed.
-    pub(super) fn choose(&mut self, track: &mut Track<'_>) -> Result<()> {
-        for number in 0..self.lanes.len() {
-            if number == self.base || !self.lanes[number].is_alive() {
+    pub(super) fn choose(&mut self, shared: &mut Shared<'_>) -> Result<()> {
+        for number in 0..self.runners.len() {
+            if number == self.base || !self.runners[number].is_alive() {
                 continue;
             }
-            let [best, other] = pair(self.lanes, self.champion, number)?;
+            let [best, other] = pair(self.runners, self.champion, number)?;
             if is_the_same(best, other) {
                 self.skipped.push(format!(
                     "{}: it is what {} came down to",
@@ -60,17 +62,17 @@ impl Search<'_> {
             // The same work for both; afterwards each has its own again.
             let rows = [best.rows, other.rows];
             let least = rows[0].min(rows[1]);
-            best.set_rows(least, track)?;
-            other.set_rows(least, track)?;
-            let contest = contest(best, other, self.options, 1.0, track)?;
-            best.set_rows(rows[0], track)?;
-            other.set_rows(rows[1], track)?;
-            let kept = other.is_alive() && contest.is_better();
+            best.set_rows(least, shared)?;
+            other.set_rows(least, shared)?;
+            let comparison = compare(best, other, self.options, 1.0, shared)?;
+            best.set_rows(rows[0], shared)?;
+            other.set_rows(rows[1], shared)?;
+            let kept = other.is_alive() && comparison.is_better();
             self.steps.push(Step {
                 setting,
                 from,
                 to,
-                ratio: contest.ratio,
+                ratio: comparison.ratio,
                 kept,
                 failed: other.failed.clone(),
             });
@@ -83,7 +85,7 @@ impl Search<'_> {
 
     /// The champion's values of the settings that there was a choice of.
     pub(super) fn chosen(&self) -> Tuned {
-        let lane = &self.lanes[self.champion];
+        let runner = &self.runners[self.champion];
         let varies = |name: &str| {
             let mut all = self.all.iter().map(|one| one.setting(name));
             let first = all.next();
@@ -91,17 +93,17 @@ impl Search<'_> {
         };
         let [mut provider, precision, options] = CHOICES.map(varies);
         // What `auto` takes is not written down: it may find something better one day.
-        provider &= lane.configuration.provider != "auto";
-        let opened = lane.opened.as_ref();
+        provider &= runner.configuration.provider != "auto";
+        let opened = runner.opened.as_ref();
         Tuned {
             provider: provider
                 .then(|| opened.map(|opened| opened.provider.clone()))
                 .flatten(),
             precision: precision
-                .then(|| lane.configuration.precision.clone())
+                .then(|| runner.configuration.precision.clone())
                 .flatten(),
             provider_options: if options {
-                lane.configuration.provider_options.clone()
+                runner.configuration.provider_options.clone()
             } else {
                 Vec::new()
             },
@@ -110,7 +112,7 @@ impl Search<'_> {
     }
 
     /// Moves one setting for as long as that helps.
-    pub(super) fn climb(&mut self, setting: Setting, track: &mut Track<'_>) -> Result<()> {
+    pub(super) fn climb(&mut self, setting: Setting, shared: &mut Shared<'_>) -> Result<()> {
         let name = setting.name();
         let best = self.best();
         if setting.is_given(&best.configuration) {
@@ -140,7 +142,7 @@ impl Search<'_> {
                     break;
                 }
                 tried.push(value);
-                if !self.attempt(setting, value, track)? {
+                if !self.attempt(setting, value, shared)? {
                     break;
                 }
                 helped = true;
@@ -153,10 +155,10 @@ impl Search<'_> {
     }
 
     /// Tries one value; whether it is the best now.
-    fn attempt(&mut self, setting: Setting, value: usize, track: &mut Track<'_>) -> Result<bool> {
+    fn attempt(&mut self, setting: Setting, value: usize, shared: &mut Shared<'_>) -> Result<bool> {
         let mut settings = self.settings.clone();
         *setting.slot(&mut settings) = Some(value);
-        let number = self.lanes.len() + self.steps.len();
+        let number = self.runners.len() + self.steps.len();
         let best = self.best();
         let from = setting.value(best).unwrap_or(value);
         let mut configuration = best.configuration.clone();
@@ -168,19 +170,19 @@ impl Search<'_> {
             "trying --{} {value} against {from}",
             setting.name()
         ));
-        let mut candidate = Lane::start(configuration, number, track)?;
-        candidate.set_rows(rows, track)?;
+        let mut candidate = Runner::start(configuration, number, shared)?;
+        candidate.set_rows(rows, shared)?;
         // The first sample fills caches; it counts for nothing.
-        candidate.sample(track)?;
+        candidate.sample(shared)?;
         candidate.samples.clear();
         let options = self.options;
-        let contest = contest(self.best(), &mut candidate, options, 1.0, track)?;
-        let kept = candidate.is_alive() && contest.is_better();
+        let comparison = compare(self.best(), &mut candidate, options, 1.0, shared)?;
+        let kept = candidate.is_alive() && comparison.is_better();
         self.steps.push(Step {
             setting: setting.name().into(),
             from: from.to_string(),
             to: value.to_string(),
-            ratio: contest.ratio,
+            ratio: comparison.ratio,
             kept,
             failed: candidate.failed.clone(),
         });
@@ -193,7 +195,7 @@ impl Search<'_> {
 }
 
 /// Whether two configurations came down to one: `auto` and the provider that it takes.
-fn is_the_same(one: &Lane, other: &Lane) -> bool {
+fn is_the_same(one: &Runner, other: &Runner) -> bool {
     let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
         return false;
     };
@@ -213,7 +215,7 @@ fn is_the_same(one: &Lane, other: &Lane) -> bool {
 }
 
 /// In which settings two of the listed configurations differ, with what each has.
-fn difference(one: &Lane, other: &Lane, all: &[Configuration]) -> (String, String, String) {
+fn difference(one: &Runner, other: &Runner, all: &[Configuration]) -> (String, String, String) {
     let (a, b) = (&one.configuration, &other.configuration);
     let names: Vec<&str> = CHOICES
         .into_iter()

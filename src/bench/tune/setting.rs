@@ -1,9 +1,9 @@
 //! Settings that are numbers, and the ways to go from one value to the next.
 
 use crate::bench::configuration::Configuration;
-use crate::bench::lane::Lane;
 use crate::bench::machine::Machine;
-use crate::bench::profile::Tuned;
+use crate::bench::runner::Runner;
+use crate::profile::Tuned;
 
 /// Budgets of tokens that are tried.
 const BATCH_TOKENS: (usize, usize) = (32, 1 << 20);
@@ -26,8 +26,8 @@ impl Setting {
         }
     }
 
-    pub(super) fn value(self, lane: &Lane) -> Option<usize> {
-        let opened = lane.opened.as_ref()?;
+    pub(super) fn value(self, runner: &Runner) -> Option<usize> {
+        let opened = runner.opened.as_ref()?;
         Some(match self {
             Self::BatchTokens => opened.batch_tokens,
             Self::Threads => opened.threads,

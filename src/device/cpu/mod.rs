@@ -7,7 +7,7 @@ mod linux;
 
 use serde::Serialize;
 
-use crate::embedder::usable_cores;
+use crate::threads::usable_cores;
 
 /// The processor.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -62,6 +62,6 @@ pub(super) fn here() -> Vulkan {
     let loader = unsafe { libloading::Library::new("libvulkan.so.1") }.is_ok();
     Vulkan {
         loader,
-        drivers: search::drivers(&search::Surroundings::of(|name| std::env::var_os(name))),
+        drivers: search::drivers(&search::DriverPaths::of(|name| std::env::var_os(name))),
     }
 }

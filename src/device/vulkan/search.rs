@@ -10,7 +10,7 @@ use crate::device::Vendor;
 
 /// What decides where the loader looks.
 #[derive(Debug, Default)]
-pub(super) struct Surroundings {
+pub(super) struct DriverPaths {
     /// Files or folders that replace the search: `VK_DRIVER_FILES`, before that `VK_ICD_FILENAMES`.
     named: Option<Vec<PathBuf>>,
     /// Files or folders searched beside: `VK_ADD_DRIVER_FILES`.
@@ -19,7 +19,7 @@ pub(super) struct Surroundings {
     folders: Vec<PathBuf>,
 }
 
-impl Surroundings {
+impl DriverPaths {
     /// Reads them from the environment through `variable`.
     pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -52,15 +52,15 @@ impl Surroundings {
 }
 
 /// The drivers whose manifests the loader would read.
-pub(super) fn drivers(surroundings: &Surroundings) -> Vec<VulkanDriver> {
+pub(super) fn drivers(paths: &DriverPaths) -> Vec<VulkanDriver> {
     let mut manifests = Vec::new();
-    match &surroundings.named {
+    match &paths.named {
         Some(named) => named.iter().for_each(|path| add(path, &mut manifests)),
         None => {
-            for path in &surroundings.added {
+            for path in &paths.added {
                 add(path, &mut manifests);
             }
-            for folder in &surroundings.folders {
+            for folder in &paths.folders {
                 add(&folder.join("vulkan").join("icd.d"), &mut manifests);
             }
         }
@@ -136,13 +136,13 @@ mod tests {
             let folder = root.path().join("vulkan/icd.d");
             manifest(&folder, &format!("{number}.json"), library);
         }
-        let surroundings = Surroundings {
+        let paths = DriverPaths {
             folders: vec![root.path().to_path_buf()],
-            ..Surroundings::default()
+            ..DriverPaths::default()
         };
         Vulkan {
             loader: true,
-            drivers: drivers(&surroundings),
+            drivers: drivers(&paths),
         }
     }
 
@@ -180,11 +180,11 @@ mod tests {
         );
         let own = manifest(root.path(), "own.json", "libvulkan_lvp.so");
         let libraries = |variables: &[(&str, &Path)]| -> Vec<String> {
-            let surroundings = Surroundings::of(|name| {
+            let paths = DriverPaths::of(|name| {
                 let (_, value) = variables.iter().find(|(other, _)| *other == name)?;
                 Some(value.as_os_str().to_owned())
             });
-            let drivers = drivers(&surroundings);
+            let drivers = drivers(&paths);
             drivers.into_iter().map(|driver| driver.library).collect()
         };
         let share = ("XDG_DATA_DIRS", usual.as_path());
@@ -205,10 +205,10 @@ mod tests {
         fs::write(folder.join("empty.json"), "").unwrap();
         fs::write(folder.join("layer.json"), r#"{"layer": {}}"#).unwrap();
         fs::write(folder.join("notes.txt"), "x").unwrap();
-        let surroundings = Surroundings {
+        let paths = DriverPaths {
             named: Some(vec![folder, root.path().join("gone.json")]),
-            ..Surroundings::default()
+            ..DriverPaths::default()
         };
-        assert_eq!(drivers(&surroundings), []);
+        assert_eq!(drivers(&paths), []);
     }
 }

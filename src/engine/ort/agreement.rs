@@ -6,13 +6,14 @@
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use super::Failure;
-use super::engine_error;
-use super::opener::Opener;
+use ort::session::Session;
+
+use super::inputs::Reading;
 use super::session::OrtWorker;
 use crate::batch::Batch;
-use crate::engine::{Output, Worker as _};
+use crate::engine::{Output, Provider, Worker as _};
 use crate::model::Model;
+use crate::runtime::{Failure, engine_error};
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -27,27 +28,32 @@ const LENGTH: usize = 160;
 /// Weights above this size (of the files) are not loaded a second time for it.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// The least cosine between `worker`'s vectors of a sample and the CPU's, rounded to five digits; `None` where the model is too large to be loaded twice.
+/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same
+/// graph on the CPU, rounded to five digits; `None` where the model is too large to be loaded twice.
+/// `rough`: vectors may differ visibly, because of what the user or the model asks for.
 ///
 /// # Errors
 /// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
 pub(super) fn check(
-    opener: &Opener,
+    provider: Provider,
+    reading: &Reading,
+    rough: bool,
+    reference: impl FnOnce() -> Option<Session>,
     model: &Model,
     worker: &mut OrtWorker,
 ) -> Result<Option<f64>, Failure> {
     if weight_bytes(model) > MOST_BYTES {
         return Ok(None);
     }
-    let batch = sample(model, opener.reading.feeds.max_rows);
+    let batch = sample(model, reading.feeds.max_rows);
     let ours = rows(worker, &batch).map_err(|error| {
         Failure::Provider(engine_error(format!(
             "{} cannot run {}: {error}",
-            opener.provider,
+            provider,
             model.onnx.display()
         )))
     })?;
-    let Some(reference) = on_cpu(opener, &batch) else {
+    let Some(reference) = on_cpu(reference, reading, &batch) else {
         return Ok(None);
     };
     let cosine = ours
@@ -59,11 +65,7 @@ pub(super) fn check(
             1.0,
             |least: f64, one| if one >= least { least } else { one },
         );
-    let least = if opener.is_rough(model) {
-        LEAST_ROUGH
-    } else {
-        LEAST
-    };
+    let least = if rough { LEAST_ROUGH } else { LEAST };
     if cosine >= least {
         return Ok(Some((cosine * 1e5).round() / 1e5));
     }
@@ -71,14 +73,18 @@ pub(super) fn check(
         "{0} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU; another version of the library or another export of the model (--model-file) may be right, \
          --provider cpu is",
-        opener.provider
+        provider
     ))))
 }
 
 /// The sample's rows as the CPU has them; `None` where it can't run them.
-fn on_cpu(opener: &Opener, batch: &Batch) -> Option<Vec<Vec<f32>>> {
-    let session = Arc::new(Mutex::new(opener.on_cpu()?));
-    let mut worker = OrtWorker::new(session, None, opener.reading.clone()).ok()?;
+fn on_cpu(
+    reference: impl FnOnce() -> Option<Session>,
+    reading: &Reading,
+    batch: &Batch,
+) -> Option<Vec<Vec<f32>>> {
+    let session = Arc::new(Mutex::new(reference()?));
+    let mut worker = OrtWorker::new(session, None, reading.clone()).ok()?;
     let rows = rows(&mut worker, batch).ok()?;
     let finite = rows.iter().flatten().all(|value| value.is_finite());
     finite.then_some(rows)

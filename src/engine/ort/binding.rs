@@ -9,7 +9,6 @@ use ort::session::{IoBinding, Session};
 use ort::value::DynValue;
 
 use super::inputs::InputValue;
-use super::session::missing;
 use crate::engine::Provider;
 
 /// Where a bound output is put.
@@ -87,4 +86,8 @@ impl Binding {
         self.shape = Some(shape);
         value.ok_or_else(|| missing(name))
     }
+}
+
+pub(super) fn missing(output: &str) -> ort::Error {
+    ort::Error::new(format!("the output '{output}' is missing"))
 }

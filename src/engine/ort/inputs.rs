@@ -8,10 +8,28 @@ use ort::session::SessionInputValue;
 use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 
 use super::pooled;
-use super::session::Reading;
 use crate::batch::Batch;
 use crate::engine::feeds::{Feed, Feeds, PastDim, PastElement, Tokens, Width};
 use crate::model::PoolingMode;
+
+/// What is read from a session.
+#[derive(Clone)]
+pub(super) struct Reading {
+    /// Inputs, and the output that the model's files name.
+    pub feeds: Arc<Feeds>,
+    /// Modes with which the graph pools, where [`super::pooled`] made it.
+    pub pooling: Option<Arc<[PoolingMode]>>,
+}
+
+impl Reading {
+    /// The output's name in the graph.
+    pub(super) fn output(&self) -> &str {
+        match self.pooling {
+            Some(_) => pooled::POOLED,
+            None => self.feeds.output.name(),
+        }
+    }
+}
 
 /// An input of the graph with its tensor.
 pub(super) struct InputValue<'a> {

@@ -1,31 +1,20 @@
-//! ONNX Runtime, loaded at run time.
+//! Running models with ONNX Runtime, in sessions of the library that [`crate::runtime`] has chosen.
 //!
-//! One binary serves every build of the library: [`discovery`] says where libraries may lie, [`library`]
-//! loads the first that will do, [`registration`] asks it for a provider, [`proof`] makes sure that the
-//! provider does the work and [`agreement`] that it does it right. [`session`] runs batches: on the processor one session a worker, over one copy
-//! of the [`weights`]; on a device one session that its workers share, with pooling in the graph
-//! ([`pooled`]) and tensors bound to the device's memory ([`binding`]).
+//! [`opener`] makes sessions, [`proof`] makes sure that a provider does the work and [`agreement`] that it
+//! does it right. [`session`] runs batches: on the processor one session a worker, over one copy of the
+//! [`weights`]; on a device one session that its workers share, with pooling in the graph ([`pooled`]) and
+//! tensors bound to the device's memory ([`binding`]).
 
 mod agreement;
-mod binary;
 mod binding;
 mod budget;
-mod discovery;
 mod inputs;
-mod library;
-mod node;
 mod opener;
-mod placement;
 mod pooled;
-mod preload;
-pub mod probe;
 mod proof;
-mod python;
-mod registration;
-mod remedy;
-mod selection;
 mod session;
 mod settings;
+mod source;
 mod temporary;
 mod weights;
 
@@ -34,12 +23,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ort::session::Session;
 
-pub use library::disable_telemetry;
-
-use self::library::with_causes;
+use self::inputs::Reading;
 use self::opener::Opener;
-pub(super) use self::selection::Selection;
-use self::session::{OrtWorker, Reading};
+use self::session::OrtWorker;
 use self::settings::{CPU_LIMITS, DEVICE_LIMITS};
 use self::weights::{SharedSessions, Weights};
 use super::feeds::Feeds;
@@ -48,46 +34,15 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::model::Model;
-
-/// The engine's name in messages.
-const NAME: &str = "ONNX Runtime";
+use crate::runtime::library::with_causes;
+use crate::runtime::selection::Selection;
+use crate::runtime::{Failure, engine_error};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
 
 /// Tokens of a row while a device's budget is measured: a paragraph.
 const TYPICAL_LENGTH: usize = 64;
-
-/// Why a model could not be opened with ONNX Runtime.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// There is no library here, and none was named.
-    NoLibrary(Error),
-    /// A library was named, and it cannot be used.
-    NamedLibrary(Error),
-    /// The library has no such provider, the provider cannot be had here or cannot load the model, or it
-    /// left the work to the CPU: a step that `auto` passes over.
-    Provider(Error),
-    /// Anything else: the model, as a rule.
-    Other(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl Failure {
-    pub(super) fn into_error(self) -> Error {
-        match self {
-            Self::NoLibrary(error)
-            | Self::NamedLibrary(error)
-            | Self::Provider(error)
-            | Self::Other(error) => error,
-        }
-    }
-}
 
 /// Opens `model` with `provider` of the library that `selection` finds for it; libraries that were tried in
 /// vain are appended to `passed_over`.
@@ -329,13 +284,6 @@ impl Engine for OrtEngine {
             }
         };
         Ok(Box::new(worker))
-    }
-}
-
-fn engine_error(reason: String) -> Error {
-    Error::Engine {
-        engine: NAME,
-        reason,
     }
 }
 

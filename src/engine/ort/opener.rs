@@ -8,20 +8,23 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::binding::OutputMemory;
-use super::library::{Library, with_causes};
-use super::placement;
+use super::inputs::Reading;
 use super::proof::{self, Profiling};
-use super::registration::{self, ProviderSettings};
-use super::session::{OrtWorker, Reading, Source, builder};
-use super::settings::{Kind, settings};
+use super::session::OrtWorker;
+use super::settings::{DeviceKind, settings};
+use super::source::GraphSource;
 use super::weights::release_free_memory;
-use super::{Failure, agreement, engine_error, pooled, remedy};
+use super::{agreement, pooled};
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
 use crate::engine::feeds::Feeds;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
+use crate::runtime::library::{Library, with_causes};
+use crate::runtime::placement;
+use crate::runtime::registration::{self, ProviderSettings, session_builder};
+use crate::runtime::{Failure, engine_error, remedy};
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;
@@ -30,10 +33,10 @@ const MOST_DEVICES: u32 = 64;
 pub(super) struct Opener {
     library: Library,
     pub provider: Provider,
-    pub kind: Kind,
+    pub kind: DeviceKind,
     settings: ProviderSettings,
     onnx: PathBuf,
-    source: Source,
+    source: GraphSource,
     pub reading: Reading,
     operators: BTreeSet<String>,
     /// Of the first session that was proved.
@@ -59,14 +62,14 @@ impl Opener {
         feeds: Arc<Feeds>,
         options: &EngineOptions,
     ) -> Result<Self> {
-        let kind = Kind::of(provider, options);
+        let kind = DeviceKind::of(provider, options);
         Self::of_kind(library, provider, kind, model, feeds, options)
     }
 
     /// On the CPU, but as if it were a device with memory of its own.
     #[cfg(test)]
     pub(super) fn as_a_device(library: Library, model: &Model, feeds: Arc<Feeds>) -> Self {
-        let kind = Kind {
+        let kind = DeviceKind {
             device: true,
             own_memory: true,
             numbered: false,
@@ -79,7 +82,7 @@ impl Opener {
     fn of_kind(
         library: Library,
         provider: Provider,
-        kind: Kind,
+        kind: DeviceKind,
         model: &Model,
         feeds: Arc<Feeds>,
         options: &EngineOptions,
@@ -88,7 +91,7 @@ impl Opener {
             feeds,
             pooling: None,
         };
-        let mut source = Source::File(model.onnx.clone());
+        let mut source = GraphSource::File(model.onnx.clone());
         // A prompt that is left out of pooling has a length that only the tokenizer knows.
         let pools = model.config.include_prompt || model.config.prompt.is_empty();
         if let OutputChoice::Tokens(states) = &model.config.output
@@ -99,7 +102,7 @@ impl Opener {
             let bytes = pooled::graph(&model.onnx, states, reading.feeds.element, modes)
                 .map_err(|reason| Error::model(&model.id, reason))?;
             reading.pooling = Some(modes.into());
-            source = Source::Memory {
+            source = GraphSource::Memory {
                 bytes,
                 folder: model.onnx.parent().map(PathBuf::from).unwrap_or_default(),
             };
@@ -120,7 +123,7 @@ impl Opener {
 
     /// The options of a session, nothing registered yet.
     pub(super) fn builder(&self) -> Result<SessionBuilder, ort::Error> {
-        builder(&self.library.environment)
+        session_builder(&self.library.environment)
     }
 
     /// Numbers of the devices to open, as asked for.
@@ -190,7 +193,18 @@ impl Opener {
         }
         // Devices of one kind compute alike, so the first stands for all.
         let cosine_to_cpu = match self.products_on_cpu.get() {
-            None => agreement::check(self, model, &mut worker)?,
+            None => {
+                let reference = || self.on_cpu();
+                let rough = self.is_rough(model);
+                agreement::check(
+                    self.provider,
+                    &self.reading,
+                    rough,
+                    reference,
+                    model,
+                    &mut worker,
+                )?
+            }
             Some(_) => None,
         };
         drop(worker);
@@ -211,7 +225,7 @@ impl Opener {
     }
 
     /// Whether vectors may differ visibly from the CPU's, because of what the user or the model asks for.
-    pub(super) fn is_rough(&self, model: &Model) -> bool {
+    fn is_rough(&self, model: &Model) -> bool {
         let quantized = |operator: &String| {
             ["Integer", "Quantize", "QLinear", "NBits"]
                 .iter()
@@ -223,7 +237,7 @@ impl Opener {
     }
 
     /// The same graph on the CPU, where it loads there.
-    pub(super) fn on_cpu(&self) -> Option<Session> {
+    fn on_cpu(&self) -> Option<Session> {
         self.source.load(self.builder().ok()?, &self.cancel).ok()
     }
 

@@ -11,13 +11,15 @@ use std::sync::{Mutex, PoisonError};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::library::with_causes;
-use super::placement::{self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices};
 use super::session::OrtWorker;
 use super::temporary::TemporaryFolder;
 use crate::batch::Batch;
 use crate::engine::{Placed, Provider, Worker};
 use crate::model::Model;
+use crate::runtime::library::with_causes;
+use crate::runtime::placement::{
+    self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
+};
 
 /// Percent of the matrix products that may run on the CPU.
 const TOLERATED: f64 = 5.0;

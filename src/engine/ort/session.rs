@@ -1,122 +1,21 @@
-//! Sessions: their options, and running batches in them.
+//! Running batches in a session.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
-use crossbeam_channel::{bounded, select};
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
-use ort::environment::Environment;
-use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
 use ort::value::DynValue;
 
-use super::binding::Binding;
-use super::engine_error;
-use super::inputs::Inputs;
-use super::library::with_causes;
+use super::binding::{Binding, missing};
+use super::inputs::{Inputs, Reading};
 use super::weights::Weights;
 use crate::batch::Batch;
-use crate::cancel::CancelToken;
-use crate::engine::feeds::Feeds;
 use crate::engine::{Output, Worker};
 use crate::error::{Error, Result};
-use crate::model::{ElementType, PoolingMode};
-
-/// The options of a session, whatever its provider.
-///
-/// Parallelism comes from workers, so a session has one thread; batches differ in shape, so memory is not
-/// planned ahead for a shape. Only providers registered by [`super::registration`] take part: the
-/// library's own choice among devices is switched off.
-pub(super) fn builder(environment: &Environment) -> Result<SessionBuilder, ort::Error> {
-    Ok(Session::builder(environment)?
-        .with_auto_device(AutoDevicePolicy::PreferCPU)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_intra_threads(1)?
-        .with_inter_threads(1)?
-        .with_intra_op_spinning(false)?
-        .with_memory_pattern(false)?)
-}
-
-/// What a session is made from.
-pub(super) enum Source {
-    /// The model's own file.
-    File(PathBuf),
-    /// A changed copy of the file, and the folder to which its references to external weights lead.
-    Memory { bytes: Vec<u8>, folder: PathBuf },
-}
-
-impl Source {
-    /// Loads it, unless asked to stop meanwhile.
-    pub(super) fn load(
-        &self,
-        builder: SessionBuilder,
-        cancel: &CancelToken,
-    ) -> Result<Session, ort::Error> {
-        match self {
-            Self::File(path) => load(builder, path, cancel),
-            Self::Memory { bytes, folder } => {
-                let builder = builder.with_config_entry(
-                    "session.model_external_initializers_file_folder_path",
-                    folder.to_string_lossy(),
-                )?;
-                cancellable(builder, cancel, |builder| builder.commit_from_memory(bytes))
-            }
-        }
-    }
-}
-
-/// Loads the model at `path`, unless asked to stop meanwhile.
-pub(super) fn load(
-    builder: SessionBuilder,
-    path: &Path,
-    cancel: &CancelToken,
-) -> Result<Session, ort::Error> {
-    cancellable(builder, cancel, |builder| builder.commit_from_file(path))
-}
-
-fn cancellable(
-    mut builder: SessionBuilder,
-    cancel: &CancelToken,
-    load: impl FnOnce(&mut SessionBuilder) -> Result<Session, ort::Error>,
-) -> Result<Session, ort::Error> {
-    let canceler = builder.canceler();
-    let (loaded, finished) = bounded::<()>(0);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            select! {
-                recv(finished) -> _ => {}
-                recv(cancel.channel()) -> _ => {
-                    // Failing means that there is nothing left to stop.
-                    let _ = canceler.cancel();
-                }
-            }
-        });
-        let session = load(&mut builder);
-        drop(loaded);
-        session
-    })
-}
-
-/// What is read from a session.
-#[derive(Clone)]
-pub(super) struct Reading {
-    /// Inputs, and the output that the model's files name.
-    pub feeds: Arc<Feeds>,
-    /// Modes with which the graph pools, where [`super::pooled`] made it.
-    pub pooling: Option<Arc<[PoolingMode]>>,
-}
-
-impl Reading {
-    /// The output's name in the graph.
-    pub(super) fn output(&self) -> &str {
-        match self.pooling {
-            Some(_) => super::pooled::POOLED,
-            None => self.feeds.output.name(),
-        }
-    }
-}
+use crate::model::ElementType;
+use crate::runtime::library::with_causes;
+use crate::runtime::{NAME, engine_error};
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.
 ///
@@ -229,10 +128,6 @@ fn says_too_large(words: &str) -> bool {
     .any(|sign| lower.contains(sign))
 }
 
-pub(super) fn missing(output: &str) -> ort::Error {
-    ort::Error::new(format!("the output '{output}' is missing"))
-}
-
 impl Worker for OrtWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         let output = self.infer(batch).map_err(|error| {
@@ -243,7 +138,7 @@ impl Worker for OrtWorker {
             );
             if says_too_large(&words) {
                 Error::OutOfMemory {
-                    engine: super::NAME,
+                    engine: NAME,
                     reason,
                 }
             } else {

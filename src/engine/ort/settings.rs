@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::registration::{ProviderSettings, ShapeProfiles};
 use super::{Reading, pooled};
 use crate::engine::feeds::Feed;
 use crate::engine::{BatchLimits, EngineOptions, Provider};
 use crate::error::Result;
 use crate::model::Model;
+use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 
 /// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
 pub(super) const CPU_LIMITS: BatchLimits = BatchLimits {
@@ -25,7 +25,7 @@ pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
 
 /// What a provider's kind decides about its sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct DeviceKind {
     /// It is a device of its own beside the processor: workers share a session, batches are large.
     pub device: bool,
     /// It has memory of its own, so that it pays to leave the token states there.
@@ -34,7 +34,7 @@ pub(super) struct Kind {
     pub numbered: bool,
 }
 
-impl Kind {
+impl DeviceKind {
     pub(super) fn of(provider: Provider, options: &EngineOptions) -> Self {
         let (device, own_memory, numbered) = match provider {
             Provider::Cpu | Provider::Xnnpack | Provider::Tract => (false, false, false),

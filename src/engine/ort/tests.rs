@@ -7,6 +7,7 @@ use super::*;
 use crate::batch::Batch;
 use crate::engine::Output;
 use crate::model::ModelOptions;
+use crate::runtime::library::Library;
 
 /// Opens `model` with a library of this process's own choice.
 fn open(
@@ -15,12 +16,13 @@ fn open(
     provider: Provider,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>, Failure> {
-    let selection = Selection::new(options, false);
+    let selection = Selection::new(&options.runtime, 0, true, &options.cancel);
     super::open(model, options, provider, &selection, passed_over)
 }
 
-fn cpu_library() -> Result<library::Library, Failure> {
-    Selection::new(&EngineOptions::default(), false).library(Provider::Cpu)
+fn cpu_library() -> Result<Library, Failure> {
+    let options = EngineOptions::default();
+    Selection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
 }
 
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.

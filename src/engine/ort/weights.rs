@@ -27,11 +27,11 @@ use ort::sys::ONNXTensorElementDataType as Element;
 use ort::value::DynValue;
 use prost::Message;
 
-use super::library::with_causes;
-use super::session::load;
+use super::source::load;
 use super::temporary::TemporaryFolder;
 use crate::cancel::CancelToken;
 use crate::onnx::StringEntry;
+use crate::runtime::library::with_causes;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";

@@ -7,8 +7,7 @@ use std::time::Instant;
 use tract_onnx::prelude::*;
 
 use super::guarded;
-use crate::engine::Provider;
-use crate::engine::ort::probe::{ProviderReport, graph};
+use crate::provider::{Provider, ProviderReport, check_graph as graph};
 
 /// Runs a small graph with the embedded engine. Takes some milliseconds.
 #[must_use]

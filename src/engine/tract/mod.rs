@@ -26,9 +26,9 @@ use super::{
     single_device,
 };
 use crate::batch::Batch;
-use crate::embedder::panic_message;
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::threads::panic_message;
 
 /// The engine's name in messages.
 const NAME: &str = "tract";

@@ -10,8 +10,8 @@ use super::fetch::difference;
 use super::listing::{Listing, Remote};
 use super::local::MANIFEST;
 use super::lockfile::Lock;
+use super::revision::Revision;
 use super::select::{self as selection, Layout, MODULES};
-use super::source::Source;
 use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::cancel::CancelToken;
@@ -89,7 +89,7 @@ pub fn check(
         Error::Usage(format!("{reason}, and there is no folder of that name"))
     })?;
     let store = Store::new(&settings.cache, &id.repository);
-    let source = Source::cached(&store, &id.revision)
+    let source = Revision::cached(&store, &id.revision)
         .ok_or_else(|| not_cached(&id, &settings.cache, &[]))?;
     let folder = store.snapshot(&source.commit);
     let mut files = Vec::new();
@@ -200,7 +200,7 @@ fn choice_among(listing: &Listing, present: &[String], choice: &OnnxChoice) -> O
 fn needed(
     id: &ModelId,
     folder: &Path,
-    source: &Source,
+    source: &Revision,
     present: &[String],
     choice: &OnnxChoice,
 ) -> (Option<String>, BTreeSet<String>) {

@@ -19,7 +19,7 @@ use ureq::{Agent, Proxy};
 
 use super::Transfer;
 use super::digest::Digest;
-use super::origin::{Origin, default_port, follow, host};
+use super::origin::{UrlOrigin, default_port, follow, host};
 use super::refusal::{self, Refused};
 use super::settings::{Settings, shown};
 use crate::cancel::CancelToken;
@@ -37,7 +37,7 @@ const PROGRESS: u64 = 1 << 20;
 /// Talks to the Hub.
 pub(super) struct Client<'a> {
     settings: &'a Settings,
-    origin: Origin,
+    origin: UrlOrigin,
     cancel: &'a CancelToken,
     // One for each proxy in use, by the proxy's variable; the connections are kept for further requests.
     agents: Mutex<Vec<(Option<&'static str>, Agent)>>,
@@ -147,7 +147,7 @@ impl<'a> Client<'a> {
             .endpoint
             .parse()
             .ok()
-            .and_then(|uri| Origin::of(&uri))
+            .and_then(|uri| UrlOrigin::of(&uri))
             .ok_or_else(|| {
                 Error::Usage(format!("'{}' is no address of a Hub", settings.endpoint))
             })?;
@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
             .map_err(|_| Error::model(model, format!("'{url}' is no address")))?;
         let mut hub = None;
         for _ in 0..=REDIRECTS {
-            let to_hub = Origin::of(&uri).as_ref() == Some(&self.origin);
+            let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
             let (agent, proxy) = self.agent(&uri)?;
             let response = agent
                 .run(self.request(model, method, &uri, from, to_hub)?)
@@ -217,7 +217,7 @@ impl<'a> Client<'a> {
                     return Err(Error::model(model, reason).into());
                 }
                 // A repository that was renamed: what the Hub says stands at its new place.
-                if Origin::of(&target).as_ref() == Some(&self.origin) {
+                if UrlOrigin::of(&target).as_ref() == Some(&self.origin) {
                     hub = None;
                 } else if method == Method::HEAD && says_hash(said) {
                     return Ok(Answer {
@@ -363,7 +363,7 @@ impl<'a> Client<'a> {
                 .map_or("a file", |(_, path)| path),
             status,
             reason: &reason,
-            by_hub: Origin::of(uri).as_ref() == Some(&self.origin),
+            by_hub: UrlOrigin::of(uri).as_ref() == Some(&self.origin),
             code: header("x-error-code"),
             message: header("x-error-message"),
             settings: self.settings,
@@ -406,10 +406,10 @@ impl<'a> Client<'a> {
             .max_redirects_will_error(false)
             .proxy(proxy)
             .tls_config(tls)
-            .timeout_connect(Some(self.settings.silence))
-            .timeout_recv_response(Some(self.settings.silence * 2))
-            .timeout_per_read(Some(self.settings.silence))
-            .timeout_per_write(Some(self.settings.silence))
+            .timeout_connect(Some(self.settings.idle_timeout))
+            .timeout_recv_response(Some(self.settings.idle_timeout * 2))
+            .timeout_per_read(Some(self.settings.idle_timeout))
+            .timeout_per_write(Some(self.settings.idle_timeout))
             .build()
             .into();
         agents.push((variable, agent.clone()));

@@ -7,8 +7,8 @@ use super::client::with_client;
 use super::download::download;
 use super::listing;
 use super::refusal::UNREACHABLE;
+use super::revision::Revision;
 use super::select::MODULES;
-use super::source::Source;
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
@@ -101,7 +101,7 @@ enum Found {
 }
 
 fn look(store: &Store, model: &ModelId, options: &ModelOptions) -> Found {
-    let Some(source) = Source::cached(store, &model.revision) else {
+    let Some(source) = Revision::cached(store, &model.revision) else {
         return Found::Lacking(Vec::new());
     };
     let folder = store.snapshot(&source.commit);
@@ -177,7 +177,7 @@ fn confirm(
     cancel: &CancelToken,
 ) -> Result<()> {
     let hasty = Settings {
-        silence: std::time::Duration::from_secs(5),
+        idle_timeout: std::time::Duration::from_secs(5),
         pause: std::time::Duration::from_millis(200),
         ..settings.clone()
     };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::client::with_client;
-use super::source::Source;
+use super::revision::Revision;
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted};
 use crate::cancel::CancelToken;
@@ -55,7 +55,7 @@ pub fn list(
         locked: None,
     };
     let source = with_client(settings, cancel, |client| {
-        Source::find(client, &store, &wanted, transfer)
+        Revision::find(client, &store, &wanted, transfer)
     })?;
     let paths: Vec<&str> = source.listing.paths().collect();
     let onnx = onnx_file::among(&paths);

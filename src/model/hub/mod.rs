@@ -24,9 +24,9 @@ mod local;
 mod lockfile;
 mod origin;
 mod refusal;
+mod revision;
 mod select;
 mod settings;
-mod source;
 mod store;
 
 use std::path::{Path, PathBuf};

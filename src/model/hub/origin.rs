@@ -4,13 +4,13 @@ use ureq::http::Uri;
 
 /// Scheme, host and port: what a token is good for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct UrlOrigin {
     scheme: String,
     host: String,
     port: u16,
 }
 
-impl Origin {
+impl UrlOrigin {
     pub(super) fn of(uri: &Uri) -> Option<Self> {
         let scheme = uri.scheme_str()?.to_ascii_lowercase();
         Some(Self {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        let same = |a: &str, b: &str| Origin::of(&uri(a)) == Origin::of(&uri(b));
+        let same = |a: &str, b: &str| UrlOrigin::of(&uri(a)) == UrlOrigin::of(&uri(b));
         assert!(same("https://hub.example/a", "https://HUB.example:443/b?c"));
         assert!(!same("https://hub.example/a", "http://hub.example/a"));
         assert!(!same("http://hub.example/a", "http://hub.example:8080/a"));

@@ -149,7 +149,7 @@ pub(super) fn unreachable(
         ureq::Error::Timeout(_) => Fault::Transient {
             reason: format!(
                 "{host}{through} was silent for {} seconds",
-                settings.silence.as_secs()
+                settings.idle_timeout.as_secs()
             ),
             after: None,
         },

@@ -38,7 +38,7 @@ pub struct Settings {
     /// The first pause before a request is made again; each further one is twice as long.
     pub pause: Duration,
     /// How long a connection may be silent before it counts as cut.
-    pub silence: Duration,
+    pub idle_timeout: Duration,
 }
 
 /// A credential. Its text is in no message: `Debug` leaves it out.
@@ -118,7 +118,7 @@ impl Settings {
                 .find_map(|name| Some((name, environment.path(name)?)))
                 .filter(|(_, path)| !path.is_dir()),
             pause: Duration::from_secs(1),
-            silence: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
         })
     }
 }

@@ -155,7 +155,7 @@ impl Characters {
     }
 
     fn piece(&self, c: char) -> Option<Piece> {
-        if self.decomposes && trades_places(c) {
+        if self.decomposes && has_combining_class(c) {
             return None;
         }
         let between = format!("a{c}a");
@@ -218,7 +218,7 @@ fn decomposes(normalizer: Option<&NormalizerWrapper>) -> Option<bool> {
 
 /// Whether a character changes places with marks beside it when a text is decomposed: all but those of
 /// combining class 0 do, with a mark of class 1 or of class 240.
-pub(super) fn trades_places(c: char) -> bool {
+pub(super) fn has_combining_class(c: char) -> bool {
     const LOW: char = '\u{334}';
     const HIGH: char = '\u{345}';
     [[c, LOW], [HIGH, c]].into_iter().any(|pair| {

@@ -1,8 +1,8 @@
 //! `embedctl devices`: what is here, what works, and what is missing for the rest.
 
 use anyhow::{Context, anyhow};
+use embedctl::availability::{self, DeviceReport, State};
 use embedctl::cancel::CancelToken;
-use embedctl::device::{self, DeviceReport, State};
 use embedctl::engine::Provider;
 
 use crate::args::DevicesArgs;
@@ -17,7 +17,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
-    let report = device::report(&command, args.ort_lib.as_deref(), &cancel)?;
+    let report = availability::report(&command, args.ort_lib.as_deref(), &cancel)?;
     if let Some(path) = &args.ort_lib
         && report.libraries.is_empty()
     {

@@ -16,6 +16,7 @@ use embedctl::model::hub::{self, Settings};
 use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
+use embedctl::runtime::RuntimeOptions;
 
 use super::profile;
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
@@ -55,7 +56,7 @@ pub fn run(
     crash::explain(printer);
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
-    let live = printer.progress(to_terminal);
+    let live = printer.progress(to_terminal, crash::explain_running);
     let progress: Arc<dyn Progress> = live.clone();
     let result = pipeline::embed(&options, &progress, &cancel);
     live.end();
@@ -149,8 +150,10 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
         devices: devices(runtime.device.as_ref(), &engine.provider)?,
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
-        ort_library: runtime.ort_lib.clone(),
-        probe: super::probe_command(),
+        runtime: RuntimeOptions {
+            library: runtime.ort_lib.clone(),
+            probe: super::probe_command(),
+        },
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }

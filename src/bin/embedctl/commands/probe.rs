@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use embedctl::engine::ort::disable_telemetry;
-use embedctl::engine::ort::probe::{self, ProbeCommand, Request};
+use embedctl::runtime::disable_telemetry;
+use embedctl::runtime::probe::{self, ProbeCommand, Request};
 
 /// Its name on the command line.
 const NAME: &str = "__probe";

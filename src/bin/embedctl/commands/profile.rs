@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 
-use embedctl::bench::{self, Machine, Profile, Tuned};
+use embedctl::bench::Machine;
 use embedctl::engine::ProviderChoice;
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::EmbedOptions;
+use embedctl::profile::{self, Profile, Tuned};
 use embedctl::provenance::ProfileUsed;
 
 use crate::args::EmbedArgs;
@@ -19,7 +20,7 @@ pub fn apply(
     printer: &Printer,
 ) -> Result<Option<Profile>, Failure> {
     let (limits, runtime) = (&args.limits, &args.engine.runtime);
-    let Some(folder) = bench::profile_folder() else {
+    let Some(folder) = profile::default_folder() else {
         return Ok(None);
     };
     let Some(provider) = requested(&options.engine.providers) else {
@@ -29,8 +30,13 @@ pub fn apply(
     let Ok(onnx) = Model::onnx_file(&options.model) else {
         return Ok(None);
     };
-    let fingerprint = bench::fingerprint(&onnx)?;
-    let (profile, path) = Profile::find(&folder, &fingerprint, &Machine::here(), &provider)?;
+    let fingerprint = profile::fingerprint(&onnx)?;
+    let (profile, path) = Profile::find(
+        &folder,
+        &fingerprint,
+        &Machine::here().signature(),
+        &provider,
+    )?;
     let Some(profile) = profile else {
         printer.detail(format!(
             "no tuned profile for this model, machine and provider ({}); `embedctl bench --tune` makes one",

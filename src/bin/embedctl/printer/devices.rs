@@ -1,11 +1,10 @@
 //! The table of `embedctl devices`, for people: 80 columns, whatever the terminal's width, so that it can
 //! be pasted anywhere. Only a path that is longer than a line is left whole.
 
-use embedctl::device::{
-    CoreLimit, Cpu, DeviceReport, Gpu, Hardware, Memory, ProviderStatus, State, Vulkan,
-};
+use embedctl::availability::{DeviceReport, ProviderStatus, State};
+use embedctl::device::{CoreLimit, Cpu, Gpu, Hardware, Memory, Vulkan};
 use embedctl::engine::Provider;
-use embedctl::engine::ort::probe::LibraryReport;
+use embedctl::runtime::probe::LibraryReport;
 
 use super::Printer;
 use super::summary::number;

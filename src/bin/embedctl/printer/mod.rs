@@ -27,7 +27,7 @@ pub use transfer::Downloads;
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::exit::ExitCode;
 use crate::failure::{Failure, panic_message};
-use progress::Display;
+use progress::{Display, OnStart};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,7 +168,7 @@ impl Printer {
 
     /// What shows a run's progress. `data_on_terminal`: rows go to a terminal, where a bar would be
     /// drawn across them.
-    pub fn progress(&self, data_on_terminal: bool) -> Arc<Live> {
+    pub fn progress(&self, data_on_terminal: bool, on_start: OnStart) -> Arc<Live> {
         let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
         let display = match self.progress {
             When::Never => Display::Nothing,
@@ -179,7 +179,7 @@ impl Printer {
             }
             When::Auto => Display::Nothing,
         };
-        Arc::new(Live::new(self.clone(), display))
+        Arc::new(Live::new(self.clone(), display, on_start))
     }
 
     /// What shows a download.

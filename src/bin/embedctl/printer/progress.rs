@@ -11,7 +11,6 @@ use serde_json::json;
 use super::meter::{Meter, Reading};
 use super::summary::{count, duration, engine, measured};
 use super::{Level, Printer};
-use crate::crash;
 
 /// Steps of a bar from empty to full.
 const STEPS: u64 = 1000;
@@ -44,11 +43,15 @@ impl Display {
     }
 }
 
+/// What the command does beside showing it once the model is open.
+pub type OnStart = fn(&Printer, &EngineInfo);
+
 /// Shows a run while it lasts.
 #[derive(Debug)]
 pub struct Live {
     printer: Printer,
     display: Display,
+    on_start: OnStart,
     state: Mutex<State>,
 }
 
@@ -79,10 +82,11 @@ impl State {
 }
 
 impl Live {
-    pub(super) fn new(printer: Printer, display: Display) -> Self {
+    pub(super) fn new(printer: Printer, display: Display, on_start: OnStart) -> Self {
         Self {
             printer,
             display,
+            on_start,
             state: Mutex::default(),
         }
     }
@@ -168,7 +172,7 @@ impl Live {
 
 impl Progress for Live {
     fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
-        crash::explain_running(&self.printer, info);
+        (self.on_start)(&self.printer, info);
         self.beside(|| {
             for one in &info.passed_over {
                 self.printer

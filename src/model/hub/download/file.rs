@@ -11,7 +11,7 @@ use crate::model::hub::local::Folder;
 use crate::model::hub::store::{self, Store};
 use crate::model::hub::{DownloadedFile, Outcome, offline};
 
-use super::{Download, Place};
+use super::{Download, Target};
 
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
@@ -31,8 +31,8 @@ impl Download<'_> {
             listing.0.insert(path.to_owned(), remote.clone());
         }
         let file = match &self.place {
-            Place::Cache(store) => self.get_into_cache(store, path, &remote)?,
-            Place::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
+            Target::Cache(store) => self.get_into_cache(store, path, &remote)?,
+            Target::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
         };
         if let Some(locked) = &self.wanted.locked {
             locked.verify(&self.name, &file)?;

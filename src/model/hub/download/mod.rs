@@ -17,8 +17,8 @@ use super::list::data_of;
 use super::listing::Listing;
 use super::local::Folder;
 use super::lockfile::LockedModel;
+use super::revision::Revision;
 use super::select::{self as selection, Layout, MODULES, Selection};
-use super::source::Source;
 use super::store::Store;
 use super::{Downloaded, DownloadedFile, Outcome, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
@@ -47,7 +47,7 @@ pub fn download(
 }
 
 /// Where the files go.
-enum Place {
+enum Target {
     Cache(Store),
     Folder(Folder),
 }
@@ -60,7 +60,7 @@ struct Download<'a> {
     /// The model as messages name it.
     name: String,
     store: Store,
-    place: Place,
+    place: Target,
     commit: String,
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
     listing: Mutex<Listing>,
@@ -72,14 +72,14 @@ impl<'a> Download<'a> {
     fn new(client: &'a Client<'a>, wanted: &'a Wanted, transfer: &'a dyn Transfer) -> Result<Self> {
         let settings = client.settings();
         let store = Store::new(&settings.cache, &wanted.model.repository);
-        let Source {
+        let Revision {
             commit,
             listing,
             whole,
-        } = Source::find(client, &store, wanted, transfer)?;
+        } = Revision::find(client, &store, wanted, transfer)?;
         let place = match &wanted.local_dir {
-            Some(folder) => Place::Folder(Folder::new(folder)?),
-            None => Place::Cache(store.clone()),
+            Some(folder) => Target::Folder(Folder::new(folder)?),
+            None => Target::Cache(store.clone()),
         };
         Ok(Self {
             client,
@@ -319,8 +319,8 @@ impl<'a> Download<'a> {
                 || blob().is_some_and(|blob| blob.is_file())
         };
         match &self.place {
-            Place::Folder(folder) => folder.place(path).is_file() || in_cache(),
-            Place::Cache(_) => in_cache(),
+            Target::Folder(folder) => folder.place(path).is_file() || in_cache(),
+            Target::Cache(_) => in_cache(),
         }
     }
 
@@ -332,11 +332,11 @@ impl<'a> Download<'a> {
         onnx: Option<&str>,
     ) -> Result<PathBuf> {
         match &self.place {
-            Place::Folder(folder) => {
+            Target::Folder(folder) => {
                 folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
                 Ok(folder.path().to_path_buf())
             }
-            Place::Cache(store) => {
+            Target::Cache(store) => {
                 let last = |path: &str| Some(path) == onnx;
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
                 order.sort_by_key(|file| last(&file.path));

@@ -1,8 +1,9 @@
 //! Which configurations a command line asks for, and what tuning may choose between.
 
-use embedctl::bench::{self, Configuration, TuneOptions};
+use embedctl::bench::{Configuration, TuneOptions};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::model::{Model, ModelOptions, Precision};
+use embedctl::profile;
 
 use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
@@ -43,8 +44,8 @@ pub(super) fn tune_options(
     // A model without fp32 is found by what it has.
     let onnx = by_default.and_then(|model| Model::onnx_file(&model).ok());
     Ok(TuneOptions {
-        folder: bench::profile_folder(),
-        fingerprint: onnx.as_deref().map(bench::fingerprint).transpose()?,
+        folder: profile::default_folder(),
+        fingerprint: onnx.as_deref().map(profile::fingerprint).transpose()?,
     })
 }
 

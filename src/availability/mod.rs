@@ -1,0 +1,261 @@
+//! What works here: the hardware, the libraries, and what each provider is good for; if it does not work,
+//! why, and what mends that. All that `embedctl devices` tells.
+
+mod unusable;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use serde::{Serialize, Serializer};
+
+use self::unusable::{Platform, Unusable, package, pointless, unusable};
+use crate::cancel::CancelToken;
+use crate::device::Hardware;
+use crate::engine::tract;
+use crate::error::{Error, Result};
+use crate::provider::{Provider, ProviderReport};
+use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
+
+/// What is here, what works, and what is missing for the rest.
+///
+/// As JSON an object of these members. What is not known is `null`; members may be added, and `schema`
+/// counts up when one goes or changes its meaning.
+///
+/// | member | |
+/// |---|---|
+/// | `schema` | 1 |
+/// | `version` | of embedctl |
+/// | `os`, `arch` | as `linux`, `x86_64` |
+/// | `hardware` | [`Hardware`]: `cpu`, `memory`, `gpus`, `npus`, `nvidia`, `vulkan`; sizes in bytes |
+/// | `libraries` | a list of [`LibraryReport`], in the order in which they are tried |
+/// | `providers` | [`ProviderStatus`] by name: `.providers.cuda.status` |
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceReport {
+    /// Counts up when a member of the JSON form goes or changes its meaning.
+    pub schema: u32,
+    /// The version of embedctl.
+    pub version: &'static str,
+    /// The system, as `linux`.
+    pub os: &'static str,
+    /// The kind of processor, as `x86_64`.
+    pub arch: &'static str,
+    /// The hardware.
+    pub hardware: Hardware,
+    /// The ONNX Runtime libraries that were found, in the order in which they are tried.
+    pub libraries: Vec<LibraryReport>,
+    /// Every provider, in the order in which they are listed to people.
+    #[serde(serialize_with = "by_name")]
+    pub providers: Vec<ProviderStatus>,
+}
+
+/// What a provider is good for here.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProviderStatus {
+    /// The provider.
+    #[serde(skip)]
+    pub provider: Provider,
+    /// Whether it works.
+    pub status: State,
+    /// If not, why.
+    pub reason: Option<String>,
+    /// The library's own words, where the hardware gives a better reason.
+    pub detail: Option<String>,
+    /// What mends that: a command, or a step in words; `None` where nothing does.
+    pub remedy: Option<String>,
+    /// The library that has it; `None` for the embedded engine.
+    pub library: Option<PathBuf>,
+    /// The version of that library or of the embedded engine.
+    pub version: Option<String>,
+    /// Where the matrix products of the small graph ran.
+    pub placement: Option<String>,
+    /// How long a run of the small graph took, in milliseconds.
+    pub milliseconds: Option<f64>,
+    /// What it ran on, where that is known.
+    pub device: Option<String>,
+    /// Whether that is the processor, playing a graphics card: slow.
+    pub software: bool,
+}
+
+/// Whether a provider works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It ran a small graph, and the result was right.
+    Works,
+    /// A library here has it, but it does not work.
+    Unusable,
+    /// No usable library here has it.
+    Absent,
+}
+
+impl DeviceReport {
+    /// What `provider` is good for.
+    #[must_use]
+    pub fn status(&self, provider: Provider) -> Option<&ProviderStatus> {
+        self.providers.iter().find(|one| one.provider == provider)
+    }
+}
+
+/// Looks at the hardware, and tries every provider of every library that is found (or of the one that is
+/// named), each library in a process of its own that `command` starts.
+///
+/// # Errors
+/// If `cancel` asks for an end. A library that crashes is a finding and no error.
+pub fn report(
+    command: &ProbeCommand,
+    ort_library: Option<&Path>,
+    cancel: &CancelToken,
+) -> Result<DeviceReport> {
+    let panicked = |_| Error::Internal("looking at the hardware panicked".to_owned());
+    let (hardware, embedded, libraries) = thread::scope(|scope| {
+        let hardware = scope.spawn(Hardware::detect);
+        let embedded = scope.spawn(tract::check);
+        let libraries = probe::survey(command, ort_library, cancel);
+        (hardware.join(), embedded.join(), libraries)
+    });
+    if cancel.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
+    let hardware = hardware.map_err(panicked)?;
+    let embedded = embedded.map_err(panicked)?;
+    let providers = Provider::ALL
+        .into_iter()
+        .map(|provider| match provider {
+            Provider::Tract => of_embedded(&embedded),
+            other => status(other, &hardware, &libraries, Platform::HERE),
+        })
+        .collect();
+    Ok(DeviceReport {
+        schema: 1,
+        version: env!("CARGO_PKG_VERSION"),
+        os: std::env::consts::OS,
+        arch: std::env::consts::ARCH,
+        hardware,
+        libraries,
+        providers,
+    })
+}
+
+fn of_embedded(report: &ProviderReport) -> ProviderStatus {
+    let version = Some(tract::VERSION.to_owned());
+    if report.works {
+        tried(State::Works, report, None, version)
+    } else {
+        tried(State::Unusable, report, None, version)
+    }
+}
+
+fn tried(
+    status: State,
+    report: &ProviderReport,
+    library: Option<PathBuf>,
+    version: Option<String>,
+) -> ProviderStatus {
+    ProviderStatus {
+        provider: report.provider,
+        status,
+        reason: report.reason.clone(),
+        detail: None,
+        remedy: report.remedy.clone(),
+        library,
+        version,
+        placement: report.placement.clone(),
+        milliseconds: report.millis,
+        device: report.device.clone(),
+        software: report.software,
+    }
+}
+
+/// What a provider of ONNX Runtime is good for: that of the first library in which it works (on a real
+/// device, if there is one), else of the first that has it.
+fn status(
+    provider: Provider,
+    hardware: &Hardware,
+    libraries: &[LibraryReport],
+    platform: Platform,
+) -> ProviderStatus {
+    let reports = || {
+        libraries
+            .iter()
+            .filter_map(|library| Some((library, library.provider(provider)?)))
+    };
+    let best = reports()
+        .find(|(_, report)| report.works && !report.software)
+        .or_else(|| reports().find(|(_, report)| report.works));
+    if let Some((library, report)) = best {
+        let path = Some(library.path.clone());
+        return tried(State::Works, report, path, library.version.clone());
+    }
+    let unusable = unusable(provider, hardware, platform);
+    let Some((library, report)) = reports().next() else {
+        return absent(provider, hardware, libraries, platform, unusable);
+    };
+    let path = Some(library.path.clone());
+    let mut status = tried(State::Unusable, report, path, library.version.clone());
+    if let Some(Unusable { reason, remedy }) = unusable {
+        // The library names the first of many files that it missed.
+        status.detail = status.reason.replace(reason);
+        status.remedy = remedy;
+    }
+    status
+}
+
+/// A provider that no usable library here has.
+fn absent(
+    provider: Provider,
+    hardware: &Hardware,
+    libraries: &[LibraryReport],
+    platform: Platform,
+    unusable: Option<Unusable>,
+) -> ProviderStatus {
+    let usable = libraries.iter().any(|library| library.unusable.is_none());
+    let mut state = State::Absent;
+    let (reason, remedy) = if let Some(Unusable { reason, remedy }) = unusable {
+        (reason, remedy)
+    } else if let (Provider::Cpu, false, Some(first)) = (provider, usable, libraries.first()) {
+        // Every library has this one, so it is the library that is at fault.
+        state = State::Unusable;
+        let reason = first.unusable.clone();
+        let remedy = first.remedy.clone();
+        (
+            reason.unwrap_or_default(),
+            remedy.or_else(|| package(provider, hardware, platform)),
+        )
+    } else if let Some(reason) = pointless(provider, hardware) {
+        (reason.to_owned(), None)
+    } else {
+        let remedy = package(provider, hardware, platform);
+        let libraries = if libraries.is_empty() {
+            "no ONNX Runtime library was found"
+        } else if usable {
+            "no ONNX Runtime library here has it"
+        } else {
+            "no usable ONNX Runtime library was found"
+        };
+        let reason = match remedy {
+            None => format!("{libraries}, and there is no package with it for this system"),
+            Some(_) => libraries.to_owned(),
+        };
+        (reason, remedy)
+    };
+    ProviderStatus {
+        provider,
+        status: state,
+        reason: Some(reason),
+        detail: None,
+        remedy,
+        library: None,
+        version: None,
+        placement: None,
+        milliseconds: None,
+        device: None,
+        software: false,
+    }
+}
+
+fn by_name<S: Serializer>(providers: &[ProviderStatus], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(providers.iter().map(|one| (one.provider.name(), one)))
+}
+
+#[cfg(test)]
+mod tests;

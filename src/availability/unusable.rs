@@ -1,0 +1,380 @@
+//! What stands in a provider's way on this machine, whatever libraries say: the wrong system, a device or
+//! a driver that is missing. And the package that would bring a library with it.
+//!
+//! A library knows only the file that it missed first. Whether a remedy is apt, the hardware decides:
+//! without an NVIDIA GPU no package makes CUDA work.
+
+use crate::device::{Gpu, Hardware, NvidiaDriver, Vendor};
+use crate::provider::Provider;
+
+/// The kind of machine, in the words of [`std::env::consts`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Platform {
+    /// `linux`, `windows`, `macos`, …
+    pub os: &'static str,
+    /// `x86_64`, `aarch64`, …
+    pub arch: &'static str,
+}
+
+impl Platform {
+    /// What this program was built for.
+    pub(super) const HERE: Self = Self {
+        os: std::env::consts::OS,
+        arch: std::env::consts::ARCH,
+    };
+}
+
+/// Why a provider cannot work here, and what helps if something does.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unusable {
+    pub reason: String,
+    pub remedy: Option<String>,
+}
+
+impl Unusable {
+    fn of(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            remedy: None,
+        }
+    }
+
+    fn with(self, remedy: impl Into<String>) -> Self {
+        Self {
+            remedy: Some(remedy.into()),
+            ..self
+        }
+    }
+}
+
+/// What stands in the way of `provider`.
+pub(super) fn unusable(
+    provider: Provider,
+    hardware: &Hardware,
+    platform: Platform,
+) -> Option<Unusable> {
+    match provider {
+        Provider::Cuda | Provider::TensorRt if platform.os == "macos" => {
+            Some(Unusable::of("there is no CUDA for macOS"))
+        }
+        Provider::Cuda | Provider::TensorRt => nvidia(hardware, platform),
+        Provider::DirectMl if platform.os != "windows" => {
+            Some(Unusable::of("DirectML is a part of Windows"))
+        }
+        Provider::CoreMl if platform.os != "macos" => {
+            Some(Unusable::of("Core ML is a part of macOS"))
+        }
+        Provider::MiGraphX if platform.os != "linux" => {
+            Some(Unusable::of("MIGraphX exists for Linux alone"))
+        }
+        Provider::MiGraphX => amd(hardware),
+        Provider::WebGpu => vulkan(hardware),
+        Provider::DirectMl
+        | Provider::CoreMl
+        | Provider::Cpu
+        | Provider::OpenVino
+        | Provider::Xnnpack
+        | Provider::Tract => None,
+    }
+}
+
+fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Unusable> {
+    let mut gpus = hardware.gpus_of(Vendor::Nvidia).peekable();
+    if let Some(problem) = hardware
+        .nvidia
+        .as_ref()
+        .and_then(|driver| driver.problem.clone())
+        .filter(|_| {
+            hardware
+                .gpus_of(Vendor::Nvidia)
+                .all(|gpu| gpu.number.is_none())
+        })
+    {
+        return Some(Unusable::of(problem));
+    }
+    let Some(first) = gpus.peek() else {
+        return Some(Unusable::of("no NVIDIA GPU was found"));
+    };
+    // A number is what makes a GPU one that CUDA can use.
+    let problem = first.problem.clone();
+    if gpus.any(|gpu| gpu.number.is_some()) {
+        return None;
+    }
+    let problem =
+        Unusable::of(problem.unwrap_or_else(|| "the NVIDIA driver is not installed".into()));
+    let says = |words: &str| problem.reason.contains(words);
+    Some(if says("CUDA_VISIBLE_DEVICES") {
+        Unusable::of("CUDA_VISIBLE_DEVICES hides all NVIDIA GPUs")
+            .with("unset CUDA_VISIBLE_DEVICES")
+    } else if says("libraries") {
+        // The kernel has the driver, this file system has not: a container.
+        problem.with("start the container with: --gpus all")
+    } else if says("not installed") {
+        problem.with(match platform.os {
+            "linux" => "install the NVIDIA driver (on Ubuntu: sudo ubuntu-drivers install)",
+            _ => "install the NVIDIA driver: https://www.nvidia.com/drivers",
+        })
+    } else {
+        problem
+    })
+}
+
+fn amd(hardware: &Hardware) -> Option<Unusable> {
+    let gpus: Vec<&Gpu> = hardware.gpus_of(Vendor::Amd).collect();
+    if gpus.is_empty() {
+        return Some(Unusable::of("no AMD GPU was found"));
+    }
+    if gpus.iter().any(|gpu| gpu.problem.is_none()) {
+        return None;
+    }
+    let problem = gpus.iter().find_map(|gpu| gpu.problem.clone())?;
+    Some(if problem.contains("may not open") {
+        Unusable::of(problem).with("sudo usermod -aG render,video $USER, then log in again")
+    } else if problem.contains("missing") {
+        Unusable::of(problem).with("start the container with: --device /dev/kfd --device /dev/dri")
+    } else {
+        Unusable::of(problem).with("sudo modprobe amdgpu")
+    })
+}
+
+fn vulkan(hardware: &Hardware) -> Option<Unusable> {
+    let vulkan = hardware.vulkan.as_ref()?;
+    if vulkan.loader && !vulkan.drivers.is_empty() {
+        return None;
+    }
+    let missing = if vulkan.loader {
+        "no Vulkan driver is installed"
+    } else {
+        "the Vulkan loader (libvulkan.so.1) is not installed"
+    };
+    if hardware.gpus.is_empty() {
+        // Software for the processor could be installed, but there is the provider cpu for that.
+        return Some(Unusable::of(format!("{missing}, and no GPU was found")));
+    }
+    Some(Unusable::of(missing).with(
+        "install Vulkan (on Debian and Ubuntu: sudo apt-get install libvulkan1 mesa-vulkan-drivers)",
+    ))
+}
+
+/// Why no library here has `provider`, if no package would bring one that makes sense.
+pub(super) fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
+    let software_only = hardware
+        .vulkan
+        .as_ref()
+        .is_some_and(|vulkan| !vulkan.serves(&hardware.gpus));
+    (provider == Provider::WebGpu && software_only)
+        .then_some("no GPU with a Vulkan driver was found")
+}
+
+/// The command that installs a library with `provider`, where there is a package for this machine.
+pub(super) fn package(
+    provider: Provider,
+    hardware: &Hardware,
+    platform: Platform,
+) -> Option<String> {
+    let cuda = hardware.nvidia.as_ref().and_then(NvidiaDriver::cuda_major);
+    let before_13 = cuda.is_some_and(|major| major < 13);
+    let packages = match (provider, platform.os, platform.arch) {
+        (Provider::Cpu, "linux" | "windows", "x86_64" | "aarch64")
+        | (Provider::Cpu | Provider::CoreMl, "macos", "aarch64") => "onnxruntime",
+        // The last version for CUDA 12, where the driver runs nothing newer.
+        (Provider::Cuda, "linux" | "windows", "x86_64") if before_13 => {
+            "\"onnxruntime-gpu[cuda,cudnn]<1.27\""
+        }
+        (Provider::Cuda, "linux", "x86_64" | "aarch64") | (Provider::Cuda, "windows", "x86_64") => {
+            "\"onnxruntime-gpu[cuda,cudnn]\""
+        }
+        // ONNX Runtime wants TensorRT 10, and the package without a bound is 11.
+        (Provider::TensorRt, "linux" | "windows", "x86_64") if before_13 => {
+            "\"onnxruntime-gpu[cuda,cudnn]<1.27\" \"tensorrt-cu12-libs==10.*\""
+        }
+        (Provider::TensorRt, "linux" | "windows", "x86_64") => {
+            "\"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\""
+        }
+        (Provider::DirectMl, "windows", "x86_64") => "onnxruntime-directml",
+        (Provider::OpenVino, "linux" | "windows", "x86_64") => "onnxruntime-openvino",
+        (Provider::WebGpu, "linux" | "windows", "x86_64")
+        | (Provider::WebGpu, "macos", "aarch64") => "onnxruntime-webgpu",
+        (Provider::MiGraphX, "linux", "x86_64") => "onnxruntime-migraphx",
+        _ => return None,
+    };
+    Some(format!("pip install {packages}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Vulkan, VulkanDriver};
+
+    const LINUX: Platform = Platform {
+        os: "linux",
+        arch: "x86_64",
+    };
+    const WINDOWS: Platform = Platform {
+        os: "windows",
+        arch: "x86_64",
+    };
+    const MAC: Platform = Platform {
+        os: "macos",
+        arch: "aarch64",
+    };
+
+    fn with(gpus: Vec<Gpu>, nvidia: Option<NvidiaDriver>) -> Hardware {
+        Hardware {
+            gpus,
+            nvidia,
+            ..Hardware::default()
+        }
+    }
+
+    fn gpu(vendor: Vendor, number: Option<u32>, problem: Option<&str>) -> Gpu {
+        Gpu {
+            number,
+            problem: problem.map(str::to_owned),
+            ..Gpu::new(vendor, "a card".into())
+        }
+    }
+
+    fn driver(cuda: &str) -> Option<NvidiaDriver> {
+        Some(NvidiaDriver {
+            cuda: Some(cuda.into()),
+            ..NvidiaDriver::default()
+        })
+    }
+
+    #[test]
+    fn without_its_device_no_package_is_advised() {
+        let nothing = Hardware::default();
+        for provider in [Provider::Cuda, Provider::TensorRt, Provider::MiGraphX] {
+            let unusable = unusable(provider, &nothing, LINUX).unwrap();
+            assert!(unusable.reason.contains("GPU was found"), "{unusable:?}");
+            assert_eq!(unusable.remedy, None);
+        }
+    }
+
+    #[test]
+    fn a_part_of_another_system_is_no_matter_of_packages() {
+        let hardware = with(vec![gpu(Vendor::Nvidia, Some(0), None)], driver("13.0"));
+        for (provider, platform) in [
+            (Provider::DirectMl, LINUX),
+            (Provider::CoreMl, WINDOWS),
+            (Provider::Cuda, MAC),
+            (Provider::MiGraphX, WINDOWS),
+        ] {
+            let unusable = unusable(provider, &hardware, platform).unwrap();
+            assert_eq!(unusable.remedy, None, "{provider}");
+            assert_eq!(package(provider, &hardware, platform), None, "{provider}");
+        }
+        assert_eq!(unusable(Provider::CoreMl, &hardware, MAC), None);
+        assert_eq!(unusable(Provider::DirectMl, &hardware, WINDOWS), None);
+    }
+
+    #[test]
+    fn a_card_that_cuda_can_use_is_no_obstacle() {
+        let hidden = gpu(Vendor::Nvidia, None, Some("hidden by CUDA_VISIBLE_DEVICES"));
+        let used = gpu(Vendor::Nvidia, Some(0), None);
+        let hardware = with(vec![hidden.clone(), used], driver("13.0"));
+        assert_eq!(unusable(Provider::Cuda, &hardware, LINUX), None);
+        let hardware = with(vec![hidden], driver("13.0"));
+        let told = unusable(Provider::Cuda, &hardware, LINUX).unwrap();
+        assert_eq!(told.remedy.as_deref(), Some("unset CUDA_VISIBLE_DEVICES"));
+    }
+
+    #[test]
+    fn a_note_about_a_working_driver_is_no_obstacle() {
+        let noted = Some(NvidiaDriver {
+            problem: Some("CUDA numbers differing GPUs fastest first".into()),
+            ..NvidiaDriver::default()
+        });
+        let hardware = with(vec![gpu(Vendor::Nvidia, Some(0), None)], noted.clone());
+        assert_eq!(unusable(Provider::Cuda, &hardware, LINUX), None);
+        let told = unusable(Provider::Cuda, &with(Vec::new(), noted), LINUX).unwrap();
+        assert!(told.reason.contains("fastest first"), "a broken driver");
+    }
+
+    #[test]
+    fn a_missing_driver_is_told_from_a_container_without_it() {
+        let remedy = |problem| {
+            let hardware = with(vec![gpu(Vendor::Nvidia, None, Some(problem))], None);
+            unusable(Provider::Cuda, &hardware, LINUX).unwrap().remedy
+        };
+        let install = remedy("the NVIDIA driver is not installed (nouveau is in use)").unwrap();
+        assert!(install.contains("install the NVIDIA driver"), "{install}");
+        let container = remedy("its driver is loaded, but the driver's libraries are not here");
+        assert!(container.unwrap().contains("--gpus all"));
+        assert_eq!(remedy("it is set aside for virtual machines"), None);
+    }
+
+    #[test]
+    fn amds_device_file_may_be_missing_or_forbidden() {
+        let remedy = |problem| {
+            let hardware = with(vec![gpu(Vendor::Amd, None, Some(problem))], None);
+            unusable(Provider::MiGraphX, &hardware, LINUX)
+                .unwrap()
+                .remedy
+                .unwrap()
+        };
+        assert!(remedy("this user may not open /dev/kfd").contains("usermod"));
+        assert!(remedy("/dev/kfd is missing").contains("--device /dev/kfd"));
+        let well = with(vec![gpu(Vendor::Amd, Some(0), None)], None);
+        assert_eq!(unusable(Provider::MiGraphX, &well, LINUX), None);
+    }
+
+    #[test]
+    fn webgpu_wants_a_loader_and_a_driver() {
+        let told = |loader, drivers: &[&str], gpus: Vec<Gpu>| {
+            let drivers = drivers.iter().map(|library| VulkanDriver {
+                manifest: "/x.json".into(),
+                library: (*library).to_owned(),
+                software: library.contains("lvp"),
+                vendor: Some(Vendor::Amd),
+            });
+            let hardware = Hardware {
+                vulkan: Some(Vulkan {
+                    loader,
+                    drivers: drivers.collect(),
+                }),
+                gpus,
+                ..Hardware::default()
+            };
+            (
+                unusable(Provider::WebGpu, &hardware, LINUX),
+                pointless(Provider::WebGpu, &hardware),
+            )
+        };
+        let card = || vec![gpu(Vendor::Amd, None, None)];
+        let (unusable, _) = told(false, &[], card());
+        assert!(unusable.unwrap().remedy.unwrap().contains("libvulkan1"));
+        let (unusable, _) = told(true, &[], Vec::new());
+        assert_eq!(unusable.unwrap().remedy, None);
+        let (unusable, pointless) = told(true, &["libvulkan_lvp.so"], Vec::new());
+        assert_eq!(unusable, None, "it works, slowly");
+        assert!(pointless.is_some());
+        let (unusable, pointless) = told(true, &["libvulkan_radeon.so"], card());
+        assert_eq!((unusable, pointless), (None, None));
+    }
+
+    #[test]
+    fn a_package_suits_system_and_driver() {
+        let new = with(Vec::new(), driver("13.0"));
+        let old = with(Vec::new(), driver("12.4"));
+        let cuda = |hardware, platform| package(Provider::Cuda, hardware, platform);
+        assert_eq!(
+            cuda(&new, LINUX).unwrap(),
+            "pip install \"onnxruntime-gpu[cuda,cudnn]\""
+        );
+        assert!(cuda(&old, LINUX).unwrap().contains("<1.27"));
+        assert_eq!(cuda(&new, MAC), None);
+        assert_eq!(package(Provider::Xnnpack, &new, LINUX), None);
+        assert_eq!(
+            package(Provider::CoreMl, &new, MAC).as_deref(),
+            Some("pip install onnxruntime")
+        );
+        let arm = Platform {
+            arch: "aarch64",
+            ..LINUX
+        };
+        assert_eq!(package(Provider::OpenVino, &new, arm), None);
+        assert!(package(Provider::Cpu, &new, arm).is_some());
+    }
+}

@@ -1,0 +1,54 @@
+//! What to measure, how long, and who hears of it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::configuration::Configuration;
+use super::workload::WorkloadOptions;
+
+/// The interval of the median is tight when half of it is below this share of the median.
+pub(super) const TIGHT: f64 = 0.02;
+
+/// Samples without which an interval says nothing.
+pub(super) const LEAST_SAMPLES: usize = 6;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// Each gets a row.
+    pub configurations: Vec<Configuration>,
+    /// What is embedded.
+    pub workload: WorkloadOptions,
+    /// How long each is sampled at most, warm-up not counted.
+    pub duration: Duration,
+    /// Samples of each; `None`: until the interval is tight or the time is up.
+    pub samples: Option<usize>,
+    /// The command that runs [`super::serve`] on its standard input and output.
+    pub worker: Vec<OsString>,
+    /// Look for the best of the configurations, and for its best settings.
+    pub tune: Option<TuneOptions>,
+}
+
+/// Hears what is going on.
+pub trait Watcher {
+    /// Something else is being done now: `cpu: warming up`.
+    fn state(&self, what: &str) {
+        let _ = what;
+    }
+
+    /// A sample was taken: what it is of, and its rows a second.
+    fn sampled(&self, name: &str, rows_per_second: f64) {
+        let _ = (name, rows_per_second);
+    }
+}
+
+/// How to tune.
+#[derive(Debug, Clone)]
+pub struct TuneOptions {
+    /// Where profiles are kept; `None`: the result is shown and not saved.
+    pub folder: Option<PathBuf>,
+    /// [`crate::profile::fingerprint`] of the ONNX file that is taken where none is named, if several precisions are
+    /// listed: the profile is found by it. `None`: the file of the first configuration.
+    pub fingerprint: Option<String>,
+}

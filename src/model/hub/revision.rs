@@ -1,0 +1,82 @@
+//! Which commit is meant and which files it has: from the Hub, a lock file, or what the cache knows.
+
+use super::client::Client;
+use super::digest::Digest;
+use super::listing::{self, Listing, Remote};
+use super::store::Store;
+use super::{Transfer, Wanted, offline};
+use crate::error::Result;
+
+/// A commit and its files, from wherever they can be had.
+pub(super) struct Revision {
+    pub(super) commit: String,
+    pub(super) listing: Listing,
+    /// Whether the list holds all of the repository's files.
+    pub(super) whole: bool,
+}
+
+impl Revision {
+    pub(super) fn find(
+        client: &Client,
+        store: &Store,
+        wanted: &Wanted,
+        transfer: &dyn Transfer,
+    ) -> Result<Self> {
+        let model = &wanted.model;
+        if let Some(locked) = &wanted.locked {
+            return Ok(Self {
+                commit: locked.revision.clone(),
+                listing: locked.listing(),
+                whole: true,
+            });
+        }
+        let settings = client.settings();
+        if let Some(by) = settings.offline {
+            return Self::cached(store, &model.revision)
+                .ok_or_else(|| offline(model, settings, by, &[]));
+        }
+        if model.is_pinned()
+            && let Some(listing) = store.listing(&model.revision)
+        {
+            return Ok(Self {
+                commit: model.revision.clone(),
+                listing,
+                whole: true,
+            });
+        }
+        let described = listing::describe(client, model, transfer)?;
+        Ok(Self {
+            commit: described.commit,
+            listing: described.listing,
+            whole: true,
+        })
+    }
+
+    /// What the cache knows by itself.
+    pub(super) fn cached(store: &Store, revision: &str) -> Option<Self> {
+        let commit = store.commit(revision)?;
+        if !store.snapshot(&commit).is_dir() {
+            return None;
+        }
+        if let Some(listing) = store.listing(&commit) {
+            return Some(Self {
+                commit,
+                listing,
+                whole: true,
+            });
+        }
+        // Files are linked to blobs that are called by their hashes.
+        let files = store.files(&commit).into_iter().map(|path| {
+            let digest = store
+                .linked(&commit, &path)
+                .and_then(|name| Digest::parse(&name));
+            (path, Remote { size: None, digest })
+        });
+        let listing = Listing(files.collect());
+        Some(Self {
+            commit,
+            listing,
+            whole: false,
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! The vocabulary of providers: their names and options, the choice among them, and what came of trying one.
+//!
+//! What both engines and the search for libraries must agree on stands here, below all of them.
+
+pub(crate) mod check_graph;
+mod options;
+mod report;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use options::ProviderOption;
+pub use report::ProviderReport;
+
+/// What does the arithmetic: an execution provider of ONNX Runtime, or the embedded engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Provider {
+    Cpu,
+    Cuda,
+    TensorRt,
+    DirectMl,
+    CoreMl,
+    OpenVino,
+    WebGpu,
+    Xnnpack,
+    MiGraphX,
+    Tract,
+}
+
+impl Provider {
+    /// All providers, in the order in which they are listed to people.
+    pub const ALL: [Self; 10] = [
+        Self::Cpu,
+        Self::Cuda,
+        Self::TensorRt,
+        Self::DirectMl,
+        Self::CoreMl,
+        Self::OpenVino,
+        Self::WebGpu,
+        Self::Xnnpack,
+        Self::MiGraphX,
+        Self::Tract,
+    ];
+
+    /// The name used on the command line, in summaries and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::TensorRt => "tensorrt",
+            Self::DirectMl => "directml",
+            Self::CoreMl => "coreml",
+            Self::OpenVino => "openvino",
+            Self::WebGpu => "webgpu",
+            Self::Xnnpack => "xnnpack",
+            Self::MiGraphX => "migraphx",
+            Self::Tract => "tract",
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl FromStr for Provider {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let lower = name.trim().to_ascii_lowercase();
+        let canonical = match lower.as_str() {
+            "gpu" => "cuda",
+            "trt" => "tensorrt",
+            "dml" => "directml",
+            "rocm" => "migraphx",
+            other => other,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|provider| provider.name() == canonical)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Self::ALL.iter().map(|provider| provider.name()).collect();
+                format!(
+                    "unknown provider '{name}'; choose auto or any of {}",
+                    names.join(", ")
+                )
+            })
+    }
+}
+
+/// `auto`, or providers in order of preference.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProviderChoice {
+    /// The best that works on this machine.
+    #[default]
+    Auto,
+    /// This one, or else what [`ProviderChoice::Auto`] takes: a tuned profile's choice.
+    Preferably(Provider),
+    /// The first of these that works, and nothing else.
+    List(Vec<Provider>),
+}
+
+impl FromStr for ProviderChoice {
+    type Err = String;
+
+    fn from_str(list: &str) -> Result<Self, String> {
+        if list.trim().eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
+        }
+        list.split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Self::List)
+    }
+}
+
+/// A library or provider that was considered and not taken.
+#[derive(Debug, Clone, Serialize)]
+pub struct PassedOver {
+    /// Path or provider name.
+    pub candidate: String,
+    /// The reason, in the loader's or provider's own words.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_are_understood() {
+        for provider in Provider::ALL {
+            assert_eq!(provider.name().parse(), Ok(provider));
+        }
+        for (alias, provider) in [
+            ("gpu", Provider::Cuda),
+            (" TRT ", Provider::TensorRt),
+            ("dml", Provider::DirectMl),
+            ("ROCm", Provider::MiGraphX),
+        ] {
+            assert_eq!(alias.parse(), Ok(provider));
+        }
+        let reason = "npu".parse::<Provider>().unwrap_err();
+        assert!(
+            reason.contains("'npu'") && reason.contains("tract"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_choice_is_auto_or_a_list_in_its_order() {
+        assert_eq!("Auto".parse(), Ok(ProviderChoice::Auto));
+        assert_eq!(
+            "tensorrt,gpu, cpu".parse(),
+            Ok(ProviderChoice::List(vec![
+                Provider::TensorRt,
+                Provider::Cuda,
+                Provider::Cpu
+            ]))
+        );
+        assert!("cpu,auto".parse::<ProviderChoice>().is_err());
+        assert!("".parse::<ProviderChoice>().is_err());
+    }
+}

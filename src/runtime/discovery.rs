@@ -1,0 +1,220 @@
+//! Where an ONNX Runtime library may lie: pure of loading, so that it can be tested with fake folders.
+//!
+//! A library named by the user (option or environment) is the only candidate: what was asked for either
+//! works or is an error. Otherwise places are searched from near to far, each lazily, because asking a
+//! Python interpreter costs more than the rest together.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::node;
+use super::python::{self, site_packages};
+use super::search_path::{
+    NAMING_VARIABLES, SearchPath, System, children, file_name, real, version,
+};
+
+/// A library that may be tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// Its file.
+    pub path: PathBuf,
+    /// Why it is considered, as it is shown to people: `--ort-lib`, `in $VIRTUAL_ENV`, …
+    pub origin: String,
+}
+
+/// What the user named, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// A file or a folder.
+    pub path: PathBuf,
+    /// `--ort-lib`, or the environment variable.
+    pub by: &'static str,
+}
+
+impl Named {
+    /// The library that the user named, if one was.
+    pub(crate) fn of(search_path: &SearchPath) -> Option<Self> {
+        if let Some(path) = &search_path.option {
+            let path = path.clone();
+            return Some(Self {
+                path,
+                by: "--ort-lib",
+            });
+        }
+        NAMING_VARIABLES.into_iter().find_map(|by| {
+            let path = search_path.variable(by)?.into();
+            Some(Self { path, by })
+        })
+    }
+
+    /// The libraries meant: the file itself, or those in the folder (a Python environment's too).
+    pub(crate) fn candidates(&self, system: System) -> Vec<Candidate> {
+        let origin = self.by.to_owned();
+        if !self.path.is_dir() {
+            // A file here, else a name for the loader to look up: `libonnxruntime.so`. Without the first
+            // step the loader would look everywhere but here.
+            let path = match std::path::absolute(&self.path) {
+                Ok(absolute) if absolute.exists() => absolute,
+                _ => self.path.clone(),
+            };
+            return vec![Candidate { path, origin }];
+        }
+        let mut folders = vec![
+            self.path.clone(),
+            self.path.join("lib"),
+            self.path.join("capi"),
+            self.path.join("onnxruntime").join("capi"),
+        ];
+        folders.extend(site_packages(&self.path, system));
+        folders.extend(node::packages(&self.path));
+        libraries_in(&folders, &origin, system)
+    }
+}
+
+/// A place that is searched when nothing was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// Where it is, as a phrase: `in $VIRTUAL_ENV`.
+    pub name: String,
+    /// The libraries found there.
+    pub candidates: Vec<Candidate>,
+}
+
+/// The places, from near to far. Each is searched when it is reached, not before.
+pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location> + '_ {
+    type Search = fn(&SearchPath) -> Option<(String, Vec<PathBuf>)>;
+    let searches: [Search; 7] = [
+        beside_executable,
+        |here| environment(here, "VIRTUAL_ENV"),
+        |here| environment(here, "CONDA_PREFIX"),
+        python::by_path,
+        python::by_asking,
+        node::global,
+        system_places,
+    ];
+    searches.into_iter().filter_map(|search| {
+        let (name, folders) = search(search_path)?;
+        let candidates = libraries_in(&folders, &name, search_path.system);
+        Some(Location { name, candidates })
+    })
+}
+
+/// All candidates, in the order in which they are tried, each file once.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub candidates: Vec<Candidate>,
+    /// The names of the places that were searched.
+    pub places: Vec<String>,
+}
+
+/// Finds all candidates: those that the user named, or else those in all places.
+pub(crate) fn all(search_path: &SearchPath) -> Found {
+    let named = Named::of(search_path);
+    let mut found = Found::default();
+    // An active environment is often also where the python3 on PATH lies.
+    let mut seen = BTreeSet::new();
+    for location in sources(search_path, named.as_ref()) {
+        let new = location.candidates.into_iter();
+        let new = new.filter(|candidate| seen.insert(real(&candidate.path)));
+        found.candidates.extend(new);
+        found.places.push(location.name);
+    }
+    found
+}
+
+/// Where candidates come from: what the user named and nothing else, or else all places, each searched when
+/// it is reached.
+pub(crate) fn sources<'a>(
+    search_path: &'a SearchPath,
+    named: Option<&Named>,
+) -> Box<dyn Iterator<Item = Location> + 'a> {
+    match named {
+        Some(named) => Box::new(std::iter::once(Location {
+            name: format!("in {} ({})", named.path.display(), named.by),
+            candidates: named.candidates(search_path.system),
+        })),
+        None => Box::new(places(search_path)),
+    }
+}
+
+fn beside_executable(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
+    // A program started through a link (~/.local/bin/embedctl) has its libraries where it really lies.
+    let executable = here.executable.as_ref()?;
+    let mut folders = Vec::new();
+    for path in [Some(executable.clone()), fs::canonicalize(executable).ok()]
+        .into_iter()
+        .flatten()
+    {
+        let Some(folder) = path.parent() else {
+            continue;
+        };
+        for folder in [folder.to_path_buf(), folder.join("..").join("lib")] {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    Some(("beside the executable and in ../lib".into(), folders))
+}
+
+fn environment(here: &SearchPath, variable: &'static str) -> Option<(String, Vec<PathBuf>)> {
+    let prefix = PathBuf::from(here.variable(variable)?);
+    let mut folders = site_packages(&prefix, here.system);
+    // conda-forge's onnxruntime-cpp puts the library itself into the prefix.
+    folders.push(match here.system {
+        System::Windows => prefix.join("Library").join("bin"),
+        _ => prefix.join("lib"),
+    });
+    Some((format!("in ${variable}"), folders))
+}
+
+fn system_places(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
+    // On Windows the loader's own order would take System32's old copy first; PATH is what people set.
+    Some(match here.system {
+        System::Windows => ("in the folders of PATH".into(), here.path.clone()),
+        _ => {
+            let names: Vec<String> = here
+                .system_folders
+                .iter()
+                .filter(|folder| folder.is_dir())
+                .map(|folder| folder.display().to_string())
+                .collect();
+            (
+                format!("in {}", names.join(", ")),
+                here.system_folders.clone(),
+            )
+        }
+    })
+}
+
+/// The libraries in `folders`, in their order; in one folder the unversioned name first, then the newest.
+/// Names that link to one file count once.
+fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candidate> {
+    let mut seen = BTreeSet::new();
+    let mut candidates = Vec::new();
+    for folder in folders {
+        let mut files: Vec<PathBuf> = children(folder)
+            .into_iter()
+            .filter(|path| system.is_library(&file_name(path)) && path.is_file())
+            .collect();
+        files.sort_by_key(|path| {
+            let name = file_name(path);
+            (
+                name.bytes().any(|byte| byte.is_ascii_digit()),
+                std::cmp::Reverse(version(&name)),
+            )
+        });
+        for path in files {
+            if seen.insert(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())) {
+                let origin = origin.to_owned();
+                candidates.push(Candidate { path, origin });
+            }
+        }
+    }
+    candidates
+}
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! Loading ONNX Runtime: the one library of this process, and its one environment.
+//!
+//! A process can hold one ONNX Runtime. A candidate is therefore opened and asked for its version first,
+//! and handed to `ort` only when it will do; one that won't leaves no trace. Which one is taken is
+//! [`super::selection`]'s to say.
+
+use std::ffi::CStr;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+
+use super::discovery::Candidate;
+use super::engine_error;
+use crate::error::Error;
+use crate::provider::PassedOver;
+
+/// The oldest usable library is 1.`ort::MINOR_VERSION`.
+const MINIMUM: u32 = ort::MINOR_VERSION;
+
+const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
+
+/// The library that this process loaded. Never unloaded: ONNX Runtime does not survive that.
+pub(crate) static LOADED: Mutex<Option<Library>> = Mutex::new(None);
+
+/// A loaded ONNX Runtime.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its version, as it states it: `1.31.1`.
+    pub version: String,
+    /// The environment in which sessions are created.
+    pub environment: Environment,
+    /// Libraries that were tried before it.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// Keeps ONNX Runtime (1.29 and later) from writing into the user's cache folder and from sending
+/// anything, for this process and its children.
+///
+/// The environment variable that does it must be set before ONNX Runtime is loaded; its API's own switch
+/// is too late. Opening the engine does this, too; a program that can should call it first thing in
+/// `main`, before it has threads.
+pub fn disable_telemetry() {
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: changing the environment is unsound only while another thread reads it around std's
+        // lock, that is from C. Called from `main` there is no other thread. Called when the engine is
+        // opened, other threads of this library read files and tokenize, and none of that C code reads
+        // the environment.
+        unsafe { std::env::set_var(VARIABLE, "1") };
+    }
+}
+
+/// Loads the library at `path` and no other, for a process that was started for it.
+///
+/// # Errors
+/// If it cannot be used, in words without its name.
+pub(crate) fn load_exactly(path: &Path) -> Result<Library, String> {
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(library) = loaded.as_ref() {
+        return if library.path == path {
+            Ok(library.clone())
+        } else {
+            Err(format!("{} is loaded already", library.path.display()))
+        };
+    }
+    let version = probe(path)?;
+    let library = init(path, version, Vec::new())?;
+    Ok(loaded.insert(library).clone())
+}
+
+/// Makes a library that will do this process's one and only. [`LOADED`] is the caller's to fill.
+///
+/// # Errors
+/// If it does not start; another may be tried only if it was not loaded, which nobody can tell.
+pub(crate) fn start(
+    candidate: &Candidate,
+    version: String,
+    passed_over: Vec<PassedOver>,
+) -> Result<Library, Error> {
+    init(&candidate.path, version, passed_over).map_err(|reason| {
+        engine_error(format!(
+            "cannot start {} ({}): {reason}",
+            candidate.path.display(),
+            candidate.origin
+        ))
+    })
+}
+
+fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Library, String> {
+    disable_telemetry();
+    let builder = ort::init_from(path).map_err(|error| match error {
+        // Its own message leaves out the cause.
+        ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),
+        other => other.to_string(),
+    })?;
+    let environment = builder
+        .with_name("embedctl")
+        .with_telemetry(false)
+        .build()
+        .map_err(|error| with_causes(&error))?;
+    // Messages go to `tracing`. Below this level they would be formatted only to be dropped.
+    environment.set_log_level(LogLevel::Warning);
+    Ok(Library {
+        path: path.to_path_buf(),
+        version,
+        environment,
+        passed_over,
+    })
+}
+
+/// Opens the library at `path` and returns its version, if this program can work with it.
+pub(crate) fn probe(path: &Path) -> Result<String, String> {
+    super::binary::check(path)?;
+    // SAFETY: loading runs the library's initializers. The file has the name of an ONNX Runtime library
+    // and lies where the user or the system put it; that is the trust any dynamic library gets.
+    let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
+    // SAFETY: every ONNX Runtime exports this function with this signature, whatever its version.
+    let version = unsafe {
+        let base = library
+            .get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase\0")
+            .map_err(|_| "it is no ONNX Runtime (OrtGetApiBase is missing)".to_owned())?;
+        let base = base();
+        if base.is_null() {
+            return Err("OrtGetApiBase returned nothing".into());
+        }
+        CStr::from_ptr(((*base).GetVersionString)())
+            .to_string_lossy()
+            .into_owned()
+    };
+    check(&version)?;
+    Ok(version)
+}
+
+fn check(version: &str) -> Result<(), String> {
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(1)), Some(Ok(minor))) if minor >= MINIMUM => Ok(()),
+        (Some(Ok(1)), Some(Ok(_))) => Err(format!(
+            "it is version {version}, and 1.{MINIMUM} or later is needed"
+        )),
+        _ => Err(format!(
+            "it calls itself version '{version}', and 1.{MINIMUM} or later is needed"
+        )),
+    }
+}
+
+/// An error with its chain of causes, on one line: the loader's own words stand in the last one.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_from_the_minimum_on_are_taken() {
+        for version in [
+            format!("1.{MINIMUM}.0"),
+            "1.31.1".into(),
+            "1.99.0-dev".into(),
+        ] {
+            assert_eq!(check(&version), Ok(()), "{version}");
+        }
+        for version in ["1.23.2", "1.9.0", "2.0.0", "", "nightly"] {
+            assert!(check(version).unwrap_err().contains("1.24"), "{version}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_does_not_reach_the_loader() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("libonnxruntime.so");
+        std::fs::write(&path, "not a library").unwrap();
+        assert_eq!(probe(&path).unwrap_err(), "it is no shared library");
+        let gone = probe(&folder.path().join("gone.so")).unwrap_err();
+        // The loader's words name the file; "dlopen failed" alone would not.
+        #[cfg(unix)]
+        assert!(gone.contains("gone.so"), "{gone}");
+        assert!(!gone.is_empty());
+    }
+}

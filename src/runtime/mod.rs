@@ -1,0 +1,80 @@
+//! ONNX Runtime libraries: where they lie, what they can do, which one is loaded, and why one is not.
+//!
+//! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`]
+//! lists the files that may be tried (with [`python`] and [`node`] for packages), [`binary`] looks at their
+//! headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
+//! needs from elsewhere, [`library`] loads, [`registration`] asks the library for a provider, [`placement`]
+//! reads where nodes were put, and [`remedy`] turns a loader's or driver's words into what helps. Running
+//! models in sessions is [`crate::engine::ort`]'s.
+
+mod binary;
+mod discovery;
+pub(crate) mod library;
+mod node;
+pub(crate) mod placement;
+mod preload;
+pub mod probe;
+mod python;
+pub(crate) mod registration;
+pub(crate) mod remedy;
+mod search_path;
+pub(crate) mod selection;
+
+use std::path::PathBuf;
+
+pub use library::disable_telemetry;
+pub use probe::ProbeCommand;
+
+use crate::error::Error;
+
+/// The engine's name in messages.
+pub(crate) const NAME: &str = "ONNX Runtime";
+
+/// Which library to use, and how to find out what it can do.
+#[derive(Debug, Clone, Default)]
+pub struct RuntimeOptions {
+    /// `--ort-lib`: an ONNX Runtime library or the folder that holds it; `None`: libraries are looked for.
+    pub library: Option<PathBuf>,
+    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
+    /// library that has the wanted provider is loaded into this process.
+    pub probe: Option<ProbeCommand>,
+}
+
+/// Why a model could not be opened with ONNX Runtime.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no library here, and none was named.
+    NoLibrary(Error),
+    /// A library was named, and it cannot be used.
+    NamedLibrary(Error),
+    /// The library has no such provider, the provider cannot be had here or cannot load the model, or it
+    /// left the work to the CPU: a step that `auto` passes over.
+    Provider(Error),
+    /// Anything else: the model, as a rule.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::NoLibrary(error)
+            | Self::NamedLibrary(error)
+            | Self::Provider(error)
+            | Self::Other(error) => error,
+        }
+    }
+}
+
+/// An error of ONNX Runtime's.
+pub(crate) fn engine_error(reason: String) -> Error {
+    Error::Engine {
+        engine: NAME,
+        reason,
+    }
+}

@@ -1,0 +1,357 @@
+//! Libraries that a provider needs from elsewhere, found and loaded before it asks for them.
+//!
+//! `libonnxruntime_providers_cuda.so` names CUDA's libraries and says nothing of where they are. pip puts
+//! them among the packages, NVIDIA's installer into a toolkit folder, and the system's loader knows neither.
+//! A library that is loaded already serves whoever asks for its name, so `LD_LIBRARY_PATH` need not be set.
+
+use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+
+use super::binary;
+use super::library::with_causes;
+use super::python;
+use super::search_path::{SearchPath, System, children, file_name, version};
+use crate::provider::Provider;
+
+/// The part of CUDA that comes with the driver.
+pub(crate) const DRIVER: &str = "libcuda.so.1";
+
+/// What was prepared for a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    /// What the provider needs and nothing here has, with the loader's words.
+    pub missing: Vec<Missing>,
+    /// Files that were loaded from places where the loader would not have looked.
+    pub loaded: Vec<PathBuf>,
+    /// The major version of CUDA that the provider was built with.
+    pub cuda: Option<u32>,
+}
+
+impl Prepared {
+    /// Whether the library `name` is missing.
+    pub(crate) fn lacks(&self, name: &str) -> bool {
+        self.missing.iter().any(|one| one.name == name)
+    }
+}
+
+/// A library that is not here, or cannot be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// `libcublasLt.so.13`
+    pub name: String,
+    /// The loader's words.
+    pub reason: String,
+}
+
+/// The order in which libraries are loaded: each after those that it needs.
+const ORDER: [&str; 15] = [
+    DRIVER,
+    "libcudart.so",
+    "libnvJitLink.so",
+    "libcublasLt.so",
+    "libcublas.so",
+    "libnvrtc.so",
+    "libcurand.so",
+    "libcufft.so",
+    "libcudnn.so",
+    "libnvinfer.so",
+    "libnvinfer_plugin.so",
+    "libnvonnxparser.so",
+    "libamdhip64.so",
+    "libMIOpen.so",
+    "libmigraphx",
+];
+
+fn rank(name: &str) -> Option<usize> {
+    ORDER.iter().position(|prefix| name.starts_with(prefix))
+}
+
+/// Loads what `provider` of the ONNX Runtime library at `library` needs, from wherever it is. Does nothing
+/// for providers that need nothing, and nothing again for what is loaded already.
+pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
+    if System::HERE != System::Linux {
+        // On Windows and macOS the loader is told by the installers, and finds what lies beside a library.
+        return Prepared::default();
+    }
+    let parts: &[&str] = match provider {
+        Provider::Cuda => &["cuda"],
+        Provider::TensorRt => &["cuda", "tensorrt"],
+        Provider::MiGraphX => &["migraphx"],
+        _ => return Prepared::default(),
+    };
+    let mut names = BTreeSet::new();
+    for part in parts {
+        let file = System::HERE.provider_library(part);
+        let path = library.parent().unwrap_or(Path::new("")).join(file);
+        // Without the file there is nothing to prepare; registration will say so.
+        names.extend(binary::needed(&path).unwrap_or_default());
+    }
+    let cuda = cuda_major(&names);
+    if cuda.is_some() {
+        // Not every build names it among what it needs; all need it.
+        names.insert(DRIVER.to_owned());
+    }
+    let mut wanted: Vec<(String, bool)> = names.into_iter().map(|name| (name, true)).collect();
+    wanted.retain(|(name, _)| rank(name).is_some());
+    // Asked for by name while they run, where they are there.
+    for name in cuda.map(optional).into_iter().flatten() {
+        if !wanted.iter().any(|(other, _)| *other == name) {
+            wanted.push((name, false));
+        }
+    }
+    wanted.sort_by_key(|(name, _)| rank(name));
+    let places = Places::around(library, &SearchPath::real(None), cuda);
+    let mut prepared = Prepared {
+        cuda,
+        ..Prepared::default()
+    };
+    for (name, required) in wanted {
+        // Without the driver nothing will run, so hundreds of megabytes need not be loaded to find out.
+        if prepared.lacks(DRIVER) && places.have(&name) {
+            continue;
+        }
+        match load(&name, &places) {
+            Ok(path) => prepared.loaded.extend(path),
+            Err(reason) if required => prepared.missing.push(Missing { name, reason }),
+            Err(_) => {}
+        }
+    }
+    prepared
+}
+
+/// `13` where `libcudart.so.13` or `libcublasLt.so.13` is among `names`.
+fn cuda_major(names: &BTreeSet<String>) -> Option<u32> {
+    ["libcudart.so.", "libcublasLt.so."]
+        .iter()
+        .find_map(|prefix| {
+            let of = |name: &String| name.strip_prefix(prefix)?.split('.').next()?.parse().ok();
+            names.iter().find_map(of)
+        })
+}
+
+fn optional(cuda: u32) -> Vec<String> {
+    let mut names = vec![
+        format!("libnvJitLink.so.{cuda}"),
+        format!("libnvrtc.so.{cuda}"),
+        "libcudnn.so.9".to_owned(),
+    ];
+    if let Some(cufft) = cuda.checked_sub(1) {
+        names.push(format!("libcufft.so.{cufft}")); // counts one behind
+    }
+    names
+}
+
+/// Loads the library `name` for good. Returns its file where the loader alone would not have found it.
+fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
+    let open = |path: &Path| {
+        // SAFETY: loading runs the library's initializers. The file bears the name of a library that the
+        // provider asks the loader for, and lies where a package or an installer put it.
+        unsafe { libloading::Library::new(path) }
+            .map(|library| {
+                // Stays loaded: the provider finds it by its name.
+                let _ = ManuallyDrop::new(library);
+            })
+            .map_err(|error| loaders_words(&error))
+    };
+    let mut broken = None;
+    let mut try_in = |folders: &[PathBuf]| {
+        folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .filter(|path| path.is_file())
+            .find(|path| {
+                open(path)
+                    .map_err(|reason| broken.get_or_insert(reason).len())
+                    .is_ok()
+            })
+    };
+    if let Some(path) = try_in(&places.near) {
+        return Ok(Some(path));
+    }
+    let Err(reason) = open(Path::new(name)) else {
+        return Ok(None);
+    };
+    if let Some(path) = try_in(&places.far) {
+        return Ok(Some(path));
+    }
+    // A file that is there and cannot be loaded is the better clue.
+    Err(broken.unwrap_or(reason))
+}
+
+/// `libcuda.so.1: cannot open shared object file: No such file or directory`
+fn loaders_words(error: &libloading::Error) -> String {
+    let words = with_causes(error);
+    let own = words.strip_prefix("dlopen failed: ");
+    own.map(str::to_owned).unwrap_or(words)
+}
+
+/// Folders that are searched before the loader's own, and after them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Places {
+    near: Vec<PathBuf>,
+    far: Vec<PathBuf>,
+}
+
+impl Places {
+    fn around(library: &Path, here: &SearchPath, cuda: Option<u32>) -> Self {
+        let mut near: Vec<PathBuf> = library.parent().map(PathBuf::from).into_iter().collect();
+        for packages in python::package_folders(library, here) {
+            // CUDA 13 lies in nvidia/cu13/lib, CUDA 12 in a folder for each library; names hold versions.
+            near.extend(
+                children(&packages.join("nvidia"))
+                    .into_iter()
+                    .map(|folder| folder.join("lib")),
+            );
+            near.extend(
+                children(&packages)
+                    .into_iter()
+                    .filter(|folder| is_tensorrt(&file_name(folder))),
+            );
+        }
+        near.retain(|folder| folder.is_dir());
+        let mut far = Vec::new();
+        let named = ["CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX", "ROCM_PATH"];
+        for root in named.iter().filter_map(|name| here.variable(name)) {
+            far.extend(toolkit(Path::new(root)));
+        }
+        for base in ["/usr/local", "/opt"] {
+            let mut roots = children(Path::new(base));
+            roots.retain(|root| is_toolkit(&file_name(root), cuda));
+            // The newest first, and those without a version, which are links to one, before them.
+            roots.sort_by_key(|root| {
+                let version = version(&file_name(root));
+                (!version.is_empty(), std::cmp::Reverse(version))
+            });
+            far.extend(roots.iter().flat_map(|root| toolkit(root)));
+        }
+        // Where WSL and NixOS keep the driver.
+        far.extend(["/usr/lib/wsl/lib", "/run/opengl-driver/lib"].map(PathBuf::from));
+        far.retain(|folder| folder.is_dir());
+        Self { near, far }
+    }
+
+    fn have(&self, name: &str) -> bool {
+        let mut folders = self.near.iter().chain(&self.far);
+        folders.any(|folder| folder.join(name).is_file())
+    }
+}
+
+/// `tensorrt_libs`, `tensorrt_cu12_libs`, …
+fn is_tensorrt(name: &str) -> bool {
+    name.starts_with("tensorrt") && name.ends_with("libs")
+}
+
+/// `cuda`, `cuda-13.1`, `rocm-7.2.0`, `TensorRT-10.13.3.9`; not those of another CUDA.
+fn is_toolkit(name: &str, cuda: Option<u32>) -> bool {
+    let of_cuda = name == "cuda"
+        || name.starts_with("cuda-") && (cuda.is_none() || version(name).first().copied() == cuda);
+    of_cuda || name.starts_with("rocm") || name.starts_with("TensorRT")
+}
+
+fn toolkit(root: &Path) -> [PathBuf; 3] {
+    let target = format!("targets/{}-linux/lib", std::env::consts::ARCH);
+    [root.join("lib64"), root.join("lib"), root.join(target)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn here() -> SearchPath {
+        SearchPath {
+            variables: Vec::new(),
+            path: Vec::new(),
+            ..SearchPath::real(None)
+        }
+    }
+
+    fn relative(root: &Path, folders: &[PathBuf]) -> Vec<String> {
+        folders
+            .iter()
+            .filter_map(|folder| folder.strip_prefix(root).ok())
+            .map(|folder| folder.display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn packages_beside_the_library_and_in_the_environment_are_found() {
+        let root = TempDir::new().unwrap();
+        let lib = |path: &str| fs::create_dir_all(root.path().join(path)).unwrap();
+        lib("own/onnxruntime/capi");
+        lib("own/nvidia/cu13/lib");
+        lib("own/nvidia/cudnn/lib");
+        lib("own/nvidia/include");
+        lib("own/tensorrt_libs");
+        lib("venv/lib/python3.12/site-packages/nvidia/cublas/lib");
+        lib("venv/lib/python3.12/site-packages/tensorrt_cu12_libs");
+        let mut here = here();
+        let venv = root.path().join("venv").into_os_string();
+        here.variables.push(("VIRTUAL_ENV", venv));
+        let library = root
+            .path()
+            .join("own/onnxruntime/capi/libonnxruntime.so.1.31.1");
+        let places = Places::around(&library, &here, Some(13));
+        assert_eq!(
+            relative(root.path(), &places.near),
+            [
+                "own/onnxruntime/capi",
+                "own/nvidia/cu13/lib",
+                "own/nvidia/cudnn/lib",
+                "own/tensorrt_libs",
+                "venv/lib/python3.12/site-packages/nvidia/cublas/lib",
+                "venv/lib/python3.12/site-packages/tensorrt_cu12_libs",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_named_toolkit_is_searched() {
+        let root = TempDir::new().unwrap();
+        fs::create_dir_all(root.path().join("cuda/lib64")).unwrap();
+        let mut here = here();
+        let toolkit = root.path().join("cuda").into_os_string();
+        here.variables.push(("CUDA_HOME", toolkit));
+        let places = Places::around(Path::new("/nowhere/libonnxruntime.so"), &here, Some(12));
+        assert_eq!(relative(root.path(), &places.far), ["cuda/lib64"]);
+    }
+
+    #[test]
+    fn toolkits_of_another_cuda_are_left_alone() {
+        assert!(is_toolkit("cuda", Some(13)));
+        assert!(is_toolkit("cuda-13.1", Some(13)));
+        assert!(!is_toolkit("cuda-12.8", Some(13)));
+        assert!(is_toolkit("TensorRT-10.13.3.9", Some(13)));
+        assert!(!is_toolkit("share", None));
+    }
+
+    #[test]
+    fn the_major_version_is_read_from_names() {
+        let names = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let cuda = names(&["libc.so.6", "libcublasLt.so.13", "libcurand.so.10"]);
+        assert_eq!(cuda_major(&cuda), Some(13));
+        assert_eq!(cuda_major(&names(&["libcudart.so.12"])), Some(12));
+        assert_eq!(cuda_major(&names(&["libcurand.so.10"])), None);
+        assert!(optional(12).contains(&"libcufft.so.11".to_owned()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_cannot_be_loaded_is_a_better_clue_than_none() {
+        let root = TempDir::new().unwrap();
+        let places = Places {
+            near: vec![root.path().to_path_buf()],
+            far: Vec::new(),
+        };
+        let name = "libcublasLt.so.99";
+        let reason = load(name, &places).unwrap_err();
+        assert!(reason.contains("No such file"), "{reason}");
+        fs::write(root.path().join(name), "broken").unwrap();
+        let reason = load(name, &places).unwrap_err();
+        assert!(reason.contains(root.path().to_str().unwrap()), "{reason}");
+    }
+}

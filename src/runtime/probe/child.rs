@@ -1,0 +1,190 @@
+//! The child's side: load one library, say what it is, try providers.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::protocol::Event;
+use super::trial;
+use crate::provider::{Provider, ProviderReport};
+use crate::runtime::library;
+use crate::runtime::placement::library_name;
+use crate::runtime::preload;
+use crate::runtime::remedy;
+
+/// Which providers a child tries, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::runtime) enum Attempts {
+    /// All that the library has, but for those named.
+    AllBut(Vec<Provider>),
+    /// These.
+    These(Vec<Provider>),
+}
+
+/// What a child is asked: the arguments that follow [`super::ProbeCommand::arguments`], understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub(super) library: PathBuf,
+    /// Number of the device to try, in the provider's own order.
+    pub(super) device: u32,
+    pub(super) attempts: Attempts,
+}
+
+impl Request {
+    /// As arguments of the child.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let (word, list) = match &self.attempts {
+            Attempts::AllBut(list) => ("all-but", list),
+            Attempts::These(list) => ("these", list),
+        };
+        let names: Vec<&str> = list.iter().map(|provider| provider.name()).collect();
+        vec![
+            self.library.clone().into_os_string(),
+            self.device.to_string().into(),
+            word.into(),
+            names.join(",").into(),
+        ]
+    }
+
+    /// From the arguments of a child.
+    ///
+    /// # Errors
+    /// If they are not those that a parent gives.
+    pub fn parse(arguments: &[OsString]) -> io::Result<Self> {
+        Self::understand(arguments).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "these are no arguments of a probe",
+            )
+        })
+    }
+
+    fn understand(arguments: &[OsString]) -> Option<Self> {
+        let [library, device, word, names] = arguments else {
+            return None;
+        };
+        let list: Vec<Provider> = names
+            .to_str()?
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(|name| name.parse().ok())
+            .collect::<Option<_>>()?;
+        Some(Self {
+            library: library.into(),
+            device: device.to_str()?.parse().ok()?,
+            attempts: match word.to_str()? {
+                "all-but" => Attempts::AllBut(list),
+                "these" => Attempts::These(list),
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// Does what a probe's child is started for: loads the library of `request` and writes to `output` what can
+/// be said about it.
+///
+/// This process may crash or hang in it; that is what the child is for. It should be left at once
+/// afterwards, without exit handlers, which some libraries do not survive.
+///
+/// # Errors
+/// If `output` cannot be written to.
+pub fn serve(request: &Request, output: &mut dyn Write) -> io::Result<()> {
+    answer(request, output)?;
+    Event::Done.write(output)
+}
+
+fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
+    let library = match library::load_exactly(&request.library) {
+        Ok(library) => library,
+        Err(reason) => {
+            let remedy = remedy::of_library(&reason);
+            return Event::Unusable { reason, remedy }.write(output);
+        }
+    };
+    let available = match trial::available() {
+        Ok(available) => available,
+        Err(reason) => {
+            return Event::Unusable {
+                reason,
+                remedy: None,
+            }
+            .write(output);
+        }
+    };
+    Event::Loaded {
+        version: library.version.clone(),
+        build: trial::build_info(),
+        available: available.clone(),
+    }
+    .write(output)?;
+    let built_in = |provider: &Provider| {
+        library_name(*provider).is_some_and(|name| available.iter().any(|one| one == name))
+    };
+    let attempts = match &request.attempts {
+        Attempts::These(list) => list.clone(),
+        Attempts::AllBut(left_out) => Provider::ALL
+            .into_iter()
+            .filter(|provider| built_in(provider) && !left_out.contains(provider))
+            .collect(),
+    };
+    for provider in attempts {
+        Event::Trying(provider).write(output)?;
+        let report = if built_in(&provider) {
+            attempt(&library, provider, request.device)
+        } else {
+            let mut report = ProviderReport::refused(provider, ProviderReport::NOT_BUILT_IN);
+            report.remedy = Some(remedy::how_to_get(provider));
+            report
+        };
+        Event::Tried(report).write(output)?;
+    }
+    Ok(())
+}
+
+/// Tries one provider, with the libraries that it needs from elsewhere.
+fn attempt(library: &library::Library, provider: Provider, device: u32) -> ProviderReport {
+    let prepared = preload::prepare(provider, &library.path);
+    let mut report = trial::run(&library.environment, provider, device);
+    if !report.works {
+        let words = report.reason.take().unwrap_or_default();
+        let cause = remedy::explain(provider, &words, &prepared, &library.version);
+        report.reason = Some(cause.reason);
+        report.remedy = cause.remedy;
+    }
+    if provider == Provider::WebGpu {
+        super::vulkan::describe(&mut report);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_understood_as_they_were_meant() {
+        for attempts in [
+            Attempts::AllBut(Vec::new()),
+            Attempts::AllBut(vec![Provider::Cuda, Provider::Cpu]),
+            Attempts::These(vec![Provider::OpenVino]),
+        ] {
+            let request = Request {
+                library: "/a b/libonnxruntime.so".into(),
+                device: 3,
+                attempts,
+            };
+            assert_eq!(Request::parse(&request.arguments()).unwrap(), request);
+        }
+        for wrong in [
+            &[][..],
+            &["lib", "0", "these"],
+            &["lib", "zero", "these", "cpu"],
+            &["lib", "0", "some", "cpu"],
+            &["lib", "0", "these", "npu"],
+        ] {
+            let wrong: Vec<OsString> = wrong.iter().map(OsString::from).collect();
+            assert!(Request::parse(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

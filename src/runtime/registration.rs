@@ -1,0 +1,298 @@
+//! Registering an execution provider with a session: what each is told, and nothing else beside it.
+//!
+//! Every registration fails where the provider cannot be had. ONNX Runtime's own habit, to log that and
+//! run on the CPU, is what this tool exists to avoid.
+
+use std::path::PathBuf;
+
+use ort::environment::Environment;
+use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider as _, ArenaExtendStrategy};
+use ort::session::Session;
+use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
+
+use super::library::with_causes;
+use crate::provider::Provider;
+
+/// The options of a session, whatever its provider.
+///
+/// Parallelism comes from workers, so a session has one thread; batches differ in shape, so memory is not
+/// planned ahead for a shape. Only providers registered by [`register`] take part: the
+/// library's own choice among devices is switched off.
+pub(crate) fn session_builder(environment: &Environment) -> Result<SessionBuilder, ort::Error> {
+    Ok(Session::builder(environment)?
+        .with_auto_device(AutoDevicePolicy::PreferCPU)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_intra_threads(1)?
+        .with_inter_threads(1)?
+        .with_intra_op_spinning(false)?
+        .with_memory_pattern(false)?)
+}
+
+/// What a provider is told when it is registered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProviderSettings {
+    /// Number of the device, in the provider's own order.
+    pub device: u32,
+    /// Threads for one session of a provider that computes on the processor; 0: the provider's choice.
+    pub threads: usize,
+    /// `--provider-option`: values by name, checked before.
+    pub options: Vec<(&'static str, String)>,
+    /// A folder in which compiled engines may be kept from run to run.
+    pub cache: Option<PathBuf>,
+    /// Shapes that a provider which compiles for shapes should be ready for.
+    pub shapes: Option<ShapeProfiles>,
+}
+
+/// Inputs' shapes between which one compiled engine serves, as `name:1x1,name:1x1` each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ShapeProfiles {
+    /// The smallest.
+    pub min: String,
+    /// Those it is tuned for.
+    pub opt: String,
+    /// The largest.
+    pub max: String,
+}
+
+impl ProviderSettings {
+    /// The value of the option `name`, if it was given.
+    fn option(&self, name: &str) -> Option<&str> {
+        self.options
+            .iter()
+            .rev()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.option(name) == Some("true")
+    }
+
+    fn bytes(&self, name: &str) -> Option<usize> {
+        self.option(name).and_then(|value| value.parse().ok())
+    }
+
+    fn device_id(&self) -> Result<i32, String> {
+        i32::try_from(self.device).map_err(|_| format!("there is no device {}", self.device))
+    }
+
+    /// DirectML goes by DXGI's list, whose first adapter need not be the fastest; `--device` goes by the
+    /// memory of their own, as `embedctl devices` shows it.
+    fn directml_id(&self) -> Result<i32, String> {
+        #[cfg(windows)]
+        if let Some(index) = crate::device::adapter_index(self.device) {
+            return i32::try_from(index).map_err(|_| format!("there is no device {}", self.device));
+        }
+        self.device_id()
+    }
+}
+
+/// Registers `provider` and nothing else (beside the CPU, which is always there).
+///
+/// # Errors
+/// If it cannot be had, in the library's own words.
+pub(crate) fn register(
+    builder: SessionBuilder,
+    provider: Provider,
+    settings: &ProviderSettings,
+) -> Result<SessionBuilder, String> {
+    let dispatch = match provider {
+        Provider::Cpu => return Ok(builder),
+        Provider::Tract => return Err("tract is an engine of its own".into()),
+        Provider::Cuda => cuda(settings)?.build(),
+        Provider::TensorRt => tensorrt(settings)?.build(),
+        Provider::DirectMl => {
+            // DirectML runs one kernel after another in memory that it plans itself.
+            let builder = builder.with_parallel_execution(false).map_err(words)?;
+            let builder = builder.with_memory_pattern(false).map_err(words)?;
+            let dispatch = ep::DirectML::default().with_device_id(settings.directml_id()?);
+            return add(builder, dispatch.build());
+        }
+        Provider::CoreMl => coreml(settings).build(),
+        Provider::OpenVino => openvino(settings).build(),
+        Provider::WebGpu => webgpu(settings)?.build(),
+        Provider::Xnnpack => xnnpack(settings).build(),
+        Provider::MiGraphX => migraphx(settings)?.build(),
+    };
+    add(builder, dispatch)
+}
+
+fn add(
+    builder: SessionBuilder,
+    provider: ep::ExecutionProviderDispatch,
+) -> Result<SessionBuilder, String> {
+    builder
+        .with_execution_providers([provider.error_on_failure()])
+        .map_err(words)
+}
+
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn words(error: ort::Error<SessionBuilder>) -> String {
+    with_causes(&error)
+}
+
+/// CUDA: full float32 unless asked otherwise, and an arena that grows by what is needed, because batches
+/// differ in shape and doubling would take twice the memory that a run needs.
+fn cuda(settings: &ProviderSettings) -> Result<ep::CUDA, String> {
+    let strategy = match settings.option("arena") {
+        Some("doubling") => ArenaExtendStrategy::NextPowerOfTwo,
+        _ => ArenaExtendStrategy::SameAsRequested,
+    };
+    let mut provider = ep::CUDA::default()
+        .with_device_id(settings.device_id()?)
+        .with_arena_extend_strategy(strategy)
+        .with_tf32(settings.flag("tf32"));
+    if let Some(bytes) = settings.bytes("memory-limit") {
+        provider = provider.with_memory_limit(bytes);
+    }
+    Ok(provider)
+}
+
+/// TensorRT: engines and timings kept from run to run, one engine for a range of shapes.
+fn tensorrt(settings: &ProviderSettings) -> Result<ep::TensorRT, String> {
+    let mut provider = ep::TensorRT::default()
+        .with_device_id(settings.device_id()?)
+        .with_fp16(settings.option("precision") == Some("fp16"))
+        .with_bf16(settings.option("precision") == Some("bf16"));
+    if let Some(bytes) = settings.bytes("memory-limit") {
+        provider = provider.with_max_workspace_size(bytes);
+    }
+    if let Some(folder) = &settings.cache {
+        let folder = folder.to_string_lossy();
+        provider = provider
+            .with_engine_cache(true)
+            .with_engine_cache_path(&folder)
+            .with_timing_cache(true)
+            .with_timing_cache_path(&folder);
+    }
+    if let Some(shapes) = &settings.shapes {
+        provider = provider
+            .with_profile_min_shapes(&shapes.min)
+            .with_profile_opt_shapes(&shapes.opt)
+            .with_profile_max_shapes(&shapes.max);
+    }
+    Ok(provider)
+}
+
+fn coreml(settings: &ProviderSettings) -> ep::CoreML {
+    use ep::coreml::{ComputeUnits, ModelFormat};
+    let mut provider = ep::CoreML::default()
+        // The older format has no transformer's operators.
+        .with_model_format(ModelFormat::MLProgram)
+        .with_compute_units(match settings.option("units") {
+            Some("gpu") => ComputeUnits::CPUAndGPU,
+            Some("ane") => ComputeUnits::CPUAndNeuralEngine,
+            _ => ComputeUnits::All,
+        });
+    if let Some(folder) = &settings.cache {
+        provider = provider.with_model_cache_dir(folder.to_string_lossy());
+    }
+    provider
+}
+
+/// OpenVINO on the processor, unless another of its devices is asked for.
+fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
+    let device = settings.option("device").unwrap_or("CPU");
+    let mut provider = ep::OpenVINO::default().with_device_type(match (device, settings.device) {
+        ("GPU", number) if number > 0 => format!("GPU.{number}"),
+        (other, _) => other.to_owned(),
+    });
+    if device == "CPU" {
+        // One worker, one stream: several workers share the cores as they do with ONNX Runtime's own.
+        let threads = number(settings, "threads").unwrap_or(settings.threads);
+        provider = provider.with_num_streams(1);
+        if threads > 0 {
+            provider = provider.with_num_threads(threads);
+        }
+    }
+    provider = provider.with_arbitrary_config("load_config", openvino_config(device, settings));
+    if let Some(folder) = settings.cache.as_ref().filter(|_| device != "CPU") {
+        provider = provider.with_cache_dir(folder.to_string_lossy());
+    }
+    provider
+}
+
+/// OpenVINO's own properties, as JSON.
+///
+/// Without a precision it may choose bf16 by itself where the processor has it: float32 is stated, so that
+/// a vector is the same everywhere. Its threads are not pinned: every session would take the first core.
+fn openvino_config(device: &str, settings: &ProviderSettings) -> String {
+    let mut properties = Vec::new();
+    match (device, settings.option("precision")) {
+        (_, Some("bf16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "bf16""#),
+        (_, Some("fp16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "f16""#),
+        ("CPU", _) | (_, Some("fp32")) => {
+            properties.push(r#""INFERENCE_PRECISION_HINT": "f32""#);
+        }
+        _ => {}
+    }
+    if device == "CPU" {
+        properties.push(r#""ENABLE_CPU_PINNING": "NO""#);
+    }
+    format!(r#"{{"{device}": {{{}}}}}"#, properties.join(", "))
+}
+
+fn webgpu(settings: &ProviderSettings) -> Result<ep::WebGPU, String> {
+    use ep::webgpu::DawnBackendType;
+    let mut provider = ep::WebGPU::default();
+    if settings.device > 0 {
+        provider = provider.with_device_id(settings.device_id()?);
+    }
+    Ok(match settings.option("backend") {
+        Some("vulkan") => provider.with_dawn_backend_type(DawnBackendType::Vulkan),
+        Some("d3d12") => provider.with_dawn_backend_type(DawnBackendType::D3D12),
+        _ => provider,
+    })
+}
+
+fn xnnpack(settings: &ProviderSettings) -> ep::XNNPACK {
+    let threads = number(settings, "threads").unwrap_or(settings.threads);
+    match std::num::NonZero::new(threads) {
+        Some(threads) => ep::XNNPACK::default().with_intra_op_num_threads(threads),
+        None => ep::XNNPACK::default(),
+    }
+}
+
+fn migraphx(settings: &ProviderSettings) -> Result<ep::MIGraphX, String> {
+    let mut provider = ep::MIGraphX::default()
+        .with_device_id(settings.device_id()?)
+        .with_fp16(settings.option("precision") == Some("fp16"))
+        .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested);
+    if let Some(bytes) = settings.bytes("memory-limit") {
+        provider = provider.with_mem_limit(bytes);
+    }
+    Ok(provider)
+}
+
+fn number(settings: &ProviderSettings, name: &str) -> Option<usize> {
+    settings.option(name).and_then(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openvino_is_told_its_precision_and_never_to_pin_threads() {
+        let plain = ProviderSettings::default();
+        assert_eq!(
+            openvino_config("CPU", &plain),
+            r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
+        );
+        assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
+        let asked = ProviderSettings {
+            options: vec![
+                ("precision", "fp32".into()),
+                // What is given last counts.
+                ("precision", "bf16".into()),
+            ],
+            ..ProviderSettings::default()
+        };
+        let config = openvino_config("CPU", &asked);
+        assert!(
+            config.contains(r#""bf16""#) && !config.contains("f32"),
+            "{config}"
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok());
+    }
+}

@@ -1,0 +1,260 @@
+//! From the words of a loader or a driver to what helps against them: the package, the file, the driver.
+
+use std::fmt::Write as _;
+
+use super::library::Library;
+use super::preload::{self, DRIVER, Prepared};
+use crate::provider::Provider;
+
+/// Why something does not work, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub reason: String,
+    pub remedy: Option<String>,
+}
+
+/// A reason with its remedy, as one sentence and a half.
+pub(crate) fn with(reason: String, remedy: Option<String>) -> String {
+    match remedy {
+        Some(remedy) => format!("{reason}. What helps: {remedy}"),
+        None => reason,
+    }
+}
+
+/// How a library with `provider` is got.
+#[must_use]
+pub fn how_to_get(provider: Provider) -> String {
+    let (command, note) = match provider {
+        Provider::Cpu => ("pip install onnxruntime", ""),
+        Provider::Cuda => (
+            "pip install \"onnxruntime-gpu[cuda,cudnn]\"",
+            " brings it with CUDA's libraries",
+        ),
+        Provider::TensorRt => (
+            "pip install \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\"",
+            " brings it with CUDA's and TensorRT's libraries",
+        ),
+        Provider::DirectMl if cfg!(windows) => ("pip install onnxruntime-directml", " brings it"),
+        Provider::DirectMl => return "DirectML is a part of Windows".into(),
+        Provider::CoreMl if cfg!(target_vendor = "apple") => (
+            "pip install onnxruntime",
+            " brings it, for Apple's own processors",
+        ),
+        Provider::CoreMl => return "CoreML is a part of macOS".into(),
+        Provider::OpenVino => ("pip install onnxruntime-openvino", " brings it"),
+        Provider::WebGpu => ("pip install onnxruntime-webgpu", " brings it"),
+        Provider::MiGraphX => (
+            "pip install onnxruntime-migraphx",
+            " brings it; it needs AMD's ROCm 7",
+        ),
+        Provider::Xnnpack => {
+            return "No package for this system has it: build ONNX Runtime with --use_xnnpack"
+                .into();
+        }
+        Provider::Tract => return "it is inside this program".into(),
+    };
+    format!("'{command}'{note}")
+}
+
+/// What helps against a library that cannot be used at all.
+pub(crate) fn of_library(reason: &str) -> Option<String> {
+    let lower = reason.to_ascii_lowercase();
+    let remedy = if lower.contains("glibc") && lower.contains("not found") {
+        "this system's C library is older than the package wants: install an older version of the package, or \
+         use a newer system"
+            .to_owned()
+    } else if lower.contains("later is needed") {
+        "'pip install --upgrade' the package that it came from".to_owned()
+    } else if lower.contains("foreign architecture") {
+        format!("install the package for {}", std::env::consts::ARCH)
+    } else if lower.contains("cut short") || lower.contains("file is empty") {
+        "install the package again".to_owned()
+    } else {
+        let file = missing_file(reason)?;
+        format!("install the package that holds {file}, or add its folder to LD_LIBRARY_PATH")
+    };
+    Some(remedy)
+}
+
+/// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
+/// is the library's.
+pub(crate) fn explain(
+    provider: Provider,
+    words: &str,
+    prepared: &Prepared,
+    version: &str,
+) -> Cause {
+    let mut reason = shorten(words);
+    if let Some(first) = prepared.missing.first() {
+        // The library names one missing file; all of them are worth knowing.
+        reason.clone_from(&first.reason);
+        let others: Vec<&str> = prepared.missing[1..]
+            .iter()
+            .map(|one| one.name.as_str())
+            .collect();
+        if !others.is_empty() {
+            let _ = write!(reason, "; {} missing too", list(&others));
+        }
+    }
+    let remedy = remedy(provider, &reason, prepared, version);
+    Cause { reason, remedy }
+}
+
+/// The words with which `provider` of `library` refused itself in this process, and what helps.
+pub(crate) fn complete(provider: Provider, words: &str, library: &Library) -> String {
+    // What is loaded is not loaded again; this is for what is missing.
+    let prepared = preload::prepare(provider, &library.path);
+    let cause = explain(provider, words, &prepared, &library.version);
+    with(cause.reason, cause.remedy)
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [one] => format!("{one} is"),
+        [first @ .., last] => format!("{} and {last} are", first.join(", ")),
+        [] => String::new(),
+    }
+}
+
+fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) -> Option<String> {
+    let lower = reason.to_ascii_lowercase();
+    let has = |sign: &str| lower.contains(sign);
+    if matches!(provider, Provider::Cuda | Provider::TensorRt) {
+        return nvidia(&lower, reason, prepared, version);
+    }
+    if let Some(file) = missing_file(reason) {
+        return Some(match provider {
+            Provider::MiGraphX => format!("install AMD's ROCm 7: {file} is a part of it"),
+            Provider::WebGpu if file.contains("vulkan") => VULKAN.to_owned(),
+            _ => format!("install the package that holds {file}"),
+        });
+    }
+    match provider {
+        Provider::WebGpu if has("adapter") || has("vulkan") => Some(VULKAN.to_owned()),
+        Provider::OpenVino if has("device") || has("plugin") => Some(
+            "--provider-option openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
+             drivers"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+const VULKAN: &str = "install a Vulkan loader and driver: on Debian and Ubuntu \
+                      'apt install libvulkan1 mesa-vulkan-drivers', for NVIDIA cards its own driver";
+
+fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Option<String> {
+    let has = |sign: &str| lower.contains(sign);
+    let cuda = prepared.cuda.unwrap_or(13);
+    let mut steps = Vec::new();
+    let missing: Vec<&str> = if prepared.missing.is_empty() {
+        missing_file(reason).into_iter().collect()
+    } else {
+        prepared
+            .missing
+            .iter()
+            .map(|one| one.name.as_str())
+            .collect()
+    };
+    if let Some(part) = missing
+        .iter()
+        .find(|name| name.contains("onnxruntime_providers_"))
+    {
+        // npm's package comes without them, and its install script is often switched off.
+        let file = part.rsplit(['/', '\\']).next().unwrap_or(part);
+        return Some(format!(
+            "{file} belongs beside the library: install its package again, with its install scripts, or \
+             {}",
+            how_to_get(Provider::Cuda)
+        ));
+    }
+    if missing.contains(&DRIVER) {
+        steps.push(
+            "install NVIDIA's driver ('nvidia-smi' shows whether it works; a container is started with \
+             '--gpus all')"
+                .to_owned(),
+        );
+    }
+    let tensorrt =
+        |name: &&str| name.starts_with("libnvinfer") || name.starts_with("libnvonnxparser");
+    if missing
+        .iter()
+        .any(|name| *name != DRIVER && !tensorrt(name))
+    {
+        // The extras of the same version name the right CUDA.
+        steps.push(format!(
+            "'pip install \"onnxruntime-gpu[cuda,cudnn]=={version}\"' brings CUDA {cuda}'s libraries"
+        ));
+    }
+    if let Some(name) = missing.iter().find(|name| tensorrt(name)) {
+        // `libnvinfer.so.10`: a newer TensorRT's has another name.
+        let major = name.rsplit('.').next().unwrap_or("10");
+        steps.push(format!(
+            "'pip install \"tensorrt-cu{cuda}-libs=={major}.*\"' brings TensorRT's libraries"
+        ));
+    }
+    if !steps.is_empty() {
+        return Some(steps.join("; "));
+    }
+    // A function of the driver's that a younger one has: `cuTensorMapEncodeTiled`.
+    let unknown = reason.split("undefined symbol: cu").nth(1);
+    let too_old =
+        unknown.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_uppercase()));
+    if too_old || has("driver version is insufficient") || has("unsupported toolchain") {
+        let driver = if cuda >= 13 { 580 } else { 525 };
+        return Some(format!(
+            "CUDA {cuda} needs NVIDIA's driver {driver} or later: update it"
+        ));
+    }
+    if has("no cuda-capable device") || has("no device found") {
+        return Some(
+            "no NVIDIA GPU is visible: see 'nvidia-smi' and the variable CUDA_VISIBLE_DEVICES"
+                .into(),
+        );
+    }
+    if has("invalid device ordinal") || has("invalid device") {
+        return Some(
+            "there is no such device: 'nvidia-smi' lists them, --device counts from 0".into(),
+        );
+    }
+    if has("out of memory") {
+        return Some("the GPU's memory is full: 'nvidia-smi' shows by what".into());
+    }
+    if has("no kernel image") {
+        return Some(format!(
+            "this library was not built for this GPU: another version of onnxruntime-gpu than {version} may be"
+        ));
+    }
+    None
+}
+
+/// `libcuda.so.1` in `libcuda.so.1: cannot open shared object file: No such file or directory`.
+fn missing_file(words: &str) -> Option<&str> {
+    let before = words.split(": cannot open shared object file").next()?;
+    if before.len() == words.len() {
+        return None;
+    }
+    before
+        .rsplit([' ', ':'])
+        .next()
+        .filter(|name| !name.is_empty())
+}
+
+/// Words of the library's on one line, without the place in its source before them:
+/// `/…/provider_bridge_ort.cc:2043 … ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
+fn shorten(words: &str) -> String {
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A condition of the library's own, with its place and its text before the words for people.
+    if let Some((_, rest)) = words.split_once(" was false. ") {
+        return rest.to_owned();
+    }
+    let Some((_, rest)) = words.rsplit_once("[ONNXRuntimeError] : ") else {
+        return words;
+    };
+    // The code as a number and in words.
+    rest.splitn(3, " : ").last().unwrap_or(rest).to_owned()
+}
+
+#[cfg(test)]
+#[path = "remedy_tests.rs"]
+mod tests;

@@ -1,0 +1,430 @@
+//! Which library serves which provider, settled before this process loads one.
+//!
+//! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here
+//! runs CUDA before the one with OpenVINO is loaded. Libraries are asked in processes of their own (see
+//! [`super::probe`]): for the CPU one after another, because the first usual does; for another provider side
+//! by side, but only those that may have it. Without a [`ProbeCommand`](super::probe::ProbeCommand) nothing
+//! is asked, and the first that may have the provider is loaded.
+
+use std::cell::OnceCell;
+use std::io;
+use std::path::Path;
+use std::sync::PoisonError;
+use std::thread;
+
+use crossbeam_channel::{select, unbounded};
+
+use super::discovery::{self, Candidate, Found, Named};
+use super::library::{self, Library};
+use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
+use super::search_path::{SearchPath, System, real};
+use super::{Failure, RuntimeOptions, engine_error, preload, remedy};
+use crate::cancel::CancelToken;
+use crate::error::Error;
+use crate::provider::{PassedOver, Provider, ProviderReport};
+
+/// The search for libraries, for one opening of a model.
+pub(crate) struct Selection<'a> {
+    options: &'a RuntimeOptions,
+    /// Number of the device that providers are tried on.
+    device: u32,
+    cancel: &'a CancelToken,
+    /// Whether a device that is emulated by the processor will do: for who asked for it by name.
+    software: bool,
+    here: SearchPath,
+    named: Option<Named>,
+    found: OnceCell<Found>,
+}
+
+/// Whether a library has a provider, as far as the files beside it tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Has {
+    No,
+    Perhaps,
+}
+
+/// Why a candidate was not taken.
+enum Refused {
+    /// The library cannot be used.
+    Library(String),
+    /// It can, but has no such provider; what it has.
+    Lacks(String),
+    /// It has the provider, which does not work.
+    Provider(String),
+}
+
+impl<'a> Selection<'a> {
+    /// A search as `options` say, for a provider on device number `device`. `software`: whether a device
+    /// that the processor emulates will do.
+    pub(crate) fn new(
+        options: &'a RuntimeOptions,
+        device: u32,
+        software: bool,
+        cancel: &'a CancelToken,
+    ) -> Self {
+        let here = SearchPath::real(options.library.clone());
+        Self {
+            options,
+            device,
+            cancel,
+            software,
+            named: Named::of(&here),
+            here,
+            found: OnceCell::new(),
+        }
+    }
+
+    /// Whether a library here may have `provider`, as far as files tell: no library is loaded or asked.
+    pub(crate) fn may_have(&self, provider: Provider) -> bool {
+        let mut candidates = self.found().candidates.iter();
+        candidates.any(|candidate| has(provider, &candidate.path) == Has::Perhaps)
+    }
+
+    /// The library that serves `provider`, loaded into this process for good, and what the provider needs
+    /// beside it.
+    ///
+    /// # Errors
+    /// If no library here serves it; if the one that the user named, or that this process holds already,
+    /// does not.
+    pub(crate) fn library(&self, provider: Provider) -> Result<Library, Failure> {
+        let mut loaded = library::LOADED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let library = match loaded.as_ref() {
+            Some(library) => self.held(library, provider)?,
+            None => {
+                let chosen = match &self.options.probe {
+                    Some(command) if provider != Provider::Cpu => {
+                        self.ask_all(command, provider)?
+                    }
+                    _ => self.take_first(provider)?,
+                };
+                loaded.insert(chosen).clone()
+            }
+        };
+        preload::prepare(provider, &library.path);
+        Ok(library)
+    }
+
+    fn found(&self) -> &Found {
+        self.found.get_or_init(|| discovery::all(&self.here))
+    }
+
+    /// The library that this process holds, if it will do.
+    fn held(&self, library: &Library, provider: Provider) -> Result<Library, Failure> {
+        let path = library.path.display();
+        let is_it = |candidate: &Candidate| real(&candidate.path) == real(&library.path);
+        if let Some(named) = &self.named
+            && !named.candidates(self.here.system).iter().any(is_it)
+        {
+            return Err(Failure::NamedLibrary(engine_error(format!(
+                "{path} is loaded already, and a process can hold only one library; {} ({}) needs a process \
+                 of its own",
+                named.path.display(),
+                named.by
+            ))));
+        }
+        if has(provider, &library.path) == Has::No {
+            return Err(Failure::Provider(engine_error(format!(
+                "{path} is loaded already, and it has no provider {provider}; a process can hold only one \
+                 library"
+            ))));
+        }
+        Ok(library.clone())
+    }
+
+    /// Takes candidates one after another, as they are found: the first that can be used and may have the
+    /// provider is loaded.
+    fn take_first(&self, provider: Provider) -> Result<Library, Failure> {
+        let mut refused = Vec::new();
+        let mut places = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        // Places are searched as they are reached: the last ones are slow.
+        for location in discovery::sources(&self.here, self.named.as_ref()) {
+            for candidate in &location.candidates {
+                if !seen.insert(real(&candidate.path)) {
+                    continue;
+                }
+                match self.usable(candidate, provider)? {
+                    Ok(version) => {
+                        let passed_over = passed_over(&refused);
+                        return library::start(candidate, version, passed_over)
+                            .map_err(|error| self.unusable(error));
+                    }
+                    Err(reason) => refused.push((candidate.clone(), reason)),
+                }
+            }
+            places.push(location.name);
+        }
+        Err(self.failure(provider, &refused, &places))
+    }
+
+    /// The version of a candidate that can be used and may have `provider`.
+    fn usable(
+        &self,
+        candidate: &Candidate,
+        provider: Provider,
+    ) -> Result<Result<String, Refused>, Failure> {
+        if has(provider, &candidate.path) == Has::No {
+            return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
+        }
+        if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
+            let attempts = Attempts::These(vec![provider]);
+            let stop = self.cancel;
+            match probe::ask(command, candidate, 0, attempts, stop) {
+                Ok(report) => return Ok(self.verdict(report, provider)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(Error::Interrupted.into());
+                }
+                // This program cannot be started again (it was replaced, perhaps): it goes without.
+                Err(_) => {}
+            }
+        }
+        Ok(library::probe(&candidate.path).map_err(|reason| {
+            let remedy = remedy::of_library(&reason);
+            Refused::Library(remedy::with(reason, remedy))
+        }))
+    }
+
+    /// Asks all candidates that may have `provider` at the same time and takes the first, in their order, in
+    /// which it works.
+    fn ask_all(&self, command: &ProbeCommand, provider: Provider) -> Result<Library, Failure> {
+        let candidates = &self.found().candidates;
+        let device = self.device;
+        let mut verdicts: Vec<Option<Result<String, Refused>>> = candidates
+            .iter()
+            .map(|candidate| match has(provider, &candidate.path) {
+                // What the user named is asked all the same: it may be no library at all, or too old.
+                Has::No if self.named.is_none() => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
+                Has::No | Has::Perhaps => None,
+            })
+            .collect();
+        let stop = CancelToken::new();
+        let (sender, answers) = unbounded();
+        let decided = thread::scope(|scope| {
+            for (index, candidate) in candidates.iter().enumerate() {
+                if verdicts[index].is_some() {
+                    continue;
+                }
+                let (sender, stop) = (sender.clone(), &stop);
+                scope.spawn(move || {
+                    let attempts = Attempts::These(vec![provider]);
+                    let answer = probe::ask(command, candidate, device, attempts, stop);
+                    let _ = sender.send((index, answer));
+                });
+            }
+            drop(sender);
+            let decided = loop {
+                // The first that works, unless one before it is still being asked.
+                match verdicts.iter().find(|one| !matches!(one, Some(Err(_)))) {
+                    Some(None) => {}
+                    Some(Some(_)) | None => break Ok(()),
+                }
+                select! {
+                    recv(answers) -> answer => match answer {
+                        Ok((index, Ok(report))) => {
+                            verdicts[index] = Some(self.verdict(report, provider));
+                        }
+                        Ok((index, Err(error))) => {
+                            let reason = format!("it could not be asked: {error}");
+                            verdicts[index] = Some(Err(Refused::Library(reason)));
+                        }
+                        Err(_) => break Ok(()),
+                    },
+                    recv(self.cancel.channel()) -> _ => break Err(Error::Interrupted),
+                }
+            };
+            // Ends the children whose answers are no longer needed.
+            stop.cancel();
+            decided
+        });
+        decided?;
+        let mut refused = Vec::new();
+        for (candidate, verdict) in candidates.iter().zip(verdicts) {
+            match verdict {
+                Some(Ok(version)) => {
+                    return library::start(candidate, version, passed_over(&refused))
+                        .map_err(|error| self.unusable(error));
+                }
+                Some(Err(reason)) => refused.push((candidate.clone(), reason)),
+                None => {}
+            }
+        }
+        Err(self.failure(provider, &refused, &self.found().places))
+    }
+
+    /// The version of a library in which `provider` works.
+    fn verdict(&self, report: LibraryReport, provider: Provider) -> Result<String, Refused> {
+        if let Some(reason) = report.unusable {
+            return Err(Refused::Library(remedy::with(reason, report.remedy)));
+        }
+        let Some(tried) = report.provider(provider) else {
+            return Err(Refused::Provider("it did not say what came of it".into()));
+        };
+        if tried.reason.as_deref() == Some(ProviderReport::NOT_BUILT_IN) {
+            return Err(Refused::Lacks(inside(&report)));
+        }
+        if !tried.works {
+            let reason = tried.reason.clone().unwrap_or_default();
+            return Err(Refused::Provider(remedy::with(
+                reason,
+                tried.remedy.clone(),
+            )));
+        }
+        if tried.software && !self.software {
+            return Err(Refused::Provider(format!(
+                "it would run on {}, which the processor emulates",
+                tried.device.as_deref().unwrap_or("a device")
+            )));
+        }
+        Ok(report.version.unwrap_or_default())
+    }
+
+    fn unusable(&self, error: Error) -> Failure {
+        match self.named {
+            Some(_) => Failure::NamedLibrary(error),
+            None => Failure::NoLibrary(error),
+        }
+    }
+
+    /// Why no library serves `provider`, and what helps.
+    fn failure(
+        &self,
+        provider: Provider,
+        refused: &[(Candidate, Refused)],
+        places: &[String],
+    ) -> Failure {
+        let reasons = |wanted: fn(&Refused) -> Option<String>| -> Vec<String> {
+            refused
+                .iter()
+                .filter_map(|(candidate, refused)| {
+                    Some(format!("{}: {}", title(candidate), wanted(refused)?))
+                })
+                .collect()
+        };
+        let broken = reasons(|refused| match refused {
+            Refused::Library(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        let failing = reasons(|refused| match refused {
+            Refused::Provider(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        let lacking = reasons(|refused| match refused {
+            Refused::Lacks(inside) => Some(inside.clone()),
+            _ => None,
+        });
+        if let Some(named) = &self.named {
+            // A bare name is the loader's to find.
+            let bare = named.path.parent() == Some(Path::new(""));
+            if !bare && !named.path.exists() {
+                return Failure::NamedLibrary(engine_error(format!(
+                    "there is no {} ({}); name the library's file or the folder that holds it, or leave that \
+                     out and libraries are looked for",
+                    named.path.display(),
+                    named.by
+                )));
+            }
+            if refused.is_empty() {
+                return Failure::NamedLibrary(engine_error(format!(
+                    "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
+                    named.path.display(),
+                    named.by
+                )));
+            }
+            if failing.is_empty() && lacking.is_empty() {
+                return Failure::NamedLibrary(engine_error(format!(
+                    "the library named by {} cannot be used: {}",
+                    named.by,
+                    broken.join("; ")
+                )));
+            }
+        }
+        if !failing.is_empty() {
+            let all = [failing, broken].concat();
+            return Failure::Provider(engine_error(format!(
+                "the provider {provider} does not work here: {}",
+                all.join("; ")
+            )));
+        }
+        let how = remedy::how_to_get(provider);
+        if !lacking.is_empty() {
+            let all = [lacking, broken].concat();
+            return Failure::Provider(engine_error(format!(
+                "no library here has the provider {provider} ({}). {how}",
+                all.join("; ")
+            )));
+        }
+        let tried = if broken.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", broken.join("; "))
+        };
+        let get = match provider {
+            Provider::Cpu => {
+                "get it with 'pip install onnxruntime', or name it with --ort-lib".into()
+            }
+            _ => how,
+        };
+        Failure::NoLibrary(engine_error(format!(
+            "no usable library was found{tried}; looked {}; {get}",
+            places.join(", ")
+        )))
+    }
+}
+
+/// Whether the library at `path` may have `provider`: some are files of their own beside it.
+fn has(provider: Provider, path: &Path) -> Has {
+    let part = match provider {
+        Provider::Cuda => "cuda",
+        Provider::TensorRt => "tensorrt",
+        Provider::OpenVino => "openvino",
+        Provider::MiGraphX => "migraphx",
+        _ => return Has::Perhaps,
+    };
+    let file = System::HERE.provider_library(part);
+    let beside = |path: &Path| path.with_file_name(&file).is_file();
+    // A bare name is looked up by the loader, nobody knows where.
+    let unknown = path.parent().is_none_or(|folder| folder == Path::new(""));
+    if unknown || beside(path) || beside(&real(path)) {
+        Has::Perhaps
+    } else {
+        Has::No
+    }
+}
+
+/// `/path/libonnxruntime.so (in $VIRTUAL_ENV)`
+fn title(candidate: &Candidate) -> String {
+    format!("{} ({})", candidate.path.display(), candidate.origin)
+}
+
+/// What is said of a library that was not even asked, as the provider's file is not beside it.
+const CAME_WITHOUT: &str = "it came without it";
+
+/// What a library says that it has.
+fn inside(report: &LibraryReport) -> String {
+    let names: Vec<&str> = Provider::ALL
+        .into_iter()
+        .filter(|&provider| report.has(provider))
+        .map(Provider::name)
+        .collect();
+    format!("it has {}", names.join(", "))
+}
+
+fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
+    refused
+        .iter()
+        .map(|(candidate, refused)| PassedOver {
+            candidate: title(candidate),
+            reason: match refused {
+                Refused::Library(reason) | Refused::Provider(reason) | Refused::Lacks(reason) => {
+                    reason.clone()
+                }
+            },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "selection_tests.rs"]
+mod tests;

@@ -1,0 +1,152 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// What a search is made with.
+type Options = (RuntimeOptions, CancelToken);
+
+/// A machine with nothing on it but `folder`, as a folder for libraries of the system's.
+fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
+    let here = SearchPath {
+        option: options.0.library.clone(),
+        variables: Vec::new(),
+        executable: None,
+        path: Vec::new(),
+        system_folders: vec![folder.path().to_path_buf()],
+        system: System::Linux,
+    };
+    Selection {
+        options: &options.0,
+        device: 0,
+        cancel: &options.1,
+        software: true,
+        named: Named::of(&here),
+        here,
+        found: OnceCell::new(),
+    }
+}
+
+fn refusal(selection: &Selection, provider: Provider) -> (Failure, String) {
+    let failure = selection.take_first(provider).unwrap_err();
+    let text = match &failure {
+        Failure::NoLibrary(error)
+        | Failure::NamedLibrary(error)
+        | Failure::Provider(error)
+        | Failure::Other(error) => error.to_string(),
+    };
+    (failure, text)
+}
+
+#[test]
+fn finding_nothing_says_where_and_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
+    let options = Options::default();
+    let selection = selection(&options, &folder);
+    let (failure, text) = refusal(&selection, Provider::Cpu);
+    assert!(matches!(failure, Failure::NoLibrary(_)), "{text}");
+    for part in [
+        "libonnxruntime.so",
+        "it is no shared library",
+        folder.path().to_str().unwrap(),
+        "pip install onnxruntime",
+        "--ort-lib",
+    ] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+}
+
+#[test]
+fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
+    let options = Options::default();
+    let selection = selection(&options, &folder);
+    assert!(!selection.may_have(Provider::Cuda));
+    assert!(selection.may_have(Provider::WebGpu));
+    let (failure, text) = refusal(&selection, Provider::Cuda);
+    assert!(matches!(failure, Failure::Provider(_)), "{text}");
+    assert!(text.contains("onnxruntime-gpu[cuda,cudnn]"), "{text}");
+    let part = System::HERE.provider_library("cuda");
+    fs::write(folder.path().join(part), "").unwrap();
+    assert!(selection.may_have(Provider::Cuda));
+}
+
+#[test]
+fn what_was_named_and_cannot_be_used_is_named_again() {
+    let folder = TempDir::new().unwrap();
+    for (path, part) in [
+        (folder.path().join("gone.so"), "gone.so"),
+        (
+            folder.path().to_path_buf(),
+            "there is no ONNX Runtime library in",
+        ),
+    ] {
+        let options = (
+            RuntimeOptions {
+                library: Some(path),
+                probe: None,
+            },
+            CancelToken::new(),
+        );
+        let (failure, text) = refusal(&selection(&options, &folder), Provider::Cpu);
+        assert!(matches!(failure, Failure::NamedLibrary(_)), "{text}");
+        assert!(text.contains("--ort-lib") && text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn an_answer_is_a_verdict() {
+    let folder = TempDir::new().unwrap();
+    let options = Options::default();
+    let mut selection = selection(&options, &folder);
+    let provider = Provider::WebGpu;
+    let candidate = Candidate {
+        path: "libonnxruntime.so".into(),
+        origin: "here".into(),
+    };
+    let report = |works: bool, software: bool, reason: Option<&str>| {
+        let mut report = LibraryReport::new(&candidate);
+        report.version = Some("1.27.0".into());
+        report.available = vec!["CPUExecutionProvider".into()];
+        report.providers = vec![ProviderReport {
+            works,
+            software,
+            reason: reason.map(str::to_owned),
+            device: Some("llvmpipe".into()),
+            ..ProviderReport::refused(provider, "")
+        }];
+        report
+    };
+    let words = |verdict: Result<String, Refused>| match verdict {
+        Ok(version) => version,
+        Err(Refused::Library(words)) => format!("library: {words}"),
+        Err(Refused::Lacks(words)) => format!("lacks: {words}"),
+        Err(Refused::Provider(words)) => format!("provider: {words}"),
+    };
+    let emulated = || report(true, true, None);
+    assert_eq!(words(selection.verdict(emulated(), provider)), "1.27.0");
+    selection.software = false;
+    assert_eq!(
+        words(selection.verdict(emulated(), provider)),
+        "provider: it would run on llvmpipe, which the processor emulates"
+    );
+    let without = report(false, false, Some(ProviderReport::NOT_BUILT_IN));
+    assert_eq!(
+        words(selection.verdict(without, provider)),
+        "lacks: it has cpu"
+    );
+    let failing = report(false, false, Some("no adapter"));
+    assert_eq!(
+        words(selection.verdict(failing, provider)),
+        "provider: no adapter"
+    );
+    let mut broken = LibraryReport::new(&candidate);
+    broken.unusable = Some("it crashed (SIGSEGV)".into());
+    assert_eq!(
+        words(selection.verdict(broken, provider)),
+        "library: it crashed (SIGSEGV)"
+    );
+}
