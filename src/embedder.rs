@@ -295,6 +295,20 @@ impl RowWorker {
                 }
                 (0..rows).for_each(|row| self.pooler.pool(&self.batch, &hidden, row, &mut vectors));
             }
+            Output::Packed(hidden) => {
+                let width = hidden.width;
+                let tokens: usize = (0..rows).map(|row| self.batch.real(row).len()).sum();
+                if !self.pooler.accepts(width) || hidden.states.len() != tokens * width {
+                    return Err(unexpected(width, hidden.states.len()));
+                }
+                let mut states = hidden.states;
+                for row in 0..rows {
+                    let own;
+                    let real = 0..self.batch.real(row).len();
+                    (own, states) = states.split_at(real.len() * width);
+                    self.pooler.pool_states(own, width, &real, &mut vectors);
+                }
+            }
             Output::Pooled {
                 rows: pooled,
                 width,

@@ -72,10 +72,21 @@ impl Pooler {
     pub fn pool(&self, batch: &Batch, hidden: &Hidden<'_>, row: usize, out: &mut Vec<f32>) {
         let width = hidden.width;
         let states = &hidden.states[row * batch.length * width..(row + 1) * batch.length * width];
-        let real = batch.real(row);
+        self.pool_states(states, width, &batch.real(row), out);
+    }
+
+    /// Pools a row's states `[tokens, width]`, of which `real` are those of real tokens, and finishes it;
+    /// appends [`Pooler::width`] components to `out`.
+    pub fn pool_states(
+        &self,
+        states: &[f32],
+        width: usize,
+        real: &std::ops::Range<usize>,
+        out: &mut Vec<f32>,
+    ) {
         let mut pooled = Vec::with_capacity(width * self.modes.len());
         for &mode in &self.modes {
-            pool_one(mode, states, width, &real, self.excluded, &mut pooled);
+            pool_one(mode, states, width, real, self.excluded, &mut pooled);
         }
         self.finish(pooled, out);
     }

@@ -133,6 +133,9 @@ pub struct Hidden<'a> {
 pub enum Output<'a> {
     /// Token-level states, to be pooled.
     Hidden(Hidden<'a>),
+    /// Token-level states of the real tokens alone, `[tokens, width]`, row after row: from engines that
+    /// compute no padding. Their batches are padded on the right.
+    Packed(Hidden<'a>),
     /// Finished rows, row-major `[rows, width]`.
     Pooled {
         /// The rows in the batch's order, f32.

@@ -108,7 +108,7 @@ fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
 fn rows(worker: &mut OrtWorker, batch: &Batch) -> crate::Result<Vec<Vec<f32>>> {
     Ok(match worker.run(batch)? {
         Output::Pooled { rows, width } => rows.chunks_exact(width).map(<[f32]>::to_vec).collect(),
-        Output::Hidden(hidden) => (0..batch.rows)
+        Output::Hidden(hidden) | Output::Packed(hidden) => (0..batch.rows)
             .map(|row| {
                 let real = batch.real(row);
                 let token = |index: usize| (row * batch.length + index) * hidden.width;

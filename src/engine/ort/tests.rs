@@ -83,7 +83,7 @@ fn batch() -> Batch {
 
 fn states(worker: &mut dyn Worker) -> Vec<f32> {
     match worker.run(&batch()).unwrap() {
-        Output::Hidden(hidden) => hidden.states.to_vec(),
+        Output::Hidden(hidden) | Output::Packed(hidden) => hidden.states.to_vec(),
         Output::Pooled { rows, .. } => rows.to_vec(),
     }
 }

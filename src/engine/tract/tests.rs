@@ -48,7 +48,7 @@ fn states(plans: &Arc<Plans>, batch: &Batch, padding: u32) -> Vec<f32> {
     let mut worker = TractWorker::new(Arc::clone(plans), padding.into());
     match worker.run(batch).unwrap() {
         Output::Pooled { rows, .. } => rows.to_vec(),
-        Output::Hidden(hidden) => {
+        Output::Hidden(hidden) | Output::Packed(hidden) => {
             assert_eq!(
                 hidden.states.len(),
                 batch.rows * batch.length * hidden.width
