@@ -6,6 +6,7 @@
 
 mod auto;
 mod feeds;
+pub mod native;
 mod open;
 pub(crate) mod ort;
 pub mod tract;

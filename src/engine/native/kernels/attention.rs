@@ -1,0 +1,594 @@
+//! Scaled dot-product attention of one text, all heads.
+//!
+//! For each head of keys, keys are transposed into panels and values copied, once; then tiles of queries go
+//! over them: scores, the softmax of whole rows in base 2, and the weighted sum of values. In
+//! [`Arithmetic::I16`] queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
+//! head's, and weights by as fine a step as keeps a block's sum within 32 bits.
+
+use std::f32::consts::LOG2_E;
+
+use super::isa::{Arithmetic, Isa, with};
+use super::lines::{Lines, halves_mut};
+use super::math::{exp2_negative, tanh};
+use super::simd::{MOST_LANES, Simd};
+use super::tile::{Block, Dot, Floats, MOST_ROWS, Pairs, Sums, multiply, split};
+
+/// The shape of attention: what does not depend on the text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attention {
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of keys and values, each shared by as many query heads as divide evenly.
+    pub kv_heads: usize,
+    /// Channels of a head.
+    pub head_width: usize,
+    /// What scores are multiplied with, usually `1 / sqrt(head_width)`.
+    pub scale: f32,
+    /// Which keys a query sees.
+    pub sight: Sight,
+    /// Scores become `cap * tanh(score / cap)`.
+    pub softcap: Option<f32>,
+}
+
+/// Which keys a query sees: from `before` positions before its own to `after` behind, its own included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// `usize::MAX` for all.
+    pub before: usize,
+    /// 0 for causal attention, `usize::MAX` for all.
+    pub after: usize,
+}
+
+impl Sight {
+    /// Every key.
+    pub const ALL: Self = Self {
+        before: usize::MAX,
+        after: usize::MAX,
+    };
+    /// Its own and all before.
+    pub const CAUSAL: Self = Self {
+        before: usize::MAX,
+        after: 0,
+    };
+}
+
+/// Queries, keys or values: token `i`'s heads lie side by side from `data[i * stride]` on.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// Floats, of which the first belongs to the text's first token.
+    pub data: &'a [f32],
+    /// Floats from token to token.
+    pub stride: usize,
+}
+
+/// Added to scores by how far a key stands from the query: T5's and MPNet's buckets, ALiBi.
+#[derive(Debug, Clone, Copy)]
+pub struct RelativeBias<'a> {
+    /// `2 * reach + 1` values for each head: that of key `k` for query `q` at `k - q + reach`.
+    pub table: &'a [f32],
+    /// The greatest distance in the table.
+    pub reach: usize,
+}
+
+/// Room that calls share. It grows to the longest text and then allocates no more.
+#[derive(Debug, Default)]
+pub struct AttentionScratch {
+    keys: Lines,
+    values: Lines,
+    scores: Lines,
+    weights: Vec<i32>,
+    queries: Vec<i32>,
+    /// What one step of each key's integers is worth.
+    key_scales: Vec<f32>,
+    /// One vector's worth of keys, transposed.
+    turned: Vec<f32>,
+}
+
+/// Keys whose weighted values are summed at once; even.
+const SUMMED: usize = 512;
+/// Largest magnitude of a 16-bit value.
+const VALUE_TOP: f32 = 4095.0;
+
+impl Attention {
+    /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
+    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`].
+    ///
+    /// # Panics
+    /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, or the bias doesn't reach.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "three inputs, their text and where the result goes"
+    )]
+    pub fn run(
+        &self,
+        isa: Isa,
+        arithmetic: Arithmetic,
+        scratch: &mut AttentionScratch,
+        (queries, keys, values): (Input<'_>, Input<'_>, Input<'_>),
+        len: usize,
+        bias: Option<RelativeBias<'_>>,
+        out: &mut [f32],
+        stride: usize,
+    ) {
+        if len == 0 {
+            return;
+        }
+        assert!(
+            self.kv_heads > 0 && self.heads.is_multiple_of(self.kv_heads),
+            "query heads share key heads evenly"
+        );
+        assert!(self.head_width > 0, "heads of no channels");
+        let check = |have: usize, stride: usize, heads: usize| {
+            let width = heads * self.head_width;
+            assert!(
+                stride >= width && have >= (len - 1) * stride + width,
+                "too few values for the tokens"
+            );
+        };
+        check(queries.data.len(), queries.stride, self.heads);
+        check(keys.data.len(), keys.stride, self.kv_heads);
+        check(values.data.len(), values.stride, self.kv_heads);
+        check(out.len(), stride, self.heads);
+        if let Some(bias) = bias {
+            assert!(bias.reach + 1 >= len, "a bias that reaches over the text");
+            assert!(
+                bias.table.len() >= self.heads * (2 * bias.reach + 1),
+                "a bias for each head"
+            );
+        }
+        let text = Text {
+            shape: self,
+            queries,
+            keys,
+            values,
+            len,
+            bias,
+        };
+        with!(isa, s => match arithmetic {
+            Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
+            Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
+        });
+    }
+}
+
+/// One call.
+struct Text<'a> {
+    shape: &'a Attention,
+    queries: Input<'a>,
+    keys: Input<'a>,
+    values: Input<'a>,
+    len: usize,
+    bias: Option<RelativeBias<'a>>,
+}
+
+impl Text<'_> {
+    #[inline(always)]
+    fn run<S: Simd, D: Dot>(
+        &self,
+        s: S,
+        dot: D,
+        scratch: &mut AttentionScratch,
+        out: &mut [f32],
+        stride: usize,
+    ) {
+        let shape = self.shape;
+        let width = shape.head_width;
+        let per = D::ARITHMETIC.per_lane();
+        let panel = 2 * S::LANES;
+        let padded = self.len.next_multiple_of(panel);
+        let steps = width.div_ceil(per);
+        let columns = width.next_multiple_of(panel);
+        scratch.keys.grow(padded * steps);
+        scratch.values.grow(padded / per * columns);
+        scratch.scores.grow(MOST_ROWS * padded);
+        scratch.turned.resize(
+            scratch
+                .turned
+                .len()
+                .max(width.next_multiple_of(S::LANES) * S::LANES),
+            0.0,
+        );
+        scratch
+            .key_scales
+            .resize(scratch.key_scales.len().max(padded), 0.0);
+        scratch
+            .queries
+            .resize(scratch.queries.len().max(MOST_ROWS * steps), 0);
+        scratch
+            .weights
+            .resize(scratch.weights.len().max(MOST_ROWS * SUMMED / per), 0);
+        for kv_head in 0..shape.kv_heads {
+            self.pack_keys::<S, D>(s, kv_head, scratch);
+            let value_scale = self.pack_values::<S, D>(s, kv_head, scratch);
+            let group = shape.heads / shape.kv_heads;
+            for head in kv_head * group..(kv_head + 1) * group {
+                for (first, rows) in split(self.len, S::NARROW_ROWS) {
+                    let tile = Tile {
+                        head,
+                        first,
+                        rows,
+                        value_scale,
+                    };
+                    self.tile(s, dot, tile, scratch, &mut out[first * stride..], stride);
+                }
+            }
+        }
+    }
+
+    /// Keys as panels of `2 * LANES`, a row of dwords for each channel (or pair of channels).
+    #[inline(always)]
+    fn pack_keys<S: Simd, D: Dot>(&self, s: S, head: usize, scratch: &mut AttentionScratch) {
+        let width = self.shape.head_width;
+        let steps = width.div_ceil(D::ARITHMETIC.per_lane());
+        let panel = 2 * S::LANES;
+        let packed = scratch.keys.dwords_mut();
+        for first in (0..self.len.next_multiple_of(panel)).step_by(S::LANES) {
+            let turned = &mut scratch.turned;
+            // Lanes of a vector are keys, vectors are channels; keys beyond the text are zero.
+            for (c, turned) in (0..width)
+                .step_by(S::LANES)
+                .zip(turned.chunks_exact_mut(S::LANES * S::LANES))
+            {
+                let mut block = [s.splat(0.0); MOST_LANES];
+                let keys = first..self.len.min(first + S::LANES);
+                for (row, key) in block.iter_mut().zip(keys) {
+                    let key = &self.keys.data[key * self.keys.stride + head * width..][..width];
+                    *row = s.load_part(&key[c..], 0.0);
+                }
+                s.transpose(&mut block);
+                for (to, v) in turned.chunks_exact_mut(S::LANES).zip(block) {
+                    s.store(to, v);
+                }
+            }
+            let start = first / panel * panel * steps + first % panel;
+            let to = packed[start..].chunks_mut(panel).take(steps);
+            let channel = |c: usize| s.load(&turned[c * S::LANES..]);
+            match D::ARITHMETIC {
+                Arithmetic::F32 => {
+                    for (c, to) in to.enumerate() {
+                        s.store_i(to, s.as_int(channel(c)));
+                    }
+                }
+                _ => {
+                    let zero = s.splat(0.0);
+                    let (mut top, mut nan) = (s.splat(1e-30), zero);
+                    for c in 0..width {
+                        top = s.max(top, s.abs(channel(c)));
+                        nan = s.fma(channel(c), zero, nan);
+                    }
+                    let most = s.splat(score_top(width));
+                    let factor = s.div(most, top);
+                    s.store(
+                        &mut scratch.key_scales[first..],
+                        s.add(s.div(top, most), nan),
+                    );
+                    for (step, to) in to.enumerate() {
+                        // An odd last channel is paired with a vector of the padding or of zeros.
+                        let low = s.to_int(s.mul(channel(2 * step), factor));
+                        let high = if 2 * step + 1 < width {
+                            channel(2 * step + 1)
+                        } else {
+                            zero
+                        };
+                        s.store_i(to, s.pair(low, s.to_int(s.mul(high, factor))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Values, a row of dwords for each key (or pair of keys); returns what one step of its integers is worth.
+    #[inline(always)]
+    fn pack_values<S: Simd, D: Dot>(
+        &self,
+        s: S,
+        head: usize,
+        scratch: &mut AttentionScratch,
+    ) -> f32 {
+        let width = self.shape.head_width;
+        let columns = width.next_multiple_of(2 * S::LANES);
+        let value = |key: usize| match key < self.len {
+            true => &self.values.data[key * self.values.stride + head * width..][..width],
+            false => &[],
+        };
+        let part = |key: usize, c: usize| s.load_part(value(key).get(c..).unwrap_or(&[]), 0.0);
+        let rows = scratch.values.dwords_mut().chunks_exact_mut(columns);
+        if D::ARITHMETIC == Arithmetic::F32 {
+            for (key, row) in rows.take(self.len).enumerate() {
+                for (c, to) in (0..columns)
+                    .step_by(S::LANES)
+                    .zip(row.chunks_exact_mut(S::LANES))
+                {
+                    s.store_i(to, s.as_int(part(key, c)));
+                }
+            }
+            return 1.0;
+        }
+        let zero = s.splat(0.0);
+        let (mut top, mut nan) = (s.splat(1e-30), zero);
+        for key in 0..self.len {
+            for c in (0..width).step_by(S::LANES) {
+                let v = part(key, c);
+                top = s.max(top, s.abs(v));
+                nan = s.fma(v, zero, nan);
+            }
+        }
+        let top = s.greatest(top);
+        let factor = s.splat(VALUE_TOP / top);
+        for (pair, row) in rows.take(self.len.div_ceil(2)).enumerate() {
+            for (c, to) in (0..columns)
+                .step_by(S::LANES)
+                .zip(row.chunks_exact_mut(S::LANES))
+            {
+                let [low, high] =
+                    [2 * pair, 2 * pair + 1].map(|key| s.to_int(s.mul(part(key, c), factor)));
+                s.store_i(to, s.pair(low, high));
+            }
+        }
+        top / VALUE_TOP + s.sum(nan)
+    }
+
+    /// A tile of queries of one head; `out` begins at its first token.
+    #[inline(always)]
+    fn tile<S: Simd, D: Dot>(
+        &self,
+        s: S,
+        dot: D,
+        tile: Tile,
+        scratch: &mut AttentionScratch,
+        out: &mut [f32],
+        stride: usize,
+    ) {
+        let Tile {
+            head,
+            first,
+            rows,
+            value_scale,
+        } = tile;
+        let width = self.shape.head_width;
+        let per = D::ARITHMETIC.per_lane();
+        let steps = width.div_ceil(per);
+        let panel = 2 * S::LANES;
+        let columns = width.next_multiple_of(panel);
+        let padded = self.len.next_multiple_of(panel);
+
+        let mut scales = [self.shape.scale; MOST_ROWS];
+        for (i, to) in scratch
+            .queries
+            .chunks_exact_mut(steps)
+            .take(rows)
+            .enumerate()
+        {
+            let query =
+                &self.queries.data[(first + i) * self.queries.stride + head * width..][..width];
+            scales[i] *= match D::ARITHMETIC {
+                Arithmetic::F32 => {
+                    for (to, x) in to.iter_mut().zip(query) {
+                        *to = x.to_bits() as i32;
+                    }
+                    1.0
+                }
+                _ => pack_query(s, query, to),
+            };
+        }
+
+        // Keys that any of these queries sees, from the start of a panel on.
+        let sight = |i: usize| {
+            let query = first + i;
+            let Sight { before, after } = self.shape.sight;
+            query.saturating_sub(before)
+                ..query.saturating_add(after).saturating_add(1).min(self.len)
+        };
+        let start = sight(0).start / panel * panel;
+        let end = sight(rows - 1).end;
+        let mut sums = Sums::new();
+        let mut tops = [s.splat(f32::NEG_INFINITY); MOST_ROWS];
+        for keys in (start..end).step_by(panel) {
+            let left = Block {
+                data: &scratch.queries,
+                stride: steps,
+            };
+            let right = Block {
+                data: &scratch.keys.dwords()[keys * steps..],
+                stride: panel,
+            };
+            multiply::<S, D, false>(s, dot, (rows, steps), left, right, &mut sums);
+            let scores = scratch.scores.floats_mut();
+            for i in 0..rows {
+                for (j, key) in [(0, keys), (S::LANES, keys + S::LANES)] {
+                    let sum = s.load_i(&sums.0[i][j..]);
+                    let score = match D::ARITHMETIC {
+                        Arithmetic::F32 => s.as_float(sum),
+                        _ => s.mul(s.to_float(sum), s.load(&scratch.key_scales[key..])),
+                    };
+                    let score = self.score(s, score, scales[i], (head, first + i, key));
+                    let score = mask(s, score, key, sight(i));
+                    tops[i] = s.max(tops[i], score);
+                    s.store(&mut scores[i * padded + key..], score);
+                }
+            }
+        }
+
+        let mut totals = [0.0; MOST_ROWS];
+        for i in 0..rows {
+            let scores =
+                &mut scratch.scores.floats_mut()[i * padded..][start..end.next_multiple_of(panel)];
+            totals[i] = soften::<S, D>(s, scores, s.greatest(tops[i]));
+        }
+
+        for (block, from) in (start..end).step_by(SUMMED).enumerate() {
+            let keys = SUMMED.min(end - from);
+            let mut factors = [value_scale; MOST_ROWS];
+            let left = if D::ARITHMETIC == Arithmetic::F32 {
+                Block {
+                    data: &scratch.scores.dwords()[from..],
+                    stride: padded,
+                }
+            } else {
+                let scores = scratch.scores.floats_mut();
+                for (i, to) in scratch
+                    .weights
+                    .chunks_exact_mut(SUMMED / 2)
+                    .take(rows)
+                    .enumerate()
+                {
+                    let scores = &scores[i * padded + from..][..keys.next_multiple_of(panel)];
+                    factors[i] *= pack_weights(s, scores, to);
+                }
+                Block {
+                    data: &scratch.weights,
+                    stride: SUMMED / 2,
+                }
+            };
+            for c in (0..columns).step_by(panel) {
+                let right = Block {
+                    data: &scratch.values.dwords()[from / per * columns + c..],
+                    stride: columns,
+                };
+                multiply::<S, D, false>(s, dot, (rows, keys.div_ceil(per)), left, right, &mut sums);
+                for i in 0..rows {
+                    let factor = s.splat(factors[i] / totals[i]);
+                    let out = &mut out[i * stride + head * width..][..width][c..];
+                    let used = out.len().min(panel);
+                    for (j, out) in out[..used].chunks_mut(S::LANES).enumerate() {
+                        let sum = s.load_i(&sums.0[i][j * S::LANES..]);
+                        let sum = match D::ARITHMETIC {
+                            Arithmetic::F32 => s.as_float(sum),
+                            _ => s.to_float(sum),
+                        };
+                        let value = s.mul(sum, factor);
+                        let value = if block == 0 {
+                            value
+                        } else {
+                            s.add(s.load_part(out, 0.0), value)
+                        };
+                        s.store_part(out, value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Products become scores in base 2: scale, bias, cap.
+    #[inline(always)]
+    fn score<S: Simd>(
+        &self,
+        s: S,
+        product: S::F,
+        scale: f32,
+        (head, query, key): (usize, usize, usize),
+    ) -> S::F {
+        if self.bias.is_none() && self.shape.softcap.is_none() {
+            return s.mul(product, s.splat(scale * LOG2_E));
+        }
+        let mut score = s.mul(product, s.splat(scale));
+        if let Some(bias) = &self.bias {
+            let table = &bias.table[head * (2 * bias.reach + 1)..];
+            // The key may be one of the padding, beyond the table.
+            let table = table.get(key + bias.reach - query..).unwrap_or(&[]);
+            score = s.add(score, s.load_part(table, 0.0));
+        }
+        if let Some(cap) = self.shape.softcap {
+            score = s.mul(tanh(s, s.mul(score, s.splat(1.0 / cap))), s.splat(cap));
+        }
+        s.mul(score, s.splat(LOG2_E))
+    }
+}
+
+/// Queries of one head.
+#[derive(Clone, Copy)]
+struct Tile {
+    head: usize,
+    first: usize,
+    rows: usize,
+    value_scale: f32,
+}
+
+/// Scores of keys that are out of sight become minus infinity.
+#[inline(always)]
+fn mask<S: Simd>(s: S, score: S::F, key: usize, sight: std::ops::Range<usize>) -> S::F {
+    if sight.start <= key && key + S::LANES <= sight.end {
+        return score;
+    }
+    let (keys, never) = (
+        s.add(s.iota(), s.splat(key as f32)),
+        s.splat(f32::NEG_INFINITY),
+    );
+    let score = s.select_less(keys, s.splat(sight.end as f32), score, never);
+    s.select_less(keys, s.splat(sight.start as f32), never, score)
+}
+
+/// Largest magnitude of 16-bit queries and keys of `width` channels: their products' sum fits 32 bits.
+fn score_top(width: usize) -> f32 {
+    (f64::from(i32::MAX) / width as f64)
+        .sqrt()
+        .min(32_767.0)
+        .floor() as f32
+}
+
+/// Rounds a query to 16 bits; returns what one step is worth.
+#[inline(always)]
+fn pack_query<S: Simd>(s: S, query: &[f32], to: &mut [i32]) -> f32 {
+    let zero = s.splat(0.0);
+    let (mut top, mut nan) = (s.splat(1e-30), zero);
+    for x in query.chunks(S::LANES) {
+        let v = s.load_part(x, 0.0);
+        top = s.max(top, s.abs(v));
+        nan = s.fma(v, zero, nan);
+    }
+    let (top, most) = (s.greatest(top), score_top(query.len()));
+    let factor = s.splat(most / top);
+    for (to, x) in halves_mut(to)
+        .chunks_mut(S::LANES)
+        .zip(query.chunks(S::LANES))
+    {
+        let q = s.to_int(s.mul(s.load_part(x, 0.0), factor));
+        if to.len() >= S::LANES {
+            s.store_low16(to, q);
+        } else {
+            let mut all = [0; MOST_LANES];
+            s.store_low16(&mut all, q);
+            to.copy_from_slice(&all[..to.len()]);
+        }
+    }
+    top / most + s.sum(nan)
+}
+
+/// Scores become `2^(score - top)`, or 0 where they were minus infinity; returns their sum.
+#[inline(always)]
+fn soften<S: Simd, D: Dot>(s: S, scores: &mut [f32], top: f32) -> f32 {
+    let (zero, least, top) = (s.splat(0.0), s.splat(f32::MIN), s.splat(top));
+    let coarse = D::ARITHMETIC != Arithmetic::F32;
+    let mut sums = [zero; 2];
+    for pair in scores.chunks_exact_mut(2 * S::LANES) {
+        for (sum, x) in sums.iter_mut().zip(pair.chunks_exact_mut(S::LANES)) {
+            let score = s.load(x);
+            let weight = exp2_negative(s, s.sub(score, top), coarse);
+            let weight = s.select_less(score, least, zero, weight);
+            *sum = s.add(*sum, weight);
+            s.store(x, weight);
+        }
+    }
+    s.sum(s.add(sums[0], sums[1]))
+}
+
+/// Rounds weights, 0 to 1 each, to as fine a step as keeps their sum, times the greatest value, within 32
+/// bits; returns the step.
+#[inline(always)]
+fn pack_weights<S: Simd>(s: S, weights: &[f32], to: &mut [i32]) -> f32 {
+    let mut sum = s.splat(0.0);
+    for x in weights.chunks_exact(S::LANES) {
+        sum = s.add(sum, s.load(x));
+    }
+    // Rounding adds at most half a step for each weight; a hundredth covers the sum's own rounding.
+    let most = (i32::MAX as f32 / VALUE_TOP * 0.99 - weights.len() as f32 / 2.0) / s.sum(sum);
+    let steps = most.min(32_767.0);
+    let factor = s.splat(steps);
+    for (to, x) in halves_mut(to)
+        .chunks_exact_mut(S::LANES)
+        .zip(weights.chunks_exact(S::LANES))
+    {
+        s.store_low16(to, s.to_int(s.mul(s.load(x), factor)));
+    }
+    1.0 / steps
+}

@@ -1,0 +1,240 @@
+//! Elementary functions on vectors, and the activations of feed-forward layers made of them.
+
+use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E, SQRT_2};
+use std::sync::LazyLock;
+
+use super::isa::{Isa, with};
+use super::simd::{Coefficients, MOST_LANES, Simd};
+
+/// What follows a feed-forward layer's first product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `x Φ(x)` by the error function (transformers: `gelu`).
+    Gelu,
+    /// Its approximation by `tanh` (`gelu_new`, `gelu_pytorch_tanh`, `gelu_fast`).
+    GeluTanh,
+    /// `x σ(1.702 x)` (`quick_gelu`).
+    QuickGelu,
+    /// `x σ(x)` (`silu`, `swish`).
+    Silu,
+    /// `max(x, 0)`; NaN stays NaN.
+    Relu,
+    /// `tanh(x)`.
+    Tanh,
+}
+
+impl Activation {
+    /// Applies it to every value.
+    pub fn apply(self, isa: Isa, x: &mut [f32]) {
+        with!(isa, s => {
+            let tables = Tables::get(s);
+            for x in x.chunks_mut(lanes(s)) {
+                let v = s.load_part(x, 0.0);
+                s.store_part(x, activate(s, tables, self, v));
+            }
+        });
+    }
+
+    /// `out = self(gate) * up`, value by value.
+    ///
+    /// # Panics
+    /// The slices differ in length.
+    pub fn gate(self, isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        assert!(
+            gate.len() == up.len() && up.len() == out.len(),
+            "slices of one length"
+        );
+        with!(isa, s => {
+            let tables = Tables::get(s);
+            let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
+            for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {
+                let v = activate(s, tables, self, s.load_part(gate, 0.0));
+                s.store_part(out, s.mul(v, s.load_part(up, 0.0)));
+            }
+        });
+    }
+}
+
+/// `S::LANES`, where `S` has no name.
+#[inline(always)]
+pub(super) fn lanes<S: Simd>(_: S) -> usize {
+    S::LANES
+}
+
+#[inline(always)]
+pub(super) fn activate<S: Simd>(s: S, tables: &Tables, by: Activation, x: S::F) -> S::F {
+    match by {
+        Activation::Gelu => gelu(s, tables, x),
+        Activation::GeluTanh => {
+            // (1 + tanh u) / 2 is σ(2 u).
+            let cubic = s.fma(s.mul(x, x), s.splat(0.044_715), s.splat(1.0));
+            let u = s.mul(s.mul(x, cubic), s.splat(FRAC_2_SQRT_PI * SQRT_2 / 2.0));
+            s.mul(x, sigmoid(s, s.add(u, u)))
+        }
+        Activation::QuickGelu => s.mul(x, sigmoid(s, s.mul(x, s.splat(1.702)))),
+        Activation::Silu => s.mul(x, sigmoid(s, x)),
+        Activation::Relu => s.max(s.splat(0.0), x),
+        Activation::Tanh => tanh(s, x),
+    }
+}
+
+/// `2^x`, with `x` limited to -126..=127; NaN stays NaN. Its relative error is below 2e-7.
+#[inline(always)]
+pub(super) fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
+    const POLYNOMIAL: [f32; 7] = [
+        0.000_153_458_05,
+        0.001_339_993_1,
+        0.009_618_489,
+        0.055_503_286,
+        0.240_226_46,
+        0.693_147_2,
+        1.0,
+    ];
+    exp2_by(
+        s,
+        POLYNOMIAL,
+        s.min(s.splat(127.0), s.max(s.splat(-126.0), x)),
+    )
+}
+
+/// `2^x` for `x <= 0`, not below `2^-100`, so that products with it stay normal numbers. `coarse` halves the
+/// polynomial: 3e-6, for results that are rounded to 16 bits.
+#[inline(always)]
+pub(super) fn exp2_negative<S: Simd>(s: S, x: S::F, coarse: bool) -> S::F {
+    const FINE: [f32; 6] = [
+        0.001_327_646_4,
+        0.009_675_541,
+        0.055_507_135,
+        0.240_221_2,
+        0.693_146_94,
+        1.000_000_1,
+    ];
+    const COARSE: [f32; 5] = [
+        0.009_570_094,
+        0.055_917_86,
+        0.240_247_44,
+        0.693_121_8,
+        0.999_999_3,
+    ];
+    let x = s.max(s.splat(-100.0), x);
+    if coarse {
+        exp2_by(s, COARSE, x)
+    } else {
+        exp2_by(s, FINE, x)
+    }
+}
+
+#[inline(always)]
+fn exp2_by<S: Simd, const N: usize>(s: S, polynomial: [f32; N], x: S::F) -> S::F {
+    let whole = s.round(x);
+    let rest = s.sub(x, whole);
+    let mut p = s.splat(polynomial[0]);
+    for c in &polynomial[1..] {
+        p = s.fma(p, rest, s.splat(*c));
+    }
+    s.scale2(p, whole)
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+pub(super) fn sigmoid<S: Simd>(s: S, x: S::F) -> S::F {
+    let one = s.splat(1.0);
+    s.div(one, s.add(one, exp2(s, s.mul(x, s.splat(-LOG2_E)))))
+}
+
+/// The hyperbolic tangent: a polynomial about 0, where the other form would cancel.
+#[inline(always)]
+pub(super) fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
+    let a = s.abs(x);
+    let one = s.splat(1.0);
+    let e = exp2(s, s.mul(a, s.splat(2.0 * LOG2_E)));
+    let far = s.sub(one, s.div(s.splat(2.0), s.add(e, one)));
+    let z = s.mul(a, a);
+    let mut p = s.splat(TANH[0]);
+    for c in &TANH[1..] {
+        p = s.fma(p, z, s.splat(*c));
+    }
+    let near = s.fma(s.mul(p, z), a, a);
+    s.copysign(s.select_less(a, s.splat(0.625), near, far), x)
+}
+
+/// `(tanh(x) / x - 1) / x²` by powers of `x²` for `x < 0.625`.
+const TANH: [f32; 5] = [
+    -0.005_704_988_7,
+    0.020_639_07,
+    -0.053_739_82,
+    0.133_314_46,
+    -0.333_332_8,
+];
+
+/// `x Φ(x)` as `x / 2 + |x| erf(|x| / √2) / 2`, the latter by one polynomial for each piece of the line.
+#[inline(always)]
+fn gelu<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
+    let a = s.abs(x);
+    let last = (S::PIECES - 1) as f32;
+    let t = s.mul(a, s.splat(last / GELU_END));
+    // The last piece is the constant 1/2: nothing that is multiplied by a huge x may be left over.
+    let t = s.min(s.splat(last), t);
+    let index = s.truncate(t);
+    let u = s.sub(t, s.to_float(index));
+    let degree = if S::PIECES == 16 { 4 } else { 6 };
+    let mut p = s.look(&tables.erf[degree], index);
+    for d in (0..degree).rev() {
+        p = s.fma(p, u, s.look(&tables.erf[d], index));
+    }
+    s.fma(a, p, s.mul(x, s.splat(0.5)))
+}
+
+/// Where `erf(x / √2) / 2` has become 1/2 in single precision.
+const GELU_END: f32 = 5.4;
+
+/// Polynomials that are computed when first wanted.
+pub(super) struct Tables {
+    /// Coefficients of `erf(x / √2) / 2`, by degree and piece.
+    erf: [Coefficients; 7],
+}
+
+impl Tables {
+    /// Those for the number of pieces that `S` can look up.
+    #[inline(always)]
+    pub(super) fn get<S: Simd>(_: S) -> &'static Self {
+        static SIXTEEN: LazyLock<Tables> = LazyLock::new(|| Tables::new(16, 4));
+        static EIGHT: LazyLock<Tables> = LazyLock::new(|| Tables::new(8, 6));
+        if S::PIECES == 16 { &SIXTEEN } else { &EIGHT }
+    }
+
+    /// Interpolates at Chebyshev's nodes of each piece, in powers of the distance from its start.
+    fn new(pieces: usize, degree: usize) -> Self {
+        let mut erf = [[0.0; MOST_LANES]; 7];
+        let width = f64::from(GELU_END) / (pieces - 1) as f64;
+        for piece in 0..pieces - 1 {
+            let nodes: Vec<f64> = (0..=degree)
+                .map(|i| (2 * i + 1) as f64 * std::f64::consts::PI / (2 * degree + 2) as f64)
+                .map(|angle| 0.5 + 0.5 * angle.cos())
+                .collect();
+            // Newton's divided differences, then expanded from the innermost bracket outward.
+            let mut differences: Vec<f64> = nodes
+                .iter()
+                .map(|u| 0.5 * libm::erf((piece as f64 + u) * width / std::f64::consts::SQRT_2))
+                .collect();
+            for order in 1..=degree {
+                for i in (order..=degree).rev() {
+                    differences[i] =
+                        (differences[i] - differences[i - 1]) / (nodes[i] - nodes[i - order]);
+                }
+            }
+            let mut powers = vec![0.0; degree + 1];
+            for i in (0..=degree).rev() {
+                for d in (1..=degree).rev() {
+                    powers[d] = powers[d - 1] - nodes[i] * powers[d];
+                }
+                powers[0] = differences[i] - nodes[i] * powers[0];
+            }
+            for (column, power) in erf.iter_mut().zip(powers) {
+                column[piece] = power as f32;
+            }
+        }
+        erf[0][pieces - 1] = 0.5;
+        Self { erf }
+    }
+}

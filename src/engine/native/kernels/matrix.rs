@@ -1,0 +1,260 @@
+//! The right side of products: weights, packed once and shared by all workers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::isa::{Arithmetic, Isa, with};
+use super::lines::{Lines, bytes_mut, halves_mut};
+use super::operand::I16_TOP;
+use super::preparation::Preparation;
+use super::simd::Simd;
+
+/// The weights of a linear layer, with its bias.
+///
+/// They lie in panels of as many columns (outputs) as a tile is wide. A panel has a row of dwords for each
+/// *step*: one input in single precision, a pair in 16 bits, a quad in 8. Outputs that fill up the last panel
+/// and inputs that fill up the last step are zero.
+#[derive(Debug)]
+pub struct Matrix {
+    form: Form,
+    outputs: usize,
+    gated: bool,
+    data: Lines,
+    /// For each packed column: what one step of its integers is worth, the sum of its weights, its bias.
+    pub(super) scale: Vec<f32>,
+    pub(super) sum: Vec<f32>,
+    pub(super) bias: Vec<f32>,
+    preparation: Option<Preparation>,
+}
+
+/// What an operand must have been converted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    isa: Isa,
+    arithmetic: Arithmetic,
+    inputs: usize,
+    /// Tells matrices with preparations of their own apart; 0 without.
+    preparation: u64,
+}
+
+/// How a matrix is to be packed.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Values of a result row. If `gated`, the matrix has twice as many rows: first the gates, then what
+    /// they are multiplied with.
+    pub outputs: usize,
+    /// Values of an operand's row.
+    pub inputs: usize,
+    /// Whether the product ends in [`Finish::Gate`](super::Finish::Gate).
+    pub gated: bool,
+}
+
+/// Columns that are packed at a time.
+const STRIP: usize = 8;
+
+impl Matrix {
+    /// Packs weights for `isa` in `arithmetic`. `weights` is asked for each row of the matrix (as PyTorch keeps
+    /// them, `[outputs, inputs]`), in any order and twice where rows are balanced; `bias` has a value for each
+    /// row or is empty. In [`Arithmetic::I8`], `ranges` are the greatest magnitudes of each input channel over
+    /// some typical activations, by which channels are balanced.
+    ///
+    /// # Panics
+    /// Nothing is multiplied, `bias` or `ranges` have another length, or 8-bit sums over so many inputs
+    /// (above 65,000) could overflow.
+    pub fn pack(
+        isa: Isa,
+        arithmetic: Arithmetic,
+        layout: Layout,
+        mut weights: impl FnMut(usize, &mut [f32]),
+        bias: &[f32],
+        ranges: Option<&[f32]>,
+    ) -> Self {
+        static PREPARATIONS: AtomicU64 = AtomicU64::new(1);
+        let Layout {
+            outputs,
+            inputs,
+            gated,
+        } = layout;
+        let rows = outputs * (1 + usize::from(gated));
+        assert!(outputs > 0 && inputs > 0, "a matrix without elements");
+        assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
+        assert!(
+            arithmetic != Arithmetic::I8 || inputs <= 65_000,
+            "8-bit sums could overflow"
+        );
+        let preparation = (arithmetic == Arithmetic::I8).then(|| {
+            let mut tops = vec![0.0_f32; inputs];
+            if let Some(ranges) = ranges {
+                assert!(ranges.len() == inputs, "a range for each input");
+                let mut row = vec![0.0; inputs];
+                for i in 0..rows {
+                    weights(i, &mut row);
+                    for (top, w) in tops.iter_mut().zip(&row) {
+                        *top = top.max(w.abs());
+                    }
+                }
+            }
+            Preparation::new(inputs, ranges, &tops)
+        });
+        let form = Form {
+            isa,
+            arithmetic,
+            inputs,
+            preparation: match preparation {
+                Some(_) => PREPARATIONS.fetch_add(1, Ordering::Relaxed),
+                None => 0,
+            },
+        };
+        let width = with!(isa, s => panel_width(s));
+        let per_panel = if gated { width / 2 } else { width };
+        let columns = outputs.div_ceil(per_panel) * width;
+        let steps = inputs.div_ceil(arithmetic.per_lane());
+        let mut matrix = Self {
+            form,
+            outputs,
+            gated,
+            data: Lines::zeroed(columns * steps),
+            scale: vec![1.0; columns],
+            sum: vec![0.0; columns],
+            bias: vec![0.0; columns],
+            preparation,
+        };
+        // A strip of columns is quantized, then written step by step, a run of columns at a time.
+        let mut row = vec![0.0; inputs];
+        let mut strip = vec![0_i32; STRIP * steps];
+        for first in (0..columns).step_by(STRIP) {
+            strip.fill(0);
+            for (column, quantized) in (first..).zip(strip.chunks_exact_mut(steps)) {
+                let Some(source) = source_row(column, width, outputs, gated) else {
+                    continue;
+                };
+                weights(source, &mut row);
+                if let Some(bias) = bias.get(source) {
+                    matrix.bias[column] = *bias;
+                }
+                (matrix.scale[column], matrix.sum[column]) = with!(isa, s => {
+                    if let Some(preparation) = &matrix.preparation {
+                        preparation.apply_to_weights(s, &mut row);
+                    }
+                    quantize(arithmetic, &row, quantized)
+                });
+            }
+            let panel = &mut matrix.data.dwords_mut()[first / width * width * steps..];
+            for (step, to) in panel.chunks_exact_mut(width).take(steps).enumerate() {
+                for (to, quantized) in to[first % width..]
+                    .iter_mut()
+                    .zip(strip.chunks_exact(steps))
+                {
+                    *to = quantized[step];
+                }
+            }
+        }
+        matrix
+    }
+
+    /// Values of a result row.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Values of an operand's row.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.form.inputs
+    }
+
+    /// What it was packed for.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.form.isa
+    }
+
+    /// In what numbers it multiplies.
+    #[must_use]
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.form.arithmetic
+    }
+
+    /// Whether products must end in [`Finish::Gate`](super::Finish::Gate).
+    #[must_use]
+    pub fn gated(&self) -> bool {
+        self.gated
+    }
+
+    /// Memory that it takes, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        4 * (self.data.dwords().len() + 3 * self.bias.len())
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(super) fn preparation(&self) -> Option<&Preparation> {
+        self.preparation.as_ref()
+    }
+
+    /// Dwords of an operand's row, and rows of a panel.
+    pub(super) fn steps(&self) -> usize {
+        self.form.inputs.div_ceil(self.form.arithmetic.per_lane())
+    }
+
+    pub(super) fn data(&self) -> &[i32] {
+        self.data.dwords()
+    }
+}
+
+/// Columns of a panel.
+#[inline(always)]
+pub(super) fn panel_width<S: Simd>(_: S) -> usize {
+    S::PANEL * S::LANES
+}
+
+/// The matrix's row that stands in a packed column: in a gated panel, gates in the first half, what they
+/// multiply in the second.
+fn source_row(column: usize, width: usize, outputs: usize, gated: bool) -> Option<usize> {
+    if !gated {
+        return (column < outputs).then_some(column);
+    }
+    let (panel, within, half) = (column / width, column % width, width / 2);
+    let output = panel * half + within % half;
+    (output < outputs).then_some(output + if within < half { 0 } else { outputs })
+}
+
+/// Rounds a row of weights to the arithmetic; returns its scale and, in 8 bits, its sum.
+#[inline(always)]
+fn quantize(arithmetic: Arithmetic, row: &[f32], out: &mut [i32]) -> (f32, f32) {
+    let top = row.iter().fold(1e-30_f32, |top, w| top.max(w.abs()));
+    // A NaN or an infinity among the weights must not vanish in integers.
+    let nan: f32 = row.iter().map(|w| w * 0.0).sum();
+    match arithmetic {
+        Arithmetic::F32 => {
+            for (out, w) in out.iter_mut().zip(row) {
+                *out = w.to_bits() as i32;
+            }
+            (1.0, 0.0)
+        }
+        Arithmetic::I16 => {
+            // As fine as 16 bits allow, and so coarse that a sum of products with the greatest activations,
+            // each rounded up by half a step at most, stays within 32 bits.
+            let magnitudes: f32 = row.iter().map(|w| w.abs()).sum();
+            let most = i32::MAX as f32 / I16_TOP - row.len() as f32;
+            let scale = (top / 32_767.0).max(magnitudes / most);
+            for (out, w) in halves_mut(out).iter_mut().zip(row) {
+                *out = (w / scale).round_ties_even() as i16;
+            }
+            (scale + nan, 0.0)
+        }
+        Arithmetic::I8 => {
+            let scale = top / 127.0;
+            let mut sum = 0;
+            for (out, w) in bytes_mut(out).iter_mut().zip(row) {
+                let q = (w / scale).round_ties_even() as i8;
+                sum += i32::from(q);
+                *out = q as u8;
+            }
+            (scale + nan, sum as f32 * scale + nan)
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The engine's arithmetic: products, norms, activations and attention, for each instruction set.
+//!
+//! SIMD and `unsafe` live here alone, behind functions that check what they are given. An [`Isa`] says which
+//! instructions may run; it is found once and passed explicitly. Weights are packed once into a [`Matrix`]
+//! that all workers share; activations are rows of floats that an [`Operand`] turns into what the matrix
+//! multiplies. Batches are ragged: rows of all texts follow each other, and only [`Attention`] knows where a
+//! text begins.
+//!
+//! Every result depends on its own row (or, in attention, its own text) alone, bit for bit: sums are
+//! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out
+//! everywhere; in integer arithmetic an infinity does too. Nothing is allocated in steady state.
+
+mod attention;
+mod isa;
+mod linear;
+mod lines;
+mod math;
+mod matrix;
+mod norm;
+mod operand;
+mod preparation;
+mod rotary;
+mod simd;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub use attention::{Attention, AttentionScratch, Input, RelativeBias, Sight};
+pub use isa::{Arithmetic, Isa};
+pub use linear::{Finish, linear};
+pub use math::Activation;
+pub use matrix::{Layout, Matrix};
+pub use norm::Norm;
+pub use operand::Operand;
+pub use rotary::rotary;

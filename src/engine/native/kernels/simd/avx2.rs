@@ -1,0 +1,246 @@
+//! AVX2 with FMA: eight lanes, sixteen registers; with AVX-VNNI or without.
+
+use std::arch::x86_64::*;
+
+use super::{Coefficients, MOST_LANES, Simd};
+
+/// The processor has AVX2 and FMA, and AVX-VNNI if `VNNI`.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx2<const VNNI: bool>(());
+
+impl<const VNNI: bool> Avx2<VNNI> {
+    /// # Safety
+    /// The processor must have the features listed above.
+    #[inline(always)]
+    pub(in super::super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// Calls intrinsics that touch no memory.
+macro_rules! op {
+    ($e:expr) => {
+        // SAFETY: the token proves the processor's features, and the operation touches no memory.
+        unsafe { $e }
+    };
+}
+
+const N: usize = 8;
+
+impl<const VNNI: bool> Simd for Avx2<VNNI> {
+    const LANES: usize = N;
+    const PANEL: usize = 2;
+    const ROWS: usize = 6;
+    const NARROW_ROWS: usize = 6;
+    const PIECES: usize = 8;
+    const BYTE_OFFSET: i32 = 0;
+    type F = __m256;
+    type I = __m256i;
+
+    #[inline(always)]
+    fn enter<R>(self, work: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx2,fma")]
+        fn plain<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        #[target_feature(enable = "avx2,fma,avxvnni")]
+        fn vnni<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        // SAFETY: the token proves these features.
+        unsafe { if VNNI { vnni(work) } else { plain(work) } }
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m256 {
+        op!(_mm256_set1_ps(x))
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> __m256i {
+        op!(_mm256_set1_epi32(x))
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m256 {
+        let from = &from[..N];
+        // SAFETY: eight floats are borrowed; the load asks for no alignment.
+        unsafe { _mm256_loadu_ps(from.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f32], v: __m256) {
+        let to = &mut to[..N];
+        // SAFETY: eight floats are borrowed; the store asks for no alignment.
+        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    fn load_i(self, from: &[i32]) -> __m256i {
+        let from = &from[..N];
+        // SAFETY: eight integers are borrowed.
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn store_i(self, to: &mut [i32], v: __m256i) {
+        let to = &mut to[..N];
+        // SAFETY: eight integers are borrowed.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const i32) -> __m256i {
+        // SAFETY: the caller vouches for eight readable dwords.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    fn store_low16(self, to: &mut [i16], v: __m256i) {
+        let to = &mut to[..N];
+        // SAFETY: eight 16-bit integers, 16 bytes, are borrowed. The saturating pack changes nothing that is
+        // the sign extension of 16 bits, which the two shifts make of every lane.
+        unsafe {
+            let v = _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(v));
+            let v = _mm256_permute4x64_epi64::<0x08>(_mm256_packs_epi32(v, v));
+            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm256_castsi256_si128(v));
+        }
+    }
+    #[inline(always)]
+    fn store_low8(self, to: &mut [u8], v: __m256i) {
+        let to = &mut to[..N];
+        // SAFETY: eight bytes are borrowed. The packs saturate nothing: the mask leaves 0 to 255.
+        unsafe {
+            let v = _mm256_and_si256(v, _mm256_set1_epi32(0xff));
+            let v = _mm256_permute4x64_epi64::<0x08>(_mm256_packs_epi32(v, v));
+            let v = _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_castsi256_si128(v));
+            _mm_storel_epi64(to.as_mut_ptr().cast(), v);
+        }
+    }
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        op!(_mm256_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn max(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn abs(self, a: __m256) -> __m256 {
+        op!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a))
+    }
+    #[inline(always)]
+    fn copysign(self, magnitude: __m256, sign: __m256) -> __m256 {
+        let bit = self.splat(-0.0);
+        op!(_mm256_or_ps(
+            _mm256_andnot_ps(bit, magnitude),
+            _mm256_and_ps(bit, sign)
+        ))
+    }
+    #[inline(always)]
+    fn round(self, a: __m256) -> __m256 {
+        op!(_mm256_round_ps::<
+            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+        >(a))
+    }
+    #[inline(always)]
+    fn select_less(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
+        op!(_mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)))
+    }
+    #[inline(always)]
+    fn scale2(self, p: __m256, n: __m256) -> __m256 {
+        op!({
+            let power = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(power)))
+        })
+    }
+    #[inline(always)]
+    fn to_int(self, a: __m256) -> __m256i {
+        op!(_mm256_cvtps_epi32(a))
+    }
+    #[inline(always)]
+    fn truncate(self, a: __m256) -> __m256i {
+        op!(_mm256_cvttps_epi32(a))
+    }
+    #[inline(always)]
+    fn to_float(self, a: __m256i) -> __m256 {
+        op!(_mm256_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn as_float(self, a: __m256i) -> __m256 {
+        op!(_mm256_castsi256_ps(a))
+    }
+    #[inline(always)]
+    fn as_int(self, a: __m256) -> __m256i {
+        op!(_mm256_castps_si256(a))
+    }
+    #[inline(always)]
+    fn pair(self, low: __m256i, high: __m256i) -> __m256i {
+        op!(_mm256_blend_epi16::<0xaa>(
+            low,
+            _mm256_slli_epi32::<16>(high)
+        ))
+    }
+    #[inline(always)]
+    fn look(self, table: &Coefficients, index: __m256i) -> __m256 {
+        let table = self.load(table);
+        op!(_mm256_permutevar8x32_ps(table, index))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        if VNNI {
+            op!(_mm256_dpwssd_avx_epi32(acc, a, b))
+        } else {
+            op!(_mm256_add_epi32(acc, _mm256_madd_epi16(a, b)))
+        }
+    }
+    #[inline(always)]
+    fn dot_quads(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        if VNNI {
+            return op!(_mm256_dpbusd_avx_epi32(acc, a, b));
+        }
+        // Bytes widened to 16 bits, even and odd ones apart: exact, where `vpmaddubsw` would saturate.
+        op!({
+            let low = _mm256_set1_epi16(0xff);
+            let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b));
+            let acc = _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_and_si256(a, low), even));
+            let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(a), _mm256_srai_epi16::<8>(b));
+            _mm256_add_epi32(acc, odd)
+        })
+    }
+    #[inline(always)]
+    fn transpose(self, r: &mut [__m256; MOST_LANES]) {
+        op!({
+            let mut t = [_mm256_setzero_ps(); N];
+            for i in 0..4 {
+                t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+                t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+            }
+            let double = |v| _mm256_castps_pd(v);
+            let mut u = t;
+            for i in [0, 4] {
+                for h in 0..2 {
+                    let (a, b) = (double(t[i + h]), double(t[i + 2 + h]));
+                    u[i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+                    u[i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+                }
+            }
+            for j in 0..4 {
+                r[j] = _mm256_permute2f128_ps::<0x20>(u[j], u[4 + j]);
+                r[4 + j] = _mm256_permute2f128_ps::<0x31>(u[j], u[4 + j]);
+            }
+        });
+    }
+}

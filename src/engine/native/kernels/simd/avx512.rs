@@ -1,0 +1,244 @@
+//! AVX-512 with VNNI: sixteen lanes, thirty-two registers.
+
+use std::arch::x86_64::*;
+
+use super::{Coefficients, MOST_LANES, Simd};
+
+/// The processor has AVX-512 F, BW, DQ, VL and VNNI, AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// The processor must have the features listed above.
+    #[inline(always)]
+    pub(in super::super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// Calls intrinsics that touch no memory.
+macro_rules! op {
+    ($e:expr) => {
+        // SAFETY: the token proves the processor's features, and the operation touches no memory.
+        unsafe { $e }
+    };
+}
+
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const PANEL: usize = 4;
+    const ROWS: usize = 6;
+    const NARROW_ROWS: usize = 12;
+    const PIECES: usize = 16;
+    const BYTE_OFFSET: i32 = 0;
+    type F = __m512;
+    type I = __m512i;
+
+    #[inline(always)]
+    fn enter<R>(self, work: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+        fn compiled<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        // SAFETY: the token proves these features.
+        unsafe { compiled(work) }
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        op!(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> __m512i {
+        op!(_mm512_set1_epi32(x))
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m512 {
+        let from = &from[..MOST_LANES];
+        // SAFETY: sixteen floats are borrowed; the load asks for no alignment.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f32], v: __m512) {
+        let to = &mut to[..MOST_LANES];
+        // SAFETY: sixteen floats are borrowed; the store asks for no alignment.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    fn load_i(self, from: &[i32]) -> __m512i {
+        let from = &from[..MOST_LANES];
+        // SAFETY: sixteen integers are borrowed.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn store_i(self, to: &mut [i32], v: __m512i) {
+        let to = &mut to[..MOST_LANES];
+        // SAFETY: sixteen integers are borrowed.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const i32) -> __m512i {
+        // SAFETY: the caller vouches for sixteen readable dwords.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    fn store_low16(self, to: &mut [i16], v: __m512i) {
+        let to = &mut to[..MOST_LANES];
+        // SAFETY: sixteen 16-bit integers, 32 bytes, are borrowed.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(v)) }
+    }
+    #[inline(always)]
+    fn store_low8(self, to: &mut [u8], v: __m512i) {
+        let to = &mut to[..MOST_LANES];
+        // SAFETY: sixteen bytes are borrowed.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(v)) }
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        op!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        op!(_mm512_abs_ps(a))
+    }
+    #[inline(always)]
+    fn copysign(self, magnitude: __m512, sign: __m512) -> __m512 {
+        // One bit-by-bit choice: the sign bit of `sign`, else `magnitude`.
+        op!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xd8>(
+            _mm512_castps_si512(magnitude),
+            _mm512_castps_si512(sign),
+            _mm512_set1_epi32(i32::MIN),
+        )))
+    }
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        op!(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+        >(a))
+    }
+    #[inline(always)]
+    fn select_less(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
+        op!(_mm512_mask_mov_ps(
+            no,
+            _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
+            yes
+        ))
+    }
+    #[inline(always)]
+    fn scale2(self, p: __m512, n: __m512) -> __m512 {
+        op!(_mm512_scalef_ps(p, n))
+    }
+    #[inline(always)]
+    fn to_int(self, a: __m512) -> __m512i {
+        op!(_mm512_cvtps_epi32(a))
+    }
+    #[inline(always)]
+    fn truncate(self, a: __m512) -> __m512i {
+        op!(_mm512_cvttps_epi32(a))
+    }
+    #[inline(always)]
+    fn to_float(self, a: __m512i) -> __m512 {
+        op!(_mm512_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn as_float(self, a: __m512i) -> __m512 {
+        op!(_mm512_castsi512_ps(a))
+    }
+    #[inline(always)]
+    fn as_int(self, a: __m512) -> __m512i {
+        op!(_mm512_castps_si512(a))
+    }
+    #[inline(always)]
+    fn pair(self, low: __m512i, high: __m512i) -> __m512i {
+        op!(_mm512_mask_mov_epi16(
+            low,
+            0xaaaa_aaaa,
+            _mm512_slli_epi32::<16>(high)
+        ))
+    }
+    #[inline(always)]
+    fn look(self, table: &Coefficients, index: __m512i) -> __m512 {
+        let table = self.load(table);
+        op!(_mm512_permutexvar_ps(index, table))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        op!(_mm512_dpwssd_epi32(acc, a, b))
+    }
+    #[inline(always)]
+    fn dot_quads(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        op!(_mm512_dpbusd_epi32(acc, a, b))
+    }
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        op!(_mm512_reduce_add_ps(v))
+    }
+    #[inline(always)]
+    fn greatest(self, v: __m512) -> f32 {
+        op!(_mm512_reduce_max_ps(v))
+    }
+    #[inline(always)]
+    fn least(self, v: __m512) -> f32 {
+        op!(_mm512_reduce_min_ps(v))
+    }
+    #[inline(always)]
+    fn transpose(self, r: &mut [__m512; MOST_LANES]) {
+        op!({
+            // Pairs of rows, then pairs of pairs, then 128-bit quarters twice.
+            let mut t = *r;
+            for i in 0..8 {
+                t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+                t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+            }
+            let double = |v| _mm512_castps_pd(v);
+            for i in (0..16).step_by(4) {
+                for h in 0..2 {
+                    let (a, b) = (double(t[i + h]), double(t[i + 2 + h]));
+                    r[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                    r[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+                }
+            }
+            // Row 4 i + j of r now holds, in quarter q, rows 4 i .. 4 i + 4 of column 4 q + j.
+            for j in 0..4 {
+                let (a, b, c, d) = (r[j], r[4 + j], r[8 + j], r[12 + j]);
+                let ab = [
+                    _mm512_shuffle_f32x4::<0x88>(a, b),
+                    _mm512_shuffle_f32x4::<0xdd>(a, b),
+                ];
+                let cd = [
+                    _mm512_shuffle_f32x4::<0x88>(c, d),
+                    _mm512_shuffle_f32x4::<0xdd>(c, d),
+                ];
+                for odd in 0..2 {
+                    t[4 * odd + j] = _mm512_shuffle_f32x4::<0x88>(ab[odd], cd[odd]);
+                    t[8 + 4 * odd + j] = _mm512_shuffle_f32x4::<0xdd>(ab[odd], cd[odd]);
+                }
+            }
+            *r = t;
+        });
+    }
+}

@@ -1,0 +1,169 @@
+//! Vectors of 32-bit lanes, one type for each instruction set, behind one trait: every kernel is written once
+//! over [`Simd`] and compiled once for each implementation.
+//!
+//! An implementation is a token. Its field is private to its module and only [`Isa`](super::Isa) makes one,
+//! after it has asked the processor, so that holding a token proves that its instructions may run. Methods
+//! on a token are therefore safe unless they take a pointer. All are `inline(always)`: they become single
+//! instructions once [`Simd::enter`] has compiled the kernel around them with the token's features.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
+pub(super) mod portable;
+
+/// The most lanes of any implementation.
+pub(super) const MOST_LANES: usize = 16;
+
+/// Floats that one piecewise polynomial has for each degree: sixteen pieces, or eight and eight unused.
+pub(super) type Coefficients = [f32; MOST_LANES];
+
+/// Vectors of `LANES` floats or 32-bit integers.
+///
+/// `max(a, b)` and `min(a, b)` give `b` where either is NaN, as x86 does; NEON gives NaN. Kernels put the
+/// value whose NaN must survive second.
+pub(super) trait Simd: Copy {
+    /// Lanes of a vector: a power of two from 4 to [`MOST_LANES`].
+    const LANES: usize;
+    /// Vectors of a panel of packed weights.
+    const PANEL: usize;
+    /// Rows of a full tile beside [`Self::PANEL`] vectors: their product of accumulators fills the registers.
+    const ROWS: usize;
+    /// Rows of a full tile beside two vectors.
+    const NARROW_ROWS: usize;
+    /// Pieces that [`Self::look`] tells apart: 8 or 16.
+    const PIECES: usize;
+    /// Subtracted from an unsigned 8-bit value before it is stored: 128 where the product wants signed bytes.
+    const BYTE_OFFSET: i32;
+    /// A vector of floats.
+    type F: Copy;
+    /// A vector of 32-bit integers, or of the pairs and quads that products take.
+    type I: Copy;
+
+    /// Runs `work` compiled for this instruction set.
+    fn enter<R>(self, work: impl FnOnce() -> R) -> R;
+
+    fn splat(self, x: f32) -> Self::F;
+    fn splat_i(self, x: i32) -> Self::I;
+    /// The first `LANES` values.
+    fn load(self, from: &[f32]) -> Self::F;
+    fn store(self, to: &mut [f32], v: Self::F);
+    fn load_i(self, from: &[i32]) -> Self::I;
+    fn store_i(self, to: &mut [i32], v: Self::I);
+    /// # Safety
+    /// `LANES` dwords must be readable at `from`.
+    unsafe fn load_at(self, from: *const i32) -> Self::I;
+    /// The low 16 bits of each lane.
+    fn store_low16(self, to: &mut [i16], v: Self::I);
+    /// The low 8 bits of each lane.
+    fn store_low8(self, to: &mut [u8], v: Self::I);
+
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, with one rounding where the processor has it.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    fn abs(self, a: Self::F) -> Self::F;
+    /// `magnitude` with the sign of `sign`.
+    fn copysign(self, magnitude: Self::F, sign: Self::F) -> Self::F;
+    /// To the nearest whole number, ties to even.
+    fn round(self, a: Self::F) -> Self::F;
+    /// `yes` where `a < b`, else `no`.
+    fn select_less(self, a: Self::F, b: Self::F, yes: Self::F, no: Self::F) -> Self::F;
+    /// `p * 2^n` for whole `n` from -126 to 127.
+    fn scale2(self, p: Self::F, n: Self::F) -> Self::F;
+    /// To the nearest integer, ties to even; anything for values that an `i32` cannot hold.
+    fn to_int(self, a: Self::F) -> Self::I;
+    /// Toward zero.
+    fn truncate(self, a: Self::F) -> Self::I;
+    fn to_float(self, a: Self::I) -> Self::F;
+    fn as_float(self, a: Self::I) -> Self::F;
+    fn as_int(self, a: Self::F) -> Self::I;
+    /// Low halves of `low`, and low halves of `high` above them.
+    fn pair(self, low: Self::I, high: Self::I) -> Self::I;
+    /// Entry `index` of a table, of which the first [`Self::PIECES`] entries count.
+    fn look(self, table: &Coefficients, index: Self::I) -> Self::F;
+
+    /// Accumulates a product of 16-bit pairs: `acc + a0 * b0 + a1 * b1`.
+    fn dot_pairs(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// Accumulates a product of quads: unsigned (less [`Self::BYTE_OFFSET`]) bytes of `a` by signed bytes of `b`.
+    fn dot_quads(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+
+    /// Lanes added in a fixed order.
+    #[inline(always)]
+    fn sum(self, v: Self::F) -> f32 {
+        self.fold(v, |a, b| a + b)
+    }
+    /// The greatest lane; a NaN may be lost.
+    #[inline(always)]
+    fn greatest(self, v: Self::F) -> f32 {
+        self.fold(v, |a, b| if a > b { a } else { b })
+    }
+    /// The least lane; a NaN may be lost.
+    #[inline(always)]
+    fn least(self, v: Self::F) -> f32 {
+        self.fold(v, |a, b| if a < b { a } else { b })
+    }
+    /// Combines lanes pairwise, the upper half onto the lower until one is left.
+    #[inline(always)]
+    fn fold(self, v: Self::F, combine: impl Fn(f32, f32) -> f32) -> f32 {
+        let mut lanes = [0.0; MOST_LANES];
+        self.store(&mut lanes, v);
+        let mut half = Self::LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = combine(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+    /// The first values of `from`, at most `LANES`, and `rest` in the lanes beyond it.
+    #[inline(always)]
+    fn load_part(self, from: &[f32], rest: f32) -> Self::F {
+        if from.len() >= Self::LANES {
+            return self.load(from);
+        }
+        let mut lanes = [rest; MOST_LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        self.load(&lanes)
+    }
+    /// As many lanes as `to` holds.
+    #[inline(always)]
+    fn store_part(self, to: &mut [f32], v: Self::F) {
+        if to.len() >= Self::LANES {
+            return self.store(to, v);
+        }
+        let mut lanes = [0.0; MOST_LANES];
+        self.store(&mut lanes, v);
+        to.copy_from_slice(&lanes[..to.len()]);
+    }
+    /// `0, 1, 2, ...`
+    #[inline(always)]
+    fn iota(self) -> Self::F {
+        const LANES: [f32; MOST_LANES] = [
+            0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0,
+        ];
+        self.load(&LANES)
+    }
+    /// Lane `j` of row `i` of a square block becomes lane `i` of row `j`.
+    #[inline(always)]
+    fn transpose(self, block: &mut [Self::F; MOST_LANES]) {
+        let mut lanes = [[0.0_f32; MOST_LANES]; MOST_LANES];
+        for (row, v) in lanes.iter_mut().zip(&*block).take(Self::LANES) {
+            self.store(row, *v);
+        }
+        for (j, v) in block.iter_mut().enumerate().take(Self::LANES) {
+            let mut column = [0.0; MOST_LANES];
+            for i in 0..Self::LANES {
+                column[i] = lanes[i][j];
+            }
+            *v = self.load(&column);
+        }
+    }
+}

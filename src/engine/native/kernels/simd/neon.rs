@@ -1,0 +1,224 @@
+//! NEON: four lanes, thirty-two registers; with the 8-bit dot product or without.
+
+use std::arch::aarch64::*;
+use std::arch::asm;
+
+use super::{Coefficients, Simd};
+
+/// The processor has NEON, and the dot product (`sdot`) if `DOT`.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Neon<const DOT: bool>(());
+
+impl<const DOT: bool> Neon<DOT> {
+    /// # Safety
+    /// The processor must have the features listed above.
+    #[inline(always)]
+    pub(in super::super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// Calls intrinsics that touch no memory.
+macro_rules! op {
+    ($e:expr) => {
+        // SAFETY: the token proves the processor's features, and the operation touches no memory.
+        unsafe { $e }
+    };
+}
+
+const N: usize = 4;
+
+impl<const DOT: bool> Simd for Neon<DOT> {
+    const LANES: usize = N;
+    const PANEL: usize = 4;
+    const ROWS: usize = 6;
+    const NARROW_ROWS: usize = 12;
+    const PIECES: usize = 8;
+    const BYTE_OFFSET: i32 = 128;
+    type F = float32x4_t;
+    type I = int32x4_t;
+
+    #[inline(always)]
+    fn enter<R>(self, work: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "neon")]
+        fn plain<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        #[target_feature(enable = "neon,dotprod")]
+        fn dot<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        // SAFETY: the token proves these features.
+        unsafe { if DOT { dot(work) } else { plain(work) } }
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> float32x4_t {
+        op!(vdupq_n_f32(x))
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> int32x4_t {
+        op!(vdupq_n_s32(x))
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> float32x4_t {
+        let from = &from[..N];
+        // SAFETY: four floats are borrowed.
+        unsafe { vld1q_f32(from.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f32], v: float32x4_t) {
+        let to = &mut to[..N];
+        // SAFETY: four floats are borrowed.
+        unsafe { vst1q_f32(to.as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    fn load_i(self, from: &[i32]) -> int32x4_t {
+        let from = &from[..N];
+        // SAFETY: four integers are borrowed.
+        unsafe { vld1q_s32(from.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store_i(self, to: &mut [i32], v: int32x4_t) {
+        let to = &mut to[..N];
+        // SAFETY: four integers are borrowed.
+        unsafe { vst1q_s32(to.as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const i32) -> int32x4_t {
+        // SAFETY: the caller vouches for four readable dwords.
+        unsafe { vld1q_s32(from) }
+    }
+    #[inline(always)]
+    fn store_low16(self, to: &mut [i16], v: int32x4_t) {
+        let to = &mut to[..N];
+        // SAFETY: four 16-bit integers are borrowed.
+        unsafe { vst1_s16(to.as_mut_ptr(), vmovn_s32(v)) }
+    }
+    #[inline(always)]
+    fn store_low8(self, to: &mut [u8], v: int32x4_t) {
+        let halves = op!(vmovn_s32(v));
+        let bytes = op!(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))));
+        to[..N].copy_from_slice(&op!(vget_lane_u32::<0>(bytes)).to_ne_bytes());
+    }
+    #[inline(always)]
+    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vaddq_f32(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vsubq_f32(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vmulq_f32(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vdivq_f32(a, b))
+    }
+    #[inline(always)]
+    fn fma(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        op!(vfmaq_f32(c, a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vmaxq_f32(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vminq_f32(a, b))
+    }
+    #[inline(always)]
+    fn abs(self, a: float32x4_t) -> float32x4_t {
+        op!(vabsq_f32(a))
+    }
+    #[inline(always)]
+    fn copysign(self, magnitude: float32x4_t, sign: float32x4_t) -> float32x4_t {
+        op!(vbslq_f32(vdupq_n_u32(1 << 31), sign, magnitude))
+    }
+    #[inline(always)]
+    fn round(self, a: float32x4_t) -> float32x4_t {
+        op!(vrndnq_f32(a))
+    }
+    #[inline(always)]
+    fn select_less(
+        self,
+        a: float32x4_t,
+        b: float32x4_t,
+        yes: float32x4_t,
+        no: float32x4_t,
+    ) -> float32x4_t {
+        op!(vbslq_f32(vcltq_f32(a, b), yes, no))
+    }
+    #[inline(always)]
+    fn scale2(self, p: float32x4_t, n: float32x4_t) -> float32x4_t {
+        op!({
+            let power = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+            vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32::<23>(power)))
+        })
+    }
+    #[inline(always)]
+    fn to_int(self, a: float32x4_t) -> int32x4_t {
+        op!(vcvtnq_s32_f32(a))
+    }
+    #[inline(always)]
+    fn truncate(self, a: float32x4_t) -> int32x4_t {
+        op!(vcvtq_s32_f32(a))
+    }
+    #[inline(always)]
+    fn to_float(self, a: int32x4_t) -> float32x4_t {
+        op!(vcvtq_f32_s32(a))
+    }
+    #[inline(always)]
+    fn as_float(self, a: int32x4_t) -> float32x4_t {
+        op!(vreinterpretq_f32_s32(a))
+    }
+    #[inline(always)]
+    fn as_int(self, a: float32x4_t) -> int32x4_t {
+        op!(vreinterpretq_s32_f32(a))
+    }
+    #[inline(always)]
+    fn pair(self, low: int32x4_t, high: int32x4_t) -> int32x4_t {
+        op!(vsliq_n_s32::<16>(low, high))
+    }
+    #[inline(always)]
+    fn look(self, table: &Coefficients, index: int32x4_t) -> float32x4_t {
+        let (low, high) = (self.load(table), self.load(&table[N..]));
+        // Entry i takes bytes 4 i to 4 i + 3 of the table.
+        op!({
+            let table = uint8x16x2_t(vreinterpretq_u8_f32(low), vreinterpretq_u8_f32(high));
+            let first = vmulq_n_s32(index, 0x0404_0404);
+            let bytes = vaddq_s32(first, vdupq_n_s32(0x0302_0100));
+            vreinterpretq_f32_u8(vqtbl2q_u8(table, vreinterpretq_u8_s32(bytes)))
+        })
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        op!({
+            let low = |v| vshrq_n_s32::<16>(vshlq_n_s32::<16>(v));
+            let acc = vmlaq_s32(acc, low(a), low(b));
+            vmlaq_s32(acc, vshrq_n_s32::<16>(a), vshrq_n_s32::<16>(b))
+        })
+    }
+    #[inline(always)]
+    fn dot_quads(self, mut acc: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        if DOT {
+            // SAFETY: the token proves the dot product; registers alone are touched. (Its intrinsic is not
+            // stable yet.)
+            unsafe {
+                asm!(
+                    "sdot {acc:v}.4s, {a:v}.16b, {b:v}.16b",
+                    acc = inout(vreg) acc, a = in(vreg) a, b = in(vreg) b,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            return acc;
+        }
+        op!({
+            let (a, b) = (vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b));
+            let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+            let high = vpaddlq_s16(vmull_high_s8(a, b));
+            vaddq_s32(acc, vpaddq_s32(low, high))
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Plain Rust on arrays of eight: what every processor runs, and what the compiler may vectorize.
+
+use super::{Coefficients, Simd};
+
+/// Needs nothing of the processor.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Portable;
+
+const N: usize = 8;
+type F = [f32; N];
+type I = [i32; N];
+
+#[inline(always)]
+fn map<A: Copy, B>(a: [A; N], f: impl Fn(A) -> B) -> [B; N] {
+    std::array::from_fn(|i| f(a[i]))
+}
+#[inline(always)]
+fn zip<A: Copy, B: Copy, C>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> C) -> [C; N] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+#[inline(always)]
+fn first<T: Copy>(from: &[T]) -> [T; N] {
+    let from = &from[..N];
+    std::array::from_fn(|i| from[i])
+}
+
+impl Simd for Portable {
+    const LANES: usize = N;
+    const PANEL: usize = 2;
+    const ROWS: usize = 4;
+    const NARROW_ROWS: usize = 4;
+    const PIECES: usize = 16;
+    const BYTE_OFFSET: i32 = 0;
+    type F = F;
+    type I = I;
+
+    #[inline(always)]
+    fn enter<R>(self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> F {
+        [x; N]
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> I {
+        [x; N]
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> F {
+        first(from)
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f32], v: F) {
+        to[..N].copy_from_slice(&v);
+    }
+    #[inline(always)]
+    fn load_i(self, from: &[i32]) -> I {
+        first(from)
+    }
+    #[inline(always)]
+    fn store_i(self, to: &mut [i32], v: I) {
+        to[..N].copy_from_slice(&v);
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const i32) -> I {
+        // SAFETY: the caller vouches for N readable dwords; nothing is asked of their alignment.
+        unsafe { from.cast::<I>().read_unaligned() }
+    }
+    #[inline(always)]
+    fn store_low16(self, to: &mut [i16], v: I) {
+        to[..N].copy_from_slice(&map(v, |x| x as i16));
+    }
+    #[inline(always)]
+    fn store_low8(self, to: &mut [u8], v: I) {
+        to[..N].copy_from_slice(&map(v, |x| x as u8));
+    }
+    #[inline(always)]
+    fn add(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| a / b)
+    }
+    /// Two roundings: a fused operation is a library call where the processor has none.
+    #[inline(always)]
+    fn fma(self, a: F, b: F, c: F) -> F {
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    fn max(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(self, a: F, b: F) -> F {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn abs(self, a: F) -> F {
+        map(a, f32::abs)
+    }
+    #[inline(always)]
+    fn copysign(self, magnitude: F, sign: F) -> F {
+        zip(magnitude, sign, f32::copysign)
+    }
+    #[inline(always)]
+    fn round(self, a: F) -> F {
+        map(a, f32::round_ties_even)
+    }
+    #[inline(always)]
+    fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
+        std::array::from_fn(|i| if a[i] < b[i] { yes[i] } else { no[i] })
+    }
+    #[inline(always)]
+    fn scale2(self, p: F, n: F) -> F {
+        zip(p, n, |p, n| {
+            p * f32::from_bits(((n as i32 + 127) << 23) as u32)
+        })
+    }
+    #[inline(always)]
+    fn to_int(self, a: F) -> I {
+        map(a, |x| x.round_ties_even() as i32)
+    }
+    #[inline(always)]
+    fn truncate(self, a: F) -> I {
+        map(a, |x| x as i32)
+    }
+    #[inline(always)]
+    fn to_float(self, a: I) -> F {
+        map(a, |x| x as f32)
+    }
+    #[inline(always)]
+    fn as_float(self, a: I) -> F {
+        map(a, |x| f32::from_bits(x as u32))
+    }
+    #[inline(always)]
+    fn as_int(self, a: F) -> I {
+        map(a, |x| x.to_bits() as i32)
+    }
+    #[inline(always)]
+    fn pair(self, low: I, high: I) -> I {
+        zip(low, high, |low, high| {
+            let ([a, b], [c, d]) = ((low as i16).to_ne_bytes(), (high as i16).to_ne_bytes());
+            i32::from_ne_bytes([a, b, c, d])
+        })
+    }
+    #[inline(always)]
+    fn look(self, table: &Coefficients, index: I) -> F {
+        map(index, |i| table[i as usize & 15])
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: I, a: I, b: I) -> I {
+        let half = |x: i32, high: bool| i32::from(if high { (x >> 16) as i16 } else { x as i16 });
+        std::array::from_fn(|i| {
+            acc[i]
+                .wrapping_add(half(a[i], false) * half(b[i], false))
+                .wrapping_add(half(a[i], true) * half(b[i], true))
+        })
+    }
+    #[inline(always)]
+    fn dot_quads(self, acc: I, a: I, b: I) -> I {
+        std::array::from_fn(|i| {
+            let (a, b) = (a[i].to_ne_bytes(), b[i].to_ne_bytes());
+            (0..4).fold(acc[i], |acc, j| {
+                acc + i32::from(a[j]) * i32::from(b[j] as i8)
+            })
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! The one inner loop of all products: a tile of rows by vectors, one dword of the left side at a time.
+
+use super::isa::Arithmetic;
+use super::simd::{MOST_LANES, Simd};
+
+/// How the dwords of one step are multiplied.
+pub(super) trait Dot: Copy {
+    const ARITHMETIC: Arithmetic;
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I;
+}
+
+/// Dwords are floats.
+#[derive(Clone, Copy)]
+pub(super) struct Floats;
+/// Dwords are pairs of 16 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs;
+/// Dwords are quads of 8 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Quads;
+
+impl Dot for Floats {
+    const ARITHMETIC: Arithmetic = Arithmetic::F32;
+    #[inline(always)]
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+        s.as_int(s.fma(s.as_float(a), s.as_float(b), s.as_float(acc)))
+    }
+}
+impl Dot for Pairs {
+    const ARITHMETIC: Arithmetic = Arithmetic::I16;
+    #[inline(always)]
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+        s.dot_pairs(acc, a, b)
+    }
+}
+impl Dot for Quads {
+    const ARITHMETIC: Arithmetic = Arithmetic::I8;
+    #[inline(always)]
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+        s.dot_quads(acc, a, b)
+    }
+}
+
+/// Most rows and most dwords of a row of any tile.
+pub(super) const MOST_ROWS: usize = 12;
+pub(super) const MOST_WIDTH: usize = 4 * MOST_LANES;
+
+/// A finished tile: sums as floats or integers, by row.
+#[repr(C, align(64))]
+pub(super) struct Sums(pub(super) [[i32; MOST_WIDTH]; MOST_ROWS]);
+
+impl Sums {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self([[0; MOST_WIDTH]; MOST_ROWS])
+    }
+}
+
+/// Rows of dwords, `stride` apart, of which some columns count.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a> {
+    pub(super) data: &'a [i32],
+    pub(super) stride: usize,
+}
+
+/// `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
+/// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `WIDE`, else two. Each sum is
+/// accumulated in the order of `k`, whatever the tile's shape.
+#[inline(always)]
+pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
+    s: S,
+    _: D,
+    (rows, steps): (usize, usize),
+    a: Block<'_>,
+    b: Block<'_>,
+    sums: &mut Sums,
+) {
+    if rows == 0 || steps == 0 {
+        return sums.0.iter_mut().for_each(|row| row.fill(0));
+    }
+    let vectors = if WIDE { S::PANEL } else { 2 };
+    assert!(rows <= if WIDE { S::ROWS } else { S::NARROW_ROWS });
+    assert!(a.data.len() >= (rows - 1) * a.stride + steps);
+    assert!(b.data.len() >= (steps - 1) * b.stride + vectors * S::LANES);
+    macro_rules! tiles {
+        ($vectors:literal: $($rows:literal)*) => {
+            match rows {
+                // SAFETY: asserted above: `a` holds `rows` rows and `b` `steps` rows of what is read of them.
+                $($rows => unsafe { tile::<S, D, $rows, $vectors>(s, steps, a, b, sums) },)*
+                _ => unreachable!("no more rows than asserted"),
+            }
+        };
+    }
+    // A function of its own, so that it is compiled once for all its callers.
+    s.enter(
+        #[inline(always)]
+        || match (WIDE && S::PANEL == 4, S::NARROW_ROWS) {
+            (true, _) => tiles!(4: 1 2 3 4 5 6),
+            (false, 4) => tiles!(2: 1 2 3 4),
+            (false, 6) => tiles!(2: 1 2 3 4 5 6),
+            (false, _) => tiles!(2: 1 2 3 4 5 6 7 8 9 10 11 12),
+        },
+    );
+}
+
+/// # Safety
+/// `a` must hold `ROWS` rows of `steps` dwords, `b` `steps` rows of `VECTORS` vectors, each by its stride, and
+/// `steps` must not be 0.
+#[inline(always)]
+unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
+    s: S,
+    steps: usize,
+    a: Block<'_>,
+    b: Block<'_>,
+    sums: &mut Sums,
+) {
+    let mut acc = [[s.splat_i(0); VECTORS]; ROWS];
+    let (left, mut right) = (a.data.as_ptr(), b.data.as_ptr());
+    for k in 0..steps {
+        let mut columns = [s.splat_i(0); VECTORS];
+        for (j, column) in columns.iter_mut().enumerate() {
+            // SAFETY: row `k` of `b`, vector `j` of it: the caller vouches for both.
+            *column = unsafe { s.load_at(right.add(j * S::LANES)) };
+        }
+        for (i, acc) in acc.iter_mut().enumerate() {
+            // SAFETY: dword `k` of row `i` of `a`: the caller vouches for it.
+            let value = s.splat_i(unsafe { *left.add(i * a.stride + k) });
+            for (acc, column) in acc.iter_mut().zip(columns) {
+                *acc = D::dot(s, *acc, value, column);
+            }
+        }
+        right = right.wrapping_add(b.stride);
+    }
+    for (row, acc) in sums.0.iter_mut().zip(acc) {
+        for (to, acc) in row.chunks_exact_mut(S::LANES).zip(acc) {
+            s.store_i(to, acc);
+        }
+    }
+}
+
+/// Splits `rows` rows into tiles of nearly equal height, none above `most`: a tile of one row would wait for
+/// its own sums at every step.
+#[inline(always)]
+pub(super) fn split(rows: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let tiles = rows.div_ceil(most).max(1);
+    let (each, longer) = (rows / tiles, rows % tiles);
+    (0..tiles).map(move |i| (i * each + i.min(longer), each + usize::from(i < longer)))
+}
