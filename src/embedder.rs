@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
 use crate::engine::{self, Engine, EngineInfo, EngineOptions, Output, Worker};
 use crate::error::{Error, Result};
-use crate::halving::TokenLimit;
+use crate::halving::{Fitted, TokenLimit};
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::Texts;
@@ -102,7 +102,8 @@ impl Embedder {
     /// Embeds `texts`; vectors come in their order.
     ///
     /// # Errors
-    /// If the engine fails, or the model gives no finite vector for a text (the error names its index).
+    /// If the engine fails, or a text (the error names its index) gets no finite vector or does not fit into
+    /// the device's memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         let tokens = self.tokenizer.tokenize(&texts.iter().collect::<Texts>())?;
         let plans = batch::plan(&tokens, self.limits);
@@ -226,7 +227,11 @@ impl RowWorker {
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let mut vectors = self.fitting(plan, tokens)?;
+        let Fitted {
+            rows,
+            vectors,
+            failed,
+        } = self.fitting(plan, tokens)?;
         let warning = self.limit.warning();
         let width = self.pooler.width();
         let mut watch = Watch::start();
@@ -234,29 +239,33 @@ impl RowWorker {
         watch.lap(&self.clocks.pool);
         if all_finite {
             return Ok(Finished {
-                rows: plan.rows.clone(),
+                rows,
                 vectors,
-                failed: Vec::new(),
+                failed,
                 warning,
             });
         }
         let mut finished = Finished {
+            failed,
             warning,
             ..Finished::default()
         };
-        for (index, &row) in plan.rows.iter().enumerate() {
-            let own = index * width..(index + 1) * width;
-            if !finite(&vectors[own.clone()]) && plan.rows.len() > 1 {
+        for (&row, vector) in rows.iter().zip(vectors.chunks_exact(width)) {
+            let mut again = Fitted::default();
+            let mut vector = vector;
+            if !finite(vector) && plan.rows.len() > 1 {
                 let alone = Plan {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
-                let again = self.fitting(&alone, tokens)?;
-                vectors[own.clone()].copy_from_slice(&again);
+                again = self.fitting(&alone, tokens)?;
+                vector = &again.vectors;
             }
-            if finite(&vectors[own.clone()]) {
+            if !again.failed.is_empty() {
+                finished.failed.append(&mut again.failed);
+            } else if finite(vector) {
                 finished.rows.push(row);
-                finished.vectors.extend_from_slice(&vectors[own]);
+                finished.vectors.extend_from_slice(vector);
             } else {
                 let reason = "the model gives NaN or infinity for this text, also when it runs alone; try another \
                               export of the model (--model-file) or another engine (--provider)";
@@ -267,7 +276,7 @@ impl RowWorker {
     }
 
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Fitted> {
         let limit = Arc::clone(&self.limit);
         limit.run(plan, &mut |part| self.vectors(part, tokens))
     }

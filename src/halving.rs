@@ -8,6 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::batch::Plan;
 use crate::error::{Error, Result};
 
+/// The rows of a plan that fit into memory, in the plan's order, and those that don't even alone.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Fitted {
+    /// Indices into the window.
+    pub rows: Vec<u32>,
+    /// Their vectors, row-major.
+    pub vectors: Vec<f32>,
+    /// Rows without a vector, and why.
+    pub failed: Vec<(u32, String)>,
+}
+
 /// Tokens that a batch may hold; shared by the workers of a run.
 #[derive(Debug)]
 pub(crate) struct TokenLimit {
@@ -26,39 +37,56 @@ impl Default for TokenLimit {
 
 impl TokenLimit {
     /// Runs the rows of `plan` with `run`, in parts where they are more than the limit allows or turn out
-    /// to be; the parts' vectors are appended in the plan's order.
+    /// to be. A single row that is too much already is left out, with the reason.
     ///
     /// # Errors
-    /// As `run`, or if a single row is too much already.
+    /// As `run`, but for memory that runs out.
     pub(crate) fn run(
         &self,
         plan: &Plan,
         run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<Fitted> {
+        let mut fitted = Fitted::default();
+        self.run_into(&mut fitted, plan, run)?;
+        Ok(fitted)
+    }
+
+    fn run_into(
+        &self,
+        fitted: &mut Fitted,
+        plan: &Plan,
+        run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
+    ) -> Result<()> {
         let tokens = plan.rows.len() * plan.length;
         if tokens <= self.tokens.load(Ordering::Relaxed) || plan.rows.len() == 1 {
             match run(plan) {
+                Ok(mut vectors) => {
+                    fitted.rows.extend_from_slice(&plan.rows);
+                    fitted.vectors.append(&mut vectors);
+                    return Ok(());
+                }
                 Err(Error::OutOfMemory { engine, reason }) => {
-                    if plan.rows.len() == 1 {
-                        return Err(alone(engine, &reason, plan.length));
+                    if let [row] = plan.rows[..] {
+                        let reason = too_long(engine, &reason, plan.length);
+                        fitted.failed.push((row, reason));
+                        return Ok(());
                     }
                     // At least one row of this length, whatever else was learnt meanwhile.
                     let half = (plan.rows.len() / 2) * plan.length;
                     self.tokens.fetch_min(half, Ordering::Relaxed);
                 }
-                done => return done,
+                Err(error) => return Err(error),
             }
         }
         let rows = (self.tokens.load(Ordering::Relaxed) / plan.length).max(1);
-        let mut vectors = Vec::new();
         for rows in plan.rows.chunks(rows) {
             let part = Plan {
                 rows: rows.to_vec(),
                 length: plan.length,
             };
-            vectors.append(&mut self.run(&part, run)?);
+            self.run_into(fitted, &part, run)?;
         }
-        Ok(vectors)
+        Ok(())
     }
 
     /// What a user should be told about the limit, once.
@@ -73,14 +101,11 @@ impl TokenLimit {
     }
 }
 
-fn alone(engine: &'static str, reason: &str, length: usize) -> Error {
-    Error::Engine {
-        engine,
-        reason: format!(
-            "the device's memory does not hold a single record of {length} tokens ({reason}); \
-             --max-length cuts records, --provider cpu uses the processor's memory"
-        ),
-    }
+fn too_long(engine: &str, reason: &str, length: usize) -> String {
+    format!(
+        "the device's memory does not hold this record of {length} tokens alone ({engine}: {reason}); \
+         --max-length cuts records, --provider cpu uses the processor's memory"
+    )
 }
 
 #[cfg(test)]
@@ -114,8 +139,9 @@ mod tests {
         let limit = TokenLimit::default();
         let mut sizes = Vec::new();
         let expected: Vec<f32> = (0..37).map(|row| row as f32).collect();
-        let vectors = limit.run(&plan(37), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!(vectors, expected);
+        let fitted = limit.run(&plan(37), &mut device(95, &mut sizes)).unwrap();
+        assert_eq!((fitted.vectors, fitted.failed), (expected.clone(), vec![]));
+        assert_eq!(fitted.rows, plan(37).rows);
         // 37 and 18 rows fail; nine fit.
         assert_eq!(sizes, [37, 18, 9, 9, 9, 9, 1]);
         let warning = limit.warning().unwrap();
@@ -123,8 +149,8 @@ mod tests {
         assert_eq!(limit.warning(), None);
         // The next batch is cut before it is tried.
         sizes.clear();
-        let vectors = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!(vectors, expected[..20]);
+        let fitted = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
+        assert_eq!(fitted.vectors, expected[..20]);
         assert_eq!(sizes, [9, 9, 2]);
     }
 
@@ -137,15 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn a_single_row_that_is_too_large_is_an_error_with_remedies() {
+    fn rows_that_are_too_large_alone_fail_by_themselves_with_remedies() {
         let limit = TokenLimit::default();
         let mut sizes = Vec::new();
-        let error = limit.run(&plan(4), &mut device(9, &mut sizes)).unwrap_err();
-        let text = error.to_string();
-        for part in ["10 tokens", "--max-length", "no room"] {
-            assert!(text.contains(part), "{part}: {text}");
+        let fitted = limit.run(&plan(3), &mut device(9, &mut sizes)).unwrap();
+        assert_eq!((fitted.rows, fitted.vectors), (vec![], vec![]));
+        assert_eq!(fitted.failed.len(), 3);
+        for (number, (row, reason)) in (0..).zip(&fitted.failed) {
+            assert_eq!(*row, number);
+            for part in ["10 tokens", "--max-length", "no room"] {
+                assert!(reason.contains(part), "{part}: {reason}");
+            }
         }
-        assert_eq!(sizes, [4, 2, 1]);
+        assert_eq!(sizes, [3, 1, 1, 1]);
     }
 
     #[test]

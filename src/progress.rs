@@ -19,6 +19,17 @@ pub struct Counts {
     pub consumed: u64,
 }
 
+/// A batch that was run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BatchDone {
+    /// Rows that have their vectors now, copies of equal texts among them.
+    pub rows: u64,
+    /// Rows that ran: each of the equal texts of a window runs once.
+    pub run: u64,
+    /// Tokens that ran, padding not counted.
+    pub tokens: u64,
+}
+
 /// Receives events of a run. Calls come from the pipeline's threads, one at a time.
 pub trait Progress: Send + Sync {
     /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.
@@ -26,15 +37,24 @@ pub trait Progress: Send + Sync {
         let _ = (engine, total_bytes);
     }
 
+    /// The batches of the next window come from now on: it has `tokens` to run, and ends after `consumed`
+    /// bytes of the sources.
+    fn window(&self, consumed: u64, tokens: u64) {
+        let _ = (consumed, tokens);
+    }
+
     /// A batch was embedded (called often; cheap).
-    fn batch(&self, rows: u64, tokens: u64) {
-        let _ = (rows, tokens);
+    fn batch(&self, done: BatchDone) {
+        let _ = done;
     }
 
     /// A window was written.
     fn written(&self, counts: &Counts) {
         let _ = counts;
     }
+
+    /// The output is complete and stands under its name.
+    fn published(&self) {}
 
     /// Something a user should be told once.
     fn warning(&self, message: &str) {

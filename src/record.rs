@@ -107,6 +107,8 @@ pub struct Window {
     pub rejects: Vec<Reject>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
+    /// What a user should be told about the input, once.
+    pub warnings: Vec<String>,
 }
 
 /// Metadata (key and value) of a kept column of strings that are JSON values as they were written.

@@ -48,6 +48,15 @@ impl RejectsWriter {
         })
     }
 
+    /// Whether [`RejectsWriter::create`] can succeed; leaves nothing behind.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(path: &Path, force: bool) -> Result<()> {
+        let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
+        place.check(force, &[])
+    }
+
     /// Appends a record; `names` are the sources' names.
     ///
     /// # Errors

@@ -21,6 +21,10 @@ pub(super) struct Jsonl {
     text_field: String,
     id_field: String,
     id_type: IdType,
+    /// Fields that nobody has seen yet, though the user named them, by their numbers in `paths`.
+    unseen: Vec<(usize, &'static str, String)>,
+    /// Of the first record.
+    fields: Option<String>,
 }
 
 const TEXT: usize = 0;
@@ -31,7 +35,15 @@ impl Jsonl {
     pub(super) fn new(options: &InputOptions) -> Self {
         let fields = [options.text_field.as_str(), &options.id_field];
         let kept = options.keep.iter().map(|keep| keep.name.as_str());
+        // The default need not be there: ids are null then.
+        let named_id =
+            Some(&options.id_field).filter(|id| **id != InputOptions::default().id_field);
+        let named_id = named_id.map(|id| (ID, "--id-field", id.clone()));
+        let keep = (KEPT..).zip(&options.keep);
+        let keep = keep.map(|(index, keep)| (index, "--keep", keep.name.clone()));
         Self {
+            unseen: named_id.into_iter().chain(keep).collect(),
+            fields: None,
             paths: Paths::new(fields.into_iter().chain(kept)),
             text_field: options.text_field.clone(),
             id_field: options.id_field.clone(),
@@ -39,11 +51,10 @@ impl Jsonl {
         }
     }
 
-    /// Whether `line` is an object that holds the text field.
-    pub(super) fn recognises(&self, line: &str) -> bool {
-        self.paths
-            .find(line)
-            .is_ok_and(|values| values.get(TEXT).is_some())
+    /// Whether `line` is an object, and if so, whether it holds the text field.
+    pub(super) fn recognises(&self, line: &str) -> Option<bool> {
+        let values = self.paths.find(line).ok()?;
+        Some(values.get(TEXT).is_some())
     }
 
     /// The record that `line` holds.
@@ -51,7 +62,7 @@ impl Jsonl {
     /// # Errors
     /// The reason for which it holds none.
     pub(super) fn record<'a>(
-        &self,
+        &mut self,
         line: &'a str,
         columns: &Columns,
     ) -> Result<Record<'a>, String> {
@@ -59,6 +70,11 @@ impl Jsonl {
             .paths
             .find(line)
             .map_err(|error| not_an_object(line, &error))?;
+        if !self.unseen.is_empty() {
+            self.unseen
+                .retain(|(index, ..)| values.get(*index).is_none());
+            self.fields.get_or_insert_with(|| described(line));
+        }
         Ok(Record {
             text: self.text(line, &values)?,
             id: self.id(&values)?,
@@ -66,6 +82,22 @@ impl Jsonl {
                 .map(|index| columns.cell(index, values.get(KEPT + index)))
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// What the user should be told of fields that were named and that no record has had so far; once.
+    pub(super) fn unseen(&mut self) -> Vec<String> {
+        let Some(fields) = self.fields.take() else {
+            return Vec::new();
+        };
+        let unseen = std::mem::take(&mut self.unseen).into_iter();
+        unseen
+            .map(|(_, option, name)| {
+                format!(
+                    "{option} {name}: no record has had that field so far, and its column holds null; the first \
+                     record {fields}"
+                )
+            })
+            .collect()
     }
 
     fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
@@ -158,23 +190,26 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
 }
 
 /// The first fields of an object, for messages: ` (it has …)`.
-fn fields(line: &str) -> String {
-    let Ok(object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line)
-    else {
-        return String::new();
-    };
+pub(super) fn fields(line: &str) -> String {
+    format!(" (it {})", described(line))
+}
+
+/// The same: `has …`, `is empty`.
+fn described(object: &str) -> String {
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(object);
+    let object = object.unwrap_or_default();
     let mut names: Vec<String> = object
         .keys()
         .take(LISTED_FIELDS)
         .map(|name| format!("`{}`", json::excerpt(name)))
         .collect();
     if names.is_empty() {
-        return " (it is empty)".to_owned();
+        return "is empty".to_owned();
     }
     if object.len() > LISTED_FIELDS {
         names.push("…".to_owned());
     }
-    format!(" (it has {})", names.join(", "))
+    format!("has {}", names.join(", "))
 }
 
 #[cfg(test)]

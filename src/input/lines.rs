@@ -32,7 +32,7 @@ pub(super) struct Line<'a> {
 pub(super) enum Start {
     /// Nothing speaks against UTF-8.
     Utf8,
-    /// UTF-16: a byte-order mark and an ASCII character.
+    /// UTF-16: a byte-order mark and an ASCII character, or two ASCII characters without a mark.
     Utf16,
 }
 
@@ -72,7 +72,10 @@ impl LineReader {
     pub(super) fn begin(&mut self) -> io::Result<Start> {
         // A terminal or a pipe may give one byte at a time: wait for more only where they matter.
         let matters = |bytes: &[u8]| {
-            let utf16 = matches!(bytes, [0xff | 0xfe] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+            let utf16 = matches!(
+                bytes,
+                [0xff | 0xfe | 0] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [_, 0, ..] | [0, _, ..]
+            );
             (utf16 && bytes.len() < 4)
                 || (bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes))
         };
@@ -81,6 +84,11 @@ impl LineReader {
         }
         match &self.buffer[self.start..self.end] {
             &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => {
+                return Ok(Start::Utf16);
+            }
+            &[first, 0, second, 0, ..] | &[0, first, 0, second, ..]
+                if first != 0 && second != 0 =>
+            {
                 return Ok(Start::Utf16);
             }
             bytes if bytes.starts_with(BYTE_ORDER_MARK) => self.consume(BYTE_ORDER_MARK.len()),

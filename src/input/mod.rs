@@ -74,6 +74,7 @@ impl RecordReader {
             .zip(0..)
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
+        options::check_fields(&sources, &options)?;
         for source in &sources {
             options::check_text(source, &options)?;
         }
@@ -121,7 +122,9 @@ impl RecordReader {
             return Ok(None);
         }
         let consumed = self.consumed + self.opened.as_ref().map_or(0, OpenSource::consumed);
-        self.filling.close(consumed).map(Some)
+        let warnings = self.parser.unseen();
+        let window = self.filling.close(consumed)?;
+        Ok(Some(Window { warnings, ..window }))
     }
 
     /// Reads until the window is full or the sources are at their end.

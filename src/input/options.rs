@@ -105,6 +105,25 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     Ok(())
 }
 
+/// Checks that no field is named where no source has any.
+pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let defaults = InputOptions::default();
+    let named = [
+        ("--text-field", &options.text_field, &defaults.text_field),
+        ("--id-field", &options.id_field, &defaults.id_field),
+    ];
+    for (option, name, default) in named {
+        if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
+            return Err(Error::Usage(format!(
+                "`{option} {name}` needs JSONL, but {} is read as text, which has no fields (its ids are \
+                 line numbers); say `-i jsonl` if it is JSONL",
+                sources.first().map_or("the input", |source| &source.name)
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that nothing is asked of text that only JSONL has.
 pub(super) fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
     let text_field = &options.text_field;

@@ -45,7 +45,7 @@ impl Parser {
     /// # Errors
     /// If the source is not what it was taken for.
     pub(super) fn parse<'a>(
-        &self,
+        &mut self,
         source: &Planned,
         line: &Line<'a>,
         columns: &Columns,
@@ -69,12 +69,18 @@ impl Parser {
             }
         };
         match source.format {
-            InputFormat::Text
-                if source.guessed && line.number == 1 && self.jsonl.recognises(text) =>
-            {
-                Err(self.looks_like_jsonl(source))
-            }
+            InputFormat::Text if line.bytes.contains(&0) => Ok(Parsed::Reject(
+                "the record holds a NUL byte, so it is hardly UTF-8 text; convert UTF-16 with `iconv -f \
+                 UTF-16LE -t UTF-8`, or remove such bytes with `tr -d '\\0'`"
+                    .to_owned(),
+            )),
             InputFormat::Text => {
+                if source.guessed
+                    && line.number == 1
+                    && let Some(has_text) = self.jsonl.recognises(text)
+                {
+                    return Err(self.looks_like_jsonl(source, text, has_text));
+                }
                 let (id_type, kept) = (self.options.id_type, columns.kept());
                 let record = text::record(text, line.number, id_type, kept);
                 Ok(Parsed::Record(record))
@@ -87,11 +93,25 @@ impl Parser {
         }
     }
 
-    fn looks_like_jsonl(&self, source: &Planned) -> Error {
+    /// See [`Jsonl::unseen`].
+    pub(super) fn unseen(&mut self) -> Vec<String> {
+        self.jsonl.unseen()
+    }
+
+    fn looks_like_jsonl(&self, source: &Planned, line: &str, has_text: bool) -> Error {
+        let field = &self.options.text_field;
+        let (has, remedy) = if has_text {
+            (format!(" with the field `{field}`"), "say `-i jsonl`")
+        } else {
+            (
+                format!(" without the field `{field}`{}", jsonl::fields(line)),
+                "say `-i jsonl` and name the field that holds the text with `--text-field`",
+            )
+        };
         Error::Usage(format!(
-            "{} looks like JSONL: its first record is a JSON object with the field `{}`; say `-i jsonl` \
-             to embed that field, or `-i text` to embed the lines as they are",
-            source.name, self.options.text_field
+            "{} looks like JSONL: its first record is a JSON object{has}; {remedy} to embed that field, or \
+             `-i text` to embed the lines as they are",
+            source.name
         ))
     }
 }

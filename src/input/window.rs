@@ -95,6 +95,7 @@ impl Filling {
             origins: std::mem::take(&mut self.origins),
             rejects: std::mem::take(&mut self.rejects),
             consumed,
+            warnings: Vec::new(),
         };
         without(window, misfits, &raw)
     }

@@ -173,8 +173,33 @@ pub fn create(
     names: SourceNames,
     columns: &Schema,
 ) -> Result<Box<dyn VectorWriter>> {
+    let (format, place) = plan(options, names.len(), columns)?;
+    let target = Target::create(&place, options.force, format.sidecars())?;
+    Ok(match format {
+        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
+        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),
+        OutputFormat::Jsonl => Box::new(jsonl::JsonlWriter::new(target, dimensions)),
+    })
+}
+
+/// Whether [`create`] can succeed, found out without knowing the vectors' width. What is made for that is
+/// removed again; pipes and devices are not touched.
+///
+/// # Errors
+/// As [`create`].
+pub fn check(options: &OutputOptions, sources: usize, columns: &Schema) -> Result<()> {
+    let (format, place) = plan(options, sources, columns)?;
+    place.check(options.force, format.sidecars())
+}
+
+/// The format and the place of an output that options and columns allow.
+fn plan(
+    options: &OutputOptions,
+    sources: usize,
+    columns: &Schema,
+) -> Result<(OutputFormat, Place)> {
     let format = options.resolved_format()?;
-    check_names(format, columns, names.len())?;
+    check_names(format, columns, sources)?;
     let place = Place::find(&options.destination, "-o")?;
     match format {
         OutputFormat::Npy if !place.is_file() => {
@@ -193,12 +218,7 @@ pub fn create(
         }
         _ => {}
     }
-    let target = Target::create(&place, options.force, format.sidecars())?;
-    Ok(match format {
-        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
-        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),
-        OutputFormat::Jsonl => Box::new(jsonl::JsonlWriter::new(target, dimensions)),
-    })
+    Ok((format, place))
 }
 
 /// Refuses kept fields whose name is taken or stands twice.

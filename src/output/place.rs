@@ -6,6 +6,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use super::Destination;
 use super::fault::write_error;
+use super::target::Target;
 use crate::error::{Error, Result};
 
 /// Links followed at most, as on Linux.
@@ -78,6 +79,17 @@ impl Place {
     /// Whether it is a regular file, made beside its name and then renamed.
     pub fn is_file(&self) -> bool {
         matches!(self.kind, PlaceKind::File { .. })
+    }
+
+    /// Whether a file can be made here; a pipe's reader must not see it opened and closed again.
+    ///
+    /// # Errors
+    /// As [`Target::create`].
+    pub fn check(&self, force: bool, sidecars: &[&str]) -> Result<()> {
+        if self.is_file() {
+            Target::create(self, force, sidecars)?;
+        }
+        Ok(())
     }
 
     /// Whether somebody would see raw bytes on a screen.

@@ -124,6 +124,35 @@ pub fn embed(
     run(options, None, open_engine, progress, cancel)
 }
 
+/// Whether sources can be read and outputs be written, as far as that can be told without a model: for
+/// whoever has to fetch one first. Reads nothing, leaves nothing behind.
+///
+/// # Errors
+/// As [`embed`].
+pub fn check(options: &EmbedOptions) -> Result<()> {
+    let reader = RecordReader::open(&options.sources, options.input.clone())?;
+    check_places(options)?;
+    output::check(&options.output, options.sources.len(), &reader.schema())?;
+    match &options.rejects {
+        Some(path) => RejectsWriter::check(path, options.output.force),
+        None => Ok(()),
+    }
+}
+
+/// Two outputs of one run at one place would replace each other.
+fn check_places(options: &EmbedOptions) -> Result<()> {
+    if let (Destination::Path(output), Some(rejects)) =
+        (&options.output.destination, &options.rejects)
+        && output::same_place(output, rejects)
+    {
+        return Err(Error::Usage(format!(
+            "--rejects and --output both name {}; give each its own file",
+            rejects.display()
+        )));
+    }
+    Ok(())
+}
+
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
 ///
 /// # Errors
@@ -172,21 +201,13 @@ fn run(
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let started = Instant::now();
-    // Everything that can be refused without work is refused first: model, sources, output.
-    if let (Destination::Path(output), Some(rejects)) =
-        (&options.output.destination, &options.rejects)
-        && output::same_place(output, rejects)
-    {
-        return Err(Error::Usage(format!(
-            "--rejects and --output both name {}; give each its own file",
-            rejects.display()
-        )));
-    }
+    // Everything that can be refused without work is refused first: sources, model, output.
+    check_places(options)?;
+    let reader = RecordReader::open(&options.sources, options.input.clone())?;
     let model = match opened {
         Some(opened) => Arc::clone(&opened.model),
         None => Arc::new(Model::open(&options.model)?),
     };
-    let reader = RecordReader::open(&options.sources, options.input.clone())?;
     let writer = output::create(
         &options.output,
         model.config.width,
@@ -402,6 +423,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         provenance: &provenance,
     };
     clocks.write.time(|| writer.finish(&finish))?;
+    progress.published();
     let mut notes = model.notes.clone();
     if without_tokens > 0 {
         notes.push(format!(

@@ -20,7 +20,7 @@ use crate::halving::TokenLimit;
 use crate::input::RecordReader;
 use crate::model::Model;
 use crate::pool::Pooler;
-use crate::progress::Progress;
+use crate::progress::{BatchDone, Progress};
 use crate::record::{Origin, Reject, SourceNames, Texts, Window};
 use crate::stage::{Clocks, Watch};
 use crate::threads::panic_message;
@@ -45,6 +45,7 @@ pub(super) struct InFlight {
     pub(super) columns: RecordBatch,
     pub(super) rejects: Vec<Reject>,
     pub(super) consumed: u64,
+    pub(super) warnings: Vec<String>,
     pub(super) distinct: Distinct,
     /// Of the distinct texts.
     pub(super) tokens: Arc<TokenRows>,
@@ -222,6 +223,7 @@ fn prepare(
         columns: window.columns,
         rejects: window.rejects,
         consumed: window.consumed,
+        warnings: window.warnings,
         distinct,
         tokens: Arc::clone(&tokens),
         batches: plans.len(),
@@ -356,6 +358,10 @@ pub(super) fn collect(
     progress: &dyn Progress,
     cancel: &CancelToken,
 ) -> Result<Vec<Finished>> {
+    for warning in &in_flight.warnings {
+        progress.warning(warning);
+    }
+    progress.window(in_flight.consumed, in_flight.tokens.tokens() as u64);
     let mut all = Vec::with_capacity(in_flight.batches);
     while all.len() < in_flight.batches {
         let finished = select! {
@@ -366,13 +372,13 @@ pub(super) fn collect(
         if let Some(warning) = &finished.warning {
             progress.warning(warning);
         }
-        let (mut rows, mut tokens) = (0, 0);
+        let mut done = BatchDone::default();
         for number in finished.rows.iter().map(|&number| number as usize) {
-            let copies = in_flight.distinct.copies(number);
-            rows += copies;
-            tokens += copies * in_flight.tokens.get(number).len() as u64;
+            done.rows += in_flight.distinct.copies(number);
+            done.run += 1;
+            done.tokens += in_flight.tokens.get(number).len() as u64;
         }
-        progress.batch(rows, tokens);
+        progress.batch(done);
         all.push(finished);
     }
     Ok(all)

@@ -260,6 +260,34 @@ fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
 }
 
 #[test]
+fn a_row_that_does_not_fit_into_memory_alone_is_rejected() {
+    // The longest text of five; batches of several rows are halved first.
+    let too_small: Behaviour = |batch, _| {
+        if batch.rows * batch.length > 9 {
+            return Err(Error::OutOfMemory {
+                engine: "fake",
+                reason: "no room".into(),
+            });
+        }
+        Ok(0.0)
+    };
+    let text = format!("one\ntwo three\n{}\nfour\nfive six\n", "long ".repeat(20));
+    let (summary, kept) = run(&text, too_small, OnError::Skip, &CancelToken::new());
+    let summary = summary.unwrap();
+    assert_eq!((summary.counts.embedded, summary.counts.rejected), (4, 1));
+    let reason = &summary.rejects[0];
+    assert!(
+        reason.contains(":3: ") && reason.contains("--max-length"),
+        "{reason}"
+    );
+    assert_eq!(kept.0.lock().unwrap().ids, ["1", "2", "4", "5"]);
+
+    let (result, kept) = run(&text, too_small, OnError::Fail, &CancelToken::new());
+    assert!(matches!(result, Err(Error::BadRecord { .. })), "{result:?}");
+    assert!(!kept.0.lock().unwrap().finished);
+}
+
+#[test]
 fn rejected_records_are_numbered_with_the_others() {
     let text = format!(
         "a\n{}\nb\n{}\n{}\nc\n",

@@ -138,6 +138,21 @@ fn a_requirement_of_no_provider_is_a_usage_error() {
 }
 
 #[test]
+fn a_library_that_is_not_there_is_a_failure() {
+    let sandbox = Sandbox::new();
+    for line in ["devices --ort-lib nowhere", "devices --ort-lib . --json"] {
+        let run = sandbox.run(line);
+        assert_eq!(run.code, Some(1), "{run}");
+        let error = "error: --ort-lib: there is no ONNX Runtime library in ";
+        assert!(run.stderr.contains(error), "{run}");
+        assert!(
+            !run.stdout.is_empty(),
+            "what else is here is told all the same"
+        );
+    }
+}
+
+#[test]
 fn a_broken_library_is_a_finding() {
     let sandbox = Sandbox::new();
     sandbox.write("libonnxruntime.so", "not a library");

@@ -32,6 +32,13 @@ fn rejects_without_skipping() {
 }
 
 #[test]
+fn rejects_to_standard_output() {
+    let sandbox = sandbox_with_texts();
+    assert_snapshot!(sandbox.embed("texts.txt -o out.npy --on-error skip --rejects -"));
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+#[test]
 fn two_prompts() {
     assert_snapshot!(Sandbox::new().run("embed t.txt -o out.npy --prompt a --prompt-name query"));
 }
@@ -384,5 +391,11 @@ fn json_on_standard_input_without_a_format() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.embed_command("-o out.npy");
     assert_snapshot!(sandbox.run_with_input(&mut command, b"{\"text\": \"one\"}\n"));
+    // The text may stand in a field of another name: embedding the JSON itself is nobody's wish.
+    let mut command = sandbox.embed_command("-o out.npy");
+    assert_snapshot!(sandbox.run_with_input(&mut command, b"{\"body\": \"one\", \"id\": 1}\n"));
     assert_eq!(sandbox.files(), [""; 0]);
+    let mut command = sandbox.embed_command("-o out.npy -i text");
+    let run = sandbox.run_with_input(&mut command, b"{\"body\": \"one\"}\n");
+    assert_eq!(run.code, Some(0), "{run}");
 }

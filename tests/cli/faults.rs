@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[cfg(target_os = "linux")]
 use insta::assert_snapshot;
 
-use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, in_repository};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 struct Running {
     child: Child,
     stderr: thread::JoinHandle<String>,
-    started: std::sync::mpsc::Receiver<()>,
+    lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Running {
@@ -42,31 +42,37 @@ impl Running {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(input).unwrap();
         let stderr = child.stderr.take().unwrap();
-        let (sender, started) = std::sync::mpsc::channel();
+        let (sender, lines) = std::sync::mpsc::channel();
         let stderr = thread::spawn(move || {
             let mut all = String::new();
             for line in BufReader::new(stderr).lines() {
                 let line = line.unwrap();
-                if line.contains("running on") {
-                    let _ = sender.send(());
-                }
                 all.push_str(&line);
                 all.push('\n');
+                let _ = sender.send(line);
             }
             all
         });
         Self {
             child,
             stderr,
-            started,
+            lines,
         }
     }
 
     /// Returns when the model is loaded and records are waited for.
     fn wait_until_started(&self) {
-        self.started
-            .recv_timeout(DEADLINE)
-            .expect("the run should begin");
+        self.wait_for_line("running on");
+    }
+
+    /// Returns when a line with these words was said.
+    fn wait_for_line(&self, words: &str) {
+        let said = || {
+            self.lines
+                .recv_timeout(DEADLINE)
+                .expect("it should be said")
+        };
+        while !said().contains(words) {}
     }
 
     fn signal(&self, signal: i32) {
@@ -91,8 +97,66 @@ fn stops_on(signal: i32) {
     running.signal(signal);
     let (status, stderr) = running.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
-    assert!(stderr.ends_with("error: interrupted\n"), "{stderr}");
+    let last = "error: interrupted with 0 rows embedded; nothing is left of it, and there is no out.parquet\n";
+    assert!(stderr.ends_with(last), "{stderr}");
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
+}
+
+/// How far it was, and what is left of it: what stood under the output's name, or what standard output got.
+#[test]
+fn an_interrupt_says_how_far_the_run_was() {
+    for (output, left) in [
+        ("out.parquet --force", "out.parquet is as it was before"),
+        ("-", "of these 2 written"),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.write("out.parquet", "precious");
+        let line = format!("-o {output} -v --window 2 --progress always");
+        let running = Running::start(&mut sandbox.embed_command(&line), b"one\ntwo\nthree\n");
+        running.wait_for_line("2 rows, ");
+        running.signal(libc::SIGINT);
+        let (status, stderr) = running.wait();
+        assert_eq!(status.code(), Some(130), "{stderr}");
+        let last = format!("error: interrupted with 2 rows embedded; {left}\n");
+        assert!(stderr.ends_with(&last), "{stderr}");
+        assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), b"precious");
+    }
+}
+
+/// A library may crash when it is torn down: the output is there then, and nobody says that it is not.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_crash_after_the_output_is_explained_as_such() {
+    use std::os::fd::AsRawFd;
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    // The summary blocks behind its first line, which comes when the output is there.
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let filled = 65_536 - 200;
+    writer.write_all(&vec![b'\n'; filled]).unwrap();
+    let mut command = sandbox.embed_command("texts.txt -o out.npy");
+    let mut child = command.stderr(writer).spawn().unwrap();
+    drop(command);
+    wait_for("the summary's first line", || {
+        let mut unread = 0;
+        // SAFETY: the descriptor is open, and this request writes one int.
+        let asked = unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &raw mut unread) };
+        assert_eq!(asked, 0);
+        (unread > libc::c_int::try_from(filled).unwrap()).then_some(())
+    });
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the child has not been waited for, so its id is still its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGSEGV) }, 0);
+    let mut stderr = String::new();
+    reader.read_to_string(&mut stderr).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGSEGV), "{stderr}");
+    assert!(
+        stderr.contains("(SIGSEGV) after the output was written"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("No output file"), "{stderr}");
+    assert!(sandbox.path("out.npy").exists());
 }
 
 #[test]
@@ -242,6 +306,46 @@ fn the_null_device_as_output() {
     assert_eq!(run.code, Some(0), "{run}");
     let kind = fs::metadata("/dev/null").unwrap().file_type();
     assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
+}
+
+/// What `>&-` does. Rust puts the null device in its place, where data would be lost in silence.
+#[test]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn a_closed_standard_output_loses_nothing_in_silence() {
+    use std::os::unix::process::CommandExt;
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let lines = [
+        "embed -p tract texts.txt -o -",
+        "embed -p tract texts.txt -o /dev/stdout -f jsonl",
+        "completions bash",
+        "man",
+        "--help",
+    ];
+    for line in lines {
+        let mut command = sandbox.command(line.split(' '));
+        command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL));
+        // SAFETY: `close` may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::close(libc::STDOUT_FILENO);
+                Ok(())
+            });
+        }
+        let run = sandbox.finish(&mut command);
+        assert_eq!(run.code, Some(1), "{line}: {run}");
+    }
+    // Without data for it, nobody needs it.
+    let mut command = sandbox.embed_command("texts.txt -o out.npy");
+    // SAFETY: as above.
+    unsafe {
+        command.pre_exec(|| {
+            libc::close(libc::STDOUT_FILENO);
+            Ok(())
+        });
+    }
+    let run = sandbox.finish(&mut command);
+    assert_eq!(run.code, Some(0), "{run}");
 }
 
 #[test]

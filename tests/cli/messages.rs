@@ -32,6 +32,13 @@ fn verbose() {
 }
 
 #[test]
+fn very_verbose_is_verbose() {
+    let run = run("-vv");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("running on tract"), "{run}");
+}
+
+#[test]
 fn json() {
     assert_snapshot!(run("--log-format json"));
 }

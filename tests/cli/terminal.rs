@@ -1,7 +1,7 @@
 //! What a person at a terminal sees.
 
-use crate::sandbox::Sandbox;
-use crate::support_terminal::at_a_terminal;
+use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::support_terminal::{at_a_terminal, at_a_terminal_of, drawn};
 
 #[test]
 fn progress_is_drawn_and_taken_away() {
@@ -15,6 +15,29 @@ fn progress_is_drawn_and_taken_away() {
         .rsplit_once("\u{1b}[2K")
         .expect("the bar should be cleared");
     assert!(after.contains("embedded 2,000 rows"), "{shown}");
+}
+
+/// A single window of a slow model says how far it is all the same, and at the width of a telephone.
+#[test]
+fn progress_moves_with_batches_and_fits_the_terminal() {
+    let sandbox = Sandbox::new();
+    let texts: String = (0..64)
+        .map(|line| format!("{line} {}\n", "word ".repeat(200)))
+        .collect();
+    sandbox.write("texts.txt", texts);
+    let mut command = sandbox.embed_command("texts.txt -o out.npy --batch-size 1");
+    command.arg("--model").arg(in_repository(REAL_MODEL));
+    let (code, shown) = at_a_terminal_of(40, &mut command, b"");
+    assert_eq!(code, Some(0), "{shown}");
+    let lines = drawn(&shown);
+    let shares: std::collections::BTreeSet<&str> = lines
+        .iter()
+        .filter(|line| line.contains(" left"))
+        .filter_map(|line| line.split(" % ").next())
+        .collect();
+    assert!(shares.len() > 3, "{lines:?}");
+    let longest = lines.iter().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(40), "{lines:?}");
 }
 
 #[test]

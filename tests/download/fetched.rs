@@ -352,3 +352,28 @@ fn embed_fetches_a_single_file_that_is_missing() {
     assert_eq!(world.embed("--model org/small").code, Some(0));
     world.assert_whole();
 }
+
+/// Nothing is fetched for a run that cannot begin.
+#[test]
+fn inputs_and_outputs_are_looked_at_before_anything_is_fetched() {
+    let world = World::new();
+    world.sandbox.write("texts.txt", "one\n");
+    world.sandbox.write("there.npy", "precious");
+    for line in [
+        "embed missing.txt -o out.npy",
+        "embed . -o out.npy",
+        "embed texts.txt -o there.npy",
+        "embed texts.txt -o nowhere/out.npy",
+        "embed texts.txt -o out.csv",
+        "embed texts.txt -o out.npy --keep title",
+        "embed texts.txt -o out.npy --on-error skip --rejects there.npy",
+        "embed texts.txt -o out.npy --on-error skip --rejects out.npy",
+        "bench --input missing.txt",
+    ] {
+        let run = world.run(&format!("{line} -m org/small -p tract"));
+        assert!(matches!(run.code, Some(1 | 2)), "{line}: {run}");
+        assert_eq!(world.hub.asked().len(), 0, "{line}: {run}");
+    }
+    assert!(!world.cached().exists());
+    assert_eq!(world.sandbox.files(), ["texts.txt", "there.npy"]);
+}

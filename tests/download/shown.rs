@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use crate::hub::{At, Fault};
-use crate::terminal::at_a_terminal;
+use crate::terminal::{at_a_terminal, at_a_terminal_of, drawn};
 use crate::world::{ONNX, World, json};
 
 /// A Hub whose largest file takes a moment.
@@ -35,6 +35,17 @@ fn bars_are_drawn_and_taken_away() {
         .rsplit_once("\u{1b}[2K")
         .expect("the bars should be cleared");
     assert!(after.contains("9 files, 473.0 kB, verified"), "{shown}");
+}
+
+#[test]
+fn bars_fit_the_terminal() {
+    let world = slow();
+    let (code, shown) = at_a_terminal_of(40, &mut world.command("download org/small"), b"");
+    assert_eq!(code, Some(0), "{shown}");
+    let lines = drawn(&shown);
+    assert!(lines.iter().any(|line| line.contains(ONNX)), "{lines:?}");
+    let longest = lines.iter().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(40), "{lines:?}");
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// A pseudo-terminal: our end, and the end that a program gets.
-fn terminal() -> (File, OwnedFd) {
+/// A pseudo-terminal of so many columns: our end, and the end that a program gets.
+fn terminal(columns: u16) -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize {
         ws_row: 24,
-        ws_col: 80,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
@@ -32,7 +32,16 @@ fn terminal() -> (File, OwnedFd) {
 
 /// Runs a command at a terminal, types into it, and returns what the terminal showed.
 pub fn at_a_terminal(command: &mut Command, typed: &[u8]) -> (Option<i32>, String) {
-    let (mut ours, theirs) = terminal();
+    at_a_terminal_of(80, command, typed)
+}
+
+/// The same at a terminal of so many columns.
+pub fn at_a_terminal_of(
+    columns: u16,
+    command: &mut Command,
+    typed: &[u8],
+) -> (Option<i32>, String) {
+    let (mut ours, theirs) = terminal(columns);
     let stdin = Stdio::from(theirs.try_clone().unwrap());
     let mut child = command
         .env("TERM", "xterm")
@@ -52,4 +61,18 @@ pub fn at_a_terminal(command: &mut Command, typed: &[u8]) -> (Option<i32>, Strin
     });
     let code = child.wait().unwrap().code();
     (code, reader.join().unwrap())
+}
+
+/// What was drawn to be taken away again, line by line: everything before the last clearing of a line, without
+/// what moves the cursor or colours.
+#[allow(dead_code)] // Not every test file looks so closely.
+pub fn drawn(shown: &str) -> Vec<String> {
+    let moves = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
+    let (drawn, _) = shown.rsplit_once("\u{1b}[2K").unwrap_or_default();
+    moves
+        .replace_all(drawn, "\n")
+        .split(['\r', '\n'])
+        .map(|line| line.trim_end().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
 }

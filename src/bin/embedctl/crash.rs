@@ -4,27 +4,36 @@
 
 use embedctl::engine::EngineInfo;
 
-use crate::printer::{Printer, engine_label};
+use crate::printer::{Hooks, Printer, engine_label};
 
 /// Gets ready to explain a crash while the model is being opened.
 pub fn explain(printer: &Printer) {
-    watch(printer, "while the model was being opened");
+    watch(printer, "while the model was being opened", NO_OUTPUT);
 }
 
-/// The same from now on, when `engine` runs the model.
-pub fn explain_running(printer: &Printer, engine: &EngineInfo) {
-    watch(
-        printer,
-        &format!("while {} ran the model", engine_label(engine)),
-    );
+/// The same as the run goes on.
+pub const EXPLAIN: Hooks = Hooks {
+    started: explain_running,
+    published: explain_published,
+};
+
+fn explain_running(printer: &Printer, engine: &EngineInfo) {
+    let place = format!("while {} ran the model", engine_label(engine));
+    watch(printer, &place, NO_OUTPUT);
 }
 
-fn watch(printer: &Printer, place: &str) {
+fn explain_published(printer: &Printer) {
+    let place = "after the output was written";
+    watch(printer, place, "The output is complete. ");
+}
+
+const NO_OUTPUT: &str = "No output file appears under its name. ";
+
+fn watch(printer: &Printer, place: &str, output: &str) {
     platform::say(|signal| {
         printer.crash_line(&format!(
-            "the process crashed ({signal}) {place}. No output file appears under its name. As a rule the \
-             fault lies in a native library: another version of it may help, or another provider \
-             (--provider cpu, --provider tract)"
+            "the process crashed ({signal}) {place}. {output}As a rule the fault lies in a native library: \
+             another version of it may help, or another provider (--provider cpu, --provider tract)"
         ))
     });
 }

@@ -15,6 +15,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod printer;
+mod stdout;
 
 use crate::args::Args;
 use crate::exit::ExitCode;

@@ -110,13 +110,15 @@ fn on_processor(
             (vec![proved.session], None)
         }
     };
-    let sessions = sessions.into_iter().map(|one| Arc::new(Mutex::new(one)));
+    let ready = sessions.into_iter().map(|one| Arc::new(Mutex::new(one)));
     Ok(OrtEngine {
         info,
         limits: CPU_LIMITS,
-        sessions: Sessions::Ready(Mutex::new(sessions.collect())),
-        weights,
-        opener,
+        sessions: Sessions::Own {
+            ready: Mutex::new(ready.collect()),
+            weights,
+            opener: Box::new(opener),
+        },
     })
 }
 
@@ -173,9 +175,8 @@ fn on_devices(
         sessions: Sessions::Shared {
             devices: sessions,
             next: AtomicUsize::new(0),
+            reading: opener.reading,
         },
-        weights: None,
-        opener,
     })
 }
 
@@ -211,19 +212,25 @@ struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
     sessions: Sessions,
-    /// What sessions run on, where they share.
-    weights: Option<Arc<Weights>>,
-    opener: Opener,
 }
 
 /// The sessions of an engine.
 enum Sessions {
-    /// Made at opening, one for each worker that was announced.
-    Ready(Mutex<Vec<Arc<Mutex<Session>>>>),
-    /// One for each device; workers take them in turn.
+    /// One for each worker.
+    Own {
+        /// Made at opening, for the workers that were announced.
+        ready: Mutex<Vec<Arc<Mutex<Session>>>>,
+        /// What they run on, where they share.
+        weights: Option<Arc<Weights>>,
+        /// Makes more.
+        opener: Box<Opener>,
+    },
+    /// One for each device; workers take them in turn. The opener is gone, and with it the graph that was
+    /// made for the device.
     Shared {
         devices: Vec<Device>,
         next: AtomicUsize,
+        reading: Reading,
     },
 }
 
@@ -255,32 +262,36 @@ impl Engine for OrtEngine {
 
     fn workers(&self) -> Option<usize> {
         match &self.sessions {
-            Sessions::Ready(_) => None,
+            Sessions::Own { .. } => None,
             Sessions::Shared { devices, .. } => Some(WORKERS_PER_DEVICE * devices.len()),
         }
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let reading = self.opener.reading.clone();
         let failed = |error: ort::Error| engine_error(with_causes(&error));
         let worker = match &self.sessions {
-            Sessions::Ready(sessions) => {
-                let ready = sessions
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .pop();
+            Sessions::Own {
+                ready,
+                weights,
+                opener,
+            } => {
+                let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 let (session, weights) = match ready {
-                    Some(session) => (session, self.weights.clone()),
+                    Some(session) => (session, weights.clone()),
                     None => {
-                        let session = self.opener.session().map_err(Failure::into_error)?;
+                        let session = opener.session().map_err(Failure::into_error)?;
                         (Arc::new(Mutex::new(session)), None)
                     }
                 };
-                OrtWorker::new(session, weights, reading).map_err(failed)?
+                OrtWorker::new(session, weights, opener.reading.clone()).map_err(failed)?
             }
-            Sessions::Shared { devices, next } => {
+            Sessions::Shared {
+                devices,
+                next,
+                reading,
+            } => {
                 let device = &devices[next.fetch_add(1, Ordering::Relaxed) % devices.len()];
-                device.worker(reading).map_err(failed)?
+                device.worker(reading.clone()).map_err(failed)?
             }
         };
         Ok(Box::new(worker))

@@ -43,8 +43,72 @@ fn texts_keep_every_character() {
         r#"{"text":"a\u0000\n\ud83d\ude00 ü"}"#.to_owned() + "\n{\"te\\u0078t\":\"\u{2028}\"}",
     );
     assert_eq!(texts(&files.read(options())), ["a\0\n😀 ü", "\u{2028}"]);
-    let files = Files::new().with("a.txt", "a\0b\u{2028}c\u{85}\td \n");
-    assert_eq!(texts(&files.read(options())), ["a\0b\u{2028}c\u{85}\td "]);
+    let files = Files::new().with("a.txt", "ab\u{2028}c\u{85}\td \n");
+    assert_eq!(texts(&files.read(options())), ["ab\u{2028}c\u{85}\td "]);
+}
+
+#[test]
+fn nul_bytes_are_no_text() {
+    let window = Files::new().with("a.txt", "a\nb\0c\nd\n").window(options());
+    assert_eq!(texts(&[window]), ["a", "d"]);
+    let window = Files::new().with("a.txt", "a\nb\0c\nd\n").window(options());
+    assert!(window.rejects[0].reason.contains("iconv"), "{window:?}");
+    // UTF-16 without a byte-order mark, of either order.
+    for text in [&b"o\0n\0e\0\n\0"[..], b"\0o\0n\0e\0\n", b"a\0\n\0"] {
+        let files = Files::new().with("a.txt", text);
+        let error = failure(windows(files.open(options()).unwrap()));
+        assert!(error.contains("a.txt: is UTF-16"), "{error}");
+    }
+}
+
+#[test]
+fn fields_that_no_record_has_are_told_once() {
+    let line = "{\"text\":\"a\",\"title\":\"b\"}\n";
+    let files = Files::new().with("a.jsonl", line.repeat(3));
+    let misspelt = InputOptions {
+        id_field: "key".into(),
+        window_rows: 2,
+        ..keeping(&["titel", "title"])
+    };
+    let warnings: Vec<_> = files
+        .read(misspelt)
+        .into_iter()
+        .map(|window| window.warnings)
+        .collect();
+    assert_eq!(warnings.len(), 2);
+    assert_eq!(warnings[1], [""; 0]);
+    let [id, keep] = &warnings[0][..] else {
+        panic!("{warnings:?}");
+    };
+    assert!(id.contains("--id-field key"), "{id}");
+    assert!(
+        keep.contains("--keep titel") && keep.ends_with("has `text`, `title`"),
+        "{keep}"
+    );
+    // The default need not be there, and null is there.
+    let null = Files::new().with("a.jsonl", "{\"text\":\"a\",\"title\":null}\n");
+    assert_eq!(null.window(keeping(&["title"])).warnings, [""; 0]);
+}
+
+#[test]
+fn text_has_no_fields() {
+    for wrong in [
+        InputOptions {
+            id_field: "key".into(),
+            ..options()
+        },
+        InputOptions {
+            text_field: "body".into(),
+            ..options()
+        },
+    ] {
+        let files = Files::new().with("a.txt", "a\n");
+        let error = failure(files.open(wrong.clone()));
+        assert!(error.contains("needs JSONL"), "{error}");
+        // Beside JSONL it is meant for that.
+        let files = files.with("b.jsonl", "{\"text\":\"b\"}\n");
+        assert!(files.open(wrong).is_ok());
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::{
-    Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
+    ArgAction, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    ValueHint,
 };
 
 pub use bench::BenchArgs;
@@ -65,8 +66,8 @@ pub struct MessageArgs {
     pub quiet: bool,
 
     /// Say more: load time, libraries that were passed over and why
-    #[arg(short, long, global = true)]
-    pub verbose: bool,
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
 
     /// Show progress: on a terminal, always, or never
     ///

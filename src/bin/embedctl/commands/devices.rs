@@ -18,14 +18,6 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let report = availability::report(&command, args.ort_lib.as_deref(), &cancel)?;
-    if let Some(path) = &args.ort_lib
-        && report.libraries.is_empty()
-    {
-        printer.warning(format!(
-            "there is no ONNX Runtime library in {} (--ort-lib); name its file, or the folder that holds it",
-            path.display()
-        ));
-    }
     for status in &report.providers {
         if let Some(detail) = &status.detail {
             printer.detail(format!("{}: {detail}", status.provider));
@@ -37,6 +29,19 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
         printer.data(&json)?;
     } else {
         printer.devices(&report)?;
+    }
+    // One that is there and broken is a finding; one that is not there is a mistake.
+    if let Some(path) = &args.ort_lib
+        && report
+            .libraries
+            .iter()
+            .all(|one| one.unusable.is_some() && !path.exists())
+    {
+        return Err(anyhow!(
+            "--ort-lib: there is no ONNX Runtime library in {}; name its file, or the folder that holds it",
+            path.display()
+        )
+        .into());
     }
     match unmet(&report, &args.require) {
         None => Ok(ExitCode::Done),

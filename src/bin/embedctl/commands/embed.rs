@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
@@ -25,6 +26,7 @@ use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::printer::{Printer, Report};
+use crate::stdout;
 
 /// Embeds what was asked for and reports it.
 pub fn run(
@@ -33,6 +35,9 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
     let mut options = options(args, messages)?;
+    if options.output.destination == Destination::Stdout {
+        stdout::check().context("-o -: vectors cannot be written")?;
+    }
     let cancel = CancelToken::new();
     interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
@@ -40,6 +45,8 @@ pub fn run(
     }
 
     if !Path::new(&options.model.model).is_dir() {
+        // Nothing is fetched for a run that cannot begin.
+        pipeline::check(&options)?;
         let settings = Settings::from_environment(&super::hub_options(messages))?;
         let downloads = printer.downloads();
         let ensured = hub::ensure(&settings, &options.model, downloads.as_ref(), &cancel);
@@ -56,11 +63,17 @@ pub fn run(
     crash::explain(printer);
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
-    let live = printer.progress(to_terminal, crash::explain_running);
+    let live = printer.progress(to_terminal, crash::EXPLAIN);
     let progress: Arc<dyn Progress> = live.clone();
     let result = pipeline::embed(&options, &progress, &cancel);
     live.end();
-    let summary = result?;
+    let summary = match result {
+        Err(error @ Error::Interrupted) => {
+            let how_far = live.interrupted(&options.output.destination);
+            return Err(anyhow::Error::new(error).context(how_far).into());
+        }
+        result => result?,
+    };
 
     for note in &summary.notes {
         if !live.has_warned(note) {
@@ -101,6 +114,12 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
     if args.records.rejects.is_some() && args.records.on_error != OnErrorName::Skip {
         return Err(Failure::usage(
             "--rejects lists records that are skipped, and none are: add --on-error skip",
+        ));
+    }
+    if args.records.rejects.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::usage(
+            "--rejects takes a file, and '-' stands for standard output, which is for vectors; name a file \
+             (/dev/stderr is one, and so is ./-)",
         ));
     }
     Ok(EmbedOptions {

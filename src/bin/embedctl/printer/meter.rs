@@ -2,21 +2,29 @@
 
 use std::time::Duration;
 
-use embedctl::progress::Counts;
+use embedctl::progress::{BatchDone, Counts};
 
 /// What a run has told so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter {
-    /// Rows embedded; runs ahead of what is written by a window.
-    rows: u64,
-    /// Tokens embedded.
-    tokens: u64,
+    /// Batches together; runs ahead of what is written by a window.
+    done: BatchDone,
     /// The state at the last written window.
     written: Counts,
-    /// Rows embedded at that time.
-    rows_then: u64,
+    /// The window in hand.
+    window: Option<Window>,
     /// Size of the input, where it is known.
     total_bytes: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// Bytes of the input consumed at its end.
+    consumed: u64,
+    /// Tokens that it has to run.
+    tokens: u64,
+    /// Tokens that had run before it.
+    tokens_before: u64,
 }
 
 /// A moment of a run, as it is shown.
@@ -24,11 +32,13 @@ pub struct Meter {
 pub struct Reading {
     /// Rows embedded.
     pub rows: u64,
+    /// Rows written.
+    pub written: u64,
     /// Records rejected.
     pub rejected: u64,
-    /// Rows embedded per second.
+    /// Rows run per second: repeated texts, which run once, are no speed.
     pub rows_per_second: f64,
-    /// Tokens embedded per second.
+    /// Tokens run per second.
     pub tokens_per_second: f64,
     /// How much of the input is done, 0 to 1, where that can be said.
     pub share: Option<f64>,
@@ -42,19 +52,28 @@ impl Meter {
         self.total_bytes = total_bytes.filter(|&bytes| bytes > 0);
     }
 
+    /// The next window's batches come.
+    pub fn window(&mut self, consumed: u64, tokens: u64) {
+        self.window = Some(Window {
+            consumed,
+            tokens,
+            tokens_before: self.done.tokens,
+        });
+    }
+
     /// A batch was embedded.
-    pub fn batch(&mut self, rows: u64, tokens: u64) {
-        self.rows += rows;
-        self.tokens += tokens;
+    pub fn batch(&mut self, done: BatchDone) {
+        self.done.rows += done.rows;
+        self.done.run += done.run;
+        self.done.tokens += done.tokens;
     }
 
     /// A window was written.
     pub fn written(&mut self, counts: &Counts) {
         self.written = *counts;
-        // Batches of later windows may already be done; rows never run backwards.
-        self.rows = self.rows.max(counts.embedded);
-        self.tokens = self.tokens.max(counts.tokens);
-        self.rows_then = counts.embedded;
+        self.window = None;
+        // Rows without any token are in no batch; and rows never run backwards.
+        self.done.rows = self.done.rows.max(counts.embedded);
     }
 
     /// The state after working for `elapsed`.
@@ -72,26 +91,27 @@ impl Meter {
             .filter(|&share| share > 0.0)
             .map(|share| Duration::from_secs_f64(seconds * (1.0 - share) / share));
         Reading {
-            rows: self.rows,
+            rows: self.done.rows,
+            written: self.written.embedded,
             rejected: self.written.rejected,
-            rows_per_second: rate(self.rows),
-            tokens_per_second: rate(self.tokens),
+            rows_per_second: rate(self.done.run),
+            tokens_per_second: rate(self.done.tokens),
             share,
             left,
         }
     }
 
-    /// Bytes are known at the ends of windows only; between them, the rows done since then are taken to
-    /// be as long as those before.
+    /// The bytes of the windows that are written, and of the window in hand as much as its tokens that have
+    /// run: a share that moves with every batch, from the first one on.
     fn share(&self) -> Option<f64> {
         let total = self.total_bytes? as f64;
-        let at_window = self.written.consumed as f64 / total;
-        let ahead = if self.rows_then == 0 {
-            1.0
-        } else {
-            self.rows as f64 / self.rows_then as f64
+        let written = self.written.consumed as f64;
+        let Some(window) = self.window else {
+            return (self.written.read > 0).then(|| (written / total).min(1.0));
         };
-        (self.written.read > 0).then(|| (at_window * ahead).min(1.0))
+        let run = self.done.tokens - window.tokens_before;
+        let share = (run as f64 / window.tokens.max(1) as f64).min(1.0);
+        Some(((written + share * (window.consumed as f64 - written)) / total).min(1.0))
     }
 }
 
@@ -109,47 +129,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn before_the_first_window_there_is_a_rate_but_no_share() {
-        let mut meter = Meter::default();
-        meter.started(Some(1000));
-        meter.batch(8, 80);
-        let reading = meter.read(Duration::from_secs(2));
-        assert_eq!(reading.rows, 8);
-        assert!((reading.rows_per_second - 4.0).abs() < 1e-9);
-        assert!((reading.tokens_per_second - 40.0).abs() < 1e-9);
-        assert_eq!((reading.share, reading.left), (None, None));
+    fn rows(rows: u64) -> BatchDone {
+        BatchDone {
+            rows,
+            run: rows,
+            tokens: 10 * rows,
+        }
     }
 
     #[test]
-    fn between_windows_the_share_follows_the_rows() {
+    fn the_share_moves_with_the_first_batch() {
         let mut meter = Meter::default();
         meter.started(Some(1000));
-        meter.batch(100, 1000);
+        assert_eq!(meter.read(Duration::from_secs(1)).share, None);
+        meter.window(500, 160);
+        meter.batch(rows(8));
+        let reading = meter.read(Duration::from_secs(2));
+        assert_eq!((reading.rows, reading.written), (8, 0));
+        assert!((reading.rows_per_second - 4.0).abs() < 1e-9);
+        assert!((reading.tokens_per_second - 40.0).abs() < 1e-9);
+        assert_eq!(reading.share, Some(0.25));
+        assert_eq!(reading.left, Some(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn in_later_windows_the_share_goes_on_from_what_is_written() {
+        let mut meter = Meter::default();
+        meter.started(Some(1000));
+        meter.window(200, 1000);
+        meter.batch(rows(100));
         meter.written(&counts(100, 200));
-        meter.batch(150, 1500);
+        assert_eq!(meter.read(Duration::from_secs(4)).share, Some(0.2));
+        meter.window(800, 3000);
+        meter.batch(rows(150));
         let reading = meter.read(Duration::from_secs(10));
         assert_eq!(reading.share, Some(0.5));
         assert_eq!(reading.left, Some(Duration::from_secs(10)));
+        meter.batch(rows(1000));
+        assert_eq!(meter.read(Duration::from_secs(11)).share, Some(0.8));
     }
 
     #[test]
-    fn the_share_never_exceeds_the_whole() {
+    fn repeated_texts_are_rows_and_no_speed() {
         let mut meter = Meter::default();
-        meter.started(Some(1000));
-        meter.written(&counts(100, 900));
-        meter.batch(500, 5000);
+        meter.batch(BatchDone {
+            rows: 1000,
+            run: 1,
+            tokens: 10,
+        });
         let reading = meter.read(Duration::from_secs(1));
-        assert_eq!(
-            (reading.share, reading.left),
-            (Some(1.0), Some(Duration::ZERO))
-        );
+        assert_eq!((reading.rows, reading.rows_per_second), (1000, 1.0));
     }
 
     #[test]
     fn an_input_of_unknown_size_has_no_share() {
         let mut meter = Meter::default();
         meter.started(None);
+        meter.window(900, 10);
         meter.written(&counts(100, 900));
         assert_eq!(meter.read(Duration::from_secs(1)).share, None);
     }

@@ -20,14 +20,15 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
 
 pub use bench::BenchTables;
-pub use progress::Live;
+pub use progress::{Hooks, Live};
 pub use summary::{Report, bytes, engine as engine_label};
 pub use transfer::Downloads;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::exit::ExitCode;
 use crate::failure::{Failure, panic_message};
-use progress::{Display, OnStart};
+use crate::stdout;
+use progress::Display;
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,8 +93,8 @@ impl Printer {
     pub fn new(args: &MessageArgs) -> Self {
         let verbosity = match (args.quiet, args.verbose) {
             (true, _) => Verbosity::Quiet,
-            (false, false) => Verbosity::Normal,
-            (false, true) => Verbosity::Verbose,
+            (false, 0) => Verbosity::Normal,
+            (false, 1..) => Verbosity::Verbose,
         };
         let json = args.log_format == LogFormat::Json;
         let colour = match args.color {
@@ -162,13 +163,15 @@ impl Printer {
     /// If it cannot be written; a closed pipe is told apart later.
     pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        let written = stdout::check()
+            .and_then(|()| stdout.write_all(bytes))
+            .and_then(|()| stdout.flush());
         Ok(written.context("cannot write to standard output")?)
     }
 
     /// What shows a run's progress. `data_on_terminal`: rows go to a terminal, where a bar would be
     /// drawn across them.
-    pub fn progress(&self, data_on_terminal: bool, on_start: OnStart) -> Arc<Live> {
+    pub fn progress(&self, data_on_terminal: bool, hooks: Hooks) -> Arc<Live> {
         let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
         let display = match self.progress {
             When::Never => Display::Nothing,
@@ -179,7 +182,7 @@ impl Printer {
             }
             When::Auto => Display::Nothing,
         };
-        Arc::new(Live::new(self.clone(), display, on_start))
+        Arc::new(Live::new(self.clone(), display, hooks))
     }
 
     /// What shows a download.
@@ -295,7 +298,8 @@ pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
         } else {
             answer.print()
         };
-        return match printed.and_then(|()| io::stdout().flush()) {
+        let flushed = printed.and_then(|()| io::stdout().flush());
+        return match flushed.and_then(|()| stdout::check()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failed,
             _ => ExitCode::Done,
         };

@@ -4,12 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use embedctl::engine::EngineInfo;
-use embedctl::progress::{Counts, Progress};
+use embedctl::output::Destination;
+use embedctl::progress::{BatchDone, Counts, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::meter::{Meter, Reading};
-use super::summary::{count, duration, engine, measured};
+use super::summary::{count, duration, engine, measured, number};
 use super::{Level, Printer};
 
 /// Steps of a bar from empty to full.
@@ -36,22 +37,28 @@ impl Display {
     /// A spinner that becomes a bar once the input's size is known.
     pub fn bar() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        bar.set_style(style("{spinner} {msg}"));
+        bar.set_style(style("{spinner} {wide_msg}"));
         bar.set_message("opening the model");
         bar.enable_steady_tick(SPIN_EVERY);
         Self::Bar(bar)
     }
 }
 
-/// What the command does beside showing it once the model is open.
-pub type OnStart = fn(&Printer, &EngineInfo);
+/// What the command does beside showing it.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooks {
+    /// Once the model is open.
+    pub started: fn(&Printer, &EngineInfo),
+    /// Once the output stands under its name.
+    pub published: fn(&Printer),
+}
 
 /// Shows a run while it lasts.
 #[derive(Debug)]
 pub struct Live {
     printer: Printer,
     display: Display,
-    on_start: OnStart,
+    hooks: Hooks,
     state: Mutex<State>,
 }
 
@@ -82,11 +89,11 @@ impl State {
 }
 
 impl Live {
-    pub(super) fn new(printer: Printer, display: Display, on_start: OnStart) -> Self {
+    pub(super) fn new(printer: Printer, display: Display, hooks: Hooks) -> Self {
         Self {
             printer,
             display,
-            on_start,
+            hooks,
             state: Mutex::default(),
         }
     }
@@ -106,6 +113,25 @@ impl Live {
         }
     }
 
+    /// How far a run was that was stopped, and what is left of it.
+    pub fn interrupted(&self, destination: &Destination) -> String {
+        let reading = self.state().read();
+        let place = reading
+            .share
+            .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
+        let rows = number(reading.rows, "row");
+        let left = match destination {
+            Destination::Path(path) if path.is_file() => {
+                format!("{} is as it was before", path.display())
+            }
+            Destination::Path(path) if !path.exists() => {
+                format!("nothing is left of it, and there is no {}", path.display())
+            }
+            _ => format!("of these {} written", count(reading.written)),
+        };
+        format!("interrupted{place} with {rows} embedded; {left}")
+    }
+
     /// Whether the run has already told this.
     pub fn has_warned(&self, message: &str) -> bool {
         self.state().warnings.iter().any(|one| one == message)
@@ -123,7 +149,9 @@ impl Live {
                 if let Some(share) = reading.share {
                     bar.set_position((share * STEPS as f64) as u64);
                     if bar.length().is_none() {
-                        bar.set_style(style("{bar:24} {percent:>3} % {msg}").progress_chars("=> "));
+                        bar.set_style(
+                            style("{bar:10} {percent:>3} % {wide_msg}").progress_chars("=> "),
+                        );
                         bar.set_length(STEPS);
                     }
                 }
@@ -172,7 +200,7 @@ impl Live {
 
 impl Progress for Live {
     fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
-        (self.on_start)(&self.printer, info);
+        (self.hooks.started)(&self.printer, info);
         self.beside(|| {
             for one in &info.passed_over {
                 self.printer
@@ -191,10 +219,18 @@ impl Progress for Live {
         state.meter.started(total_bytes);
     }
 
-    fn batch(&self, rows: u64, tokens: u64) {
+    fn window(&self, consumed: u64, tokens: u64) {
+        self.state().meter.window(consumed, tokens);
+    }
+
+    fn batch(&self, done: BatchDone) {
         let mut state = self.state();
-        state.meter.batch(rows, tokens);
+        state.meter.batch(done);
         self.show(&mut state);
+    }
+
+    fn published(&self) {
+        (self.hooks.published)(&self.printer);
     }
 
     fn written(&self, counts: &Counts) {
@@ -221,8 +257,15 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the templates in this file are valid")
 }
 
+/// What matters most comes first: a narrow terminal shows the beginning.
 fn text(reading: &Reading) -> String {
-    let mut text = format!(
+    let mut text = String::new();
+    if let Some(left) = reading.left {
+        // Fractions of a second would be false precision.
+        let left = Duration::from_secs(left.as_secs_f64().round() as u64);
+        text = format!("{} left, ", duration(left));
+    }
+    text += &format!(
         "{} rows, {} rows/s, {} tokens/s",
         count(reading.rows),
         count(reading.rows_per_second.round() as u64),
@@ -230,11 +273,6 @@ fn text(reading: &Reading) -> String {
     );
     if reading.rejected > 0 {
         text.push_str(&format!(", {} rejected", count(reading.rejected)));
-    }
-    if let Some(left) = reading.left {
-        // Fractions of a second would be false precision.
-        let left = Duration::from_secs(left.as_secs_f64().round() as u64);
-        text.push_str(&format!(", {} left", duration(left)));
     }
     text
 }

@@ -35,7 +35,14 @@ impl Report<'_> {
         }
     }
 
-    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`
+    /// Rows a second of those that ran: repeated texts are no speed.
+    fn rows_per_second(&self) -> f64 {
+        let repeated = self.summary.stages.duplicates;
+        self.rate(self.summary.counts.embedded.saturating_sub(repeated))
+    }
+
+    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`, and
+    /// how many of the rows did not run, as they repeat others.
     fn headline(&self) -> String {
         let summary = self.summary;
         let counts = &summary.counts;
@@ -44,13 +51,20 @@ impl Report<'_> {
             (rows, None) => format!("{} truncated", count(rows)),
             (rows, Some(limit)) => format!("{} truncated to {}", count(rows), count(limit as u64)),
         };
+        let repeated = match summary.stages.duplicates {
+            0 => String::new(),
+            rows => format!(
+                ", {} not counted that repeat a text and were not run again",
+                number(rows, "row")
+            ),
+        };
         format!(
-            "embedded {} ({}, {truncated}) in {}: {} rows/s, {} tokens/s",
+            "embedded {} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}",
             number(counts.embedded, "row"),
             number(counts.tokens, "token"),
             duration(summary.run),
-            count(self.rate(counts.embedded).round() as u64),
-            count(self.rate(counts.tokens).round() as u64),
+            count(self.rows_per_second().round() as u64),
+            count(self.rate(summary.stages.real_tokens).round() as u64),
         )
     }
 
@@ -150,8 +164,9 @@ impl Report<'_> {
                 "padded_tokens": stages.padded_tokens,
                 "duplicates": stages.duplicates,
             },
-            "rows_per_second": self.rate(counts.embedded),
-            "tokens_per_second": self.rate(counts.tokens),
+            "repeated": stages.duplicates,
+            "rows_per_second": self.rows_per_second(),
+            "tokens_per_second": self.rate(stages.real_tokens),
             "output": output.to_string_lossy(),
             "rejects": summary.rejects,
             "rejects_file": self.rejects.map(Path::to_string_lossy),

@@ -35,10 +35,7 @@ impl Display {
     pub fn bars() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let total = all.add(ProgressBar::new(0));
-        total.set_style(style(
-            "{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
-        ));
-        total.set_prefix("total");
+        total.set_style(style());
         Self::Bars { all, total }
     }
 }
@@ -66,7 +63,47 @@ struct State {
 struct File {
     began: Instant,
     here: u64,
+    size: Option<u64>,
     bar: Option<ProgressBar>,
+}
+
+impl File {
+    /// Draws how much of it is here.
+    fn show(&self, name: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.here);
+            let size = self.size.map_or_else(|| "?".to_owned(), bytes);
+            let name = shortened(name);
+            bar.set_message(format!("{name:NAME_WIDTH$} {} of {size}", bytes(self.here)));
+        }
+    }
+}
+
+impl State {
+    /// Bytes a second of those that came just now.
+    fn rate(&self) -> f64 {
+        let seconds = self
+            .began
+            .map_or(0.0, |began| began.elapsed().as_secs_f64());
+        if seconds > 0.0 {
+            self.came as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// `1.2 MB of 90.4 MB, 3.4 MB/s, 26 s left`
+    fn total(&self) -> String {
+        let rate = self.rate();
+        let (here, planned) = (bytes(self.here), bytes(self.planned));
+        let mut text = format!("{here} of {planned}, {}/s", bytes(rate as u64));
+        if rate > 0.0 {
+            let left = self.planned.saturating_sub(self.here) as f64 / rate;
+            let left = duration(Duration::from_secs(left.round() as u64));
+            text.push_str(&format!(", {left} left"));
+        }
+        text
+    }
 }
 
 impl Downloads {
@@ -110,37 +147,28 @@ impl Downloads {
         });
     }
 
+    fn show_total(&self, state: &State) {
+        if let Display::Bars { total, .. } = &self.display {
+            total.set_length(state.planned);
+            total.set_position(state.here);
+            total.set_message(format!("{:NAME_WIDTH$} {}", "total", state.total()));
+        }
+    }
+
     fn line(&self, state: &mut State) {
         let due = state
             .shown
             .is_none_or(|shown| shown.elapsed() >= LINE_EVERY);
-        let Some(began) = state.began.filter(|_| due) else {
+        if !due || state.began.is_none() {
             return;
-        };
-        state.shown = Some(Instant::now());
-        let seconds = began.elapsed().as_secs_f64();
-        let rate = if seconds > 0.0 {
-            state.came as f64 / seconds
-        } else {
-            0.0
-        };
-        let mut message = format!(
-            "{} of {}, {}/s",
-            bytes(state.here),
-            bytes(state.planned),
-            bytes(rate as u64)
-        );
-        if rate > 0.0 {
-            let left = state.planned.saturating_sub(state.here) as f64 / rate;
-            let left = duration(Duration::from_secs(left.round() as u64));
-            message.push_str(&format!(", {left} left"));
         }
+        state.shown = Some(Instant::now());
         let fields = json!({
             "bytes": state.here,
             "total_bytes": state.planned,
-            "bytes_per_second": rate,
+            "bytes_per_second": state.rate(),
         });
-        self.event("progress", &message, &fields);
+        self.event("progress", &state.total(), &fields);
     }
 }
 
@@ -148,9 +176,7 @@ impl Transfer for Downloads {
     fn planned(&self, _files: usize, bytes: u64) {
         let mut state = self.state();
         state.planned += bytes;
-        if let Display::Bars { total, .. } = &self.display {
-            total.set_length(state.planned);
-        }
+        self.show_total(&state);
     }
 
     fn began(&self, file: &str, size: Option<u64>, have: u64) {
@@ -160,37 +186,32 @@ impl Transfer for Downloads {
         let bar = match &self.display {
             Display::Bars { all, total } => {
                 let bar = all.insert_before(total, ProgressBar::new(size.unwrap_or(0)));
-                bar.set_style(style(
-                    "{prefix:32} {bar:16} {decimal_bytes} of {decimal_total_bytes}",
-                ));
-                bar.set_prefix(shortened(file));
-                bar.set_position(have);
-                total.set_position(state.here);
-                // What was here does not count as speed.
-                total.reset_eta();
+                bar.set_style(style());
                 Some(bar)
             }
             _ => None,
         };
-        let began = Instant::now();
-        let here = have;
-        state
-            .files
-            .insert(file.to_owned(), File { began, here, bar });
+        let turn = File {
+            began: Instant::now(),
+            here: have,
+            size,
+            bar,
+        };
+        turn.show(file);
+        self.show_total(&state);
+        state.files.insert(file.to_owned(), turn);
     }
 
     fn advanced(&self, file: &str, bytes: u64) {
         let mut state = self.state();
         state.here += bytes;
         state.came += bytes;
-        if let Some(file) = state.files.get_mut(file) {
-            file.here += bytes;
-            if let Some(bar) = &file.bar {
-                bar.inc(bytes);
-            }
+        if let Some(turn) = state.files.get_mut(file) {
+            turn.here += bytes;
+            turn.show(file);
         }
         match &self.display {
-            Display::Bars { total, .. } => total.set_position(state.here),
+            Display::Bars { .. } => self.show_total(&state),
             Display::Lines => self.line(&mut state),
             Display::Files => {}
         }
@@ -198,11 +219,10 @@ impl Transfer for Downloads {
 
     fn restarted(&self, file: &str, reason: &str) {
         let mut state = self.state();
-        let lost = state.files.get_mut(file).map_or(0, |file| {
-            if let Some(bar) = &file.bar {
-                bar.set_position(0);
-            }
-            std::mem::take(&mut file.here)
+        let lost = state.files.get_mut(file).map_or(0, |turn| {
+            let lost = std::mem::take(&mut turn.here);
+            turn.show(file);
+            lost
         });
         state.here = state.here.saturating_sub(lost);
         drop(state);
@@ -219,10 +239,7 @@ impl Transfer for Downloads {
         }
         if outcome == Outcome::Verified {
             state.here += size;
-            if let Display::Bars { total, .. } = &self.display {
-                total.set_position(state.here);
-                total.reset_eta();
-            }
+            self.show_total(&state);
         }
         drop(state);
         match outcome {
@@ -277,9 +294,10 @@ fn shortened(file: &str) -> String {
     format!("…{end}")
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .expect("the templates in this file are valid")
+/// Cut at the terminal's edge: a line that is broken in two is not taken away as a whole.
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:10} {wide_msg}")
+        .expect("the template is valid")
         .progress_chars("=> ")
 }
 

@@ -13,7 +13,7 @@ use embedctl::bench::{
     self, BenchOptions, Comparison, Configuration, Corpus, Report, Verdict, WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
-use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions};
+use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::hub::{self, Settings};
 
 use super::embed::sources;
@@ -55,6 +55,10 @@ pub fn run(
         && io::stdin().is_terminal()
     {
         printer.note("reading records from standard input, one a line, until Ctrl-D");
+    }
+    if let WorkloadOptions::Records { sources, input } = &options.workload {
+        // Nothing is fetched for records that cannot be read.
+        RecordReader::open(sources, input.clone())?;
     }
     fetch(&options.configurations, messages, printer, &cancel)?;
 
