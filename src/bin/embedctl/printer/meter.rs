@@ -88,7 +88,7 @@ impl Meter {
         };
         let share = self.share();
         let left = share
-            .filter(|&share| share > 0.0)
+            .filter(|&share| share > 0.0 && share < 1.0)
             .map(|share| Duration::from_secs_f64(seconds * (1.0 - share) / share));
         Reading {
             rows: self.done.rows,

@@ -13,7 +13,9 @@ use super::{Level, Printer};
 
 /// Time between two lines of `--progress always`.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// Width of a file's name beside its bar.
+/// Width of what is here of a file, beside its bar: `123.4 MB of 567.8 MB`.
+const SIZE_WIDTH: usize = 20;
+/// Width of a file's name.
 const NAME_WIDTH: usize = 32;
 
 /// Where progress goes.
@@ -73,8 +75,8 @@ impl File {
         if let Some(bar) = &self.bar {
             bar.set_position(self.here);
             let size = self.size.map_or_else(|| "?".to_owned(), bytes);
-            let name = shortened(name);
-            bar.set_message(format!("{name:NAME_WIDTH$} {} of {size}", bytes(self.here)));
+            let size = format!("{} of {size}", bytes(self.here));
+            bar.set_message(format!("{size:SIZE_WIDTH$} {}", shortened(name)));
         }
     }
 }
@@ -92,11 +94,15 @@ impl State {
         }
     }
 
-    /// `1.2 MB of 90.4 MB, 3.4 MB/s, 26 s left`
-    fn total(&self) -> String {
+    /// `1.2 MB of 90.4 MB`
+    fn size(&self) -> String {
+        format!("{} of {}", bytes(self.here), bytes(self.planned))
+    }
+
+    /// `, 3.4 MB/s, 26 s left`
+    fn speed(&self) -> String {
         let rate = self.rate();
-        let (here, planned) = (bytes(self.here), bytes(self.planned));
-        let mut text = format!("{here} of {planned}, {}/s", bytes(rate as u64));
+        let mut text = format!(", {}/s", bytes(rate as u64));
         if rate > 0.0 {
             let left = self.planned.saturating_sub(self.here) as f64 / rate;
             let left = duration(Duration::from_secs(left.round() as u64));
@@ -151,7 +157,11 @@ impl Downloads {
         if let Display::Bars { total, .. } = &self.display {
             total.set_length(state.planned);
             total.set_position(state.here);
-            total.set_message(format!("{:NAME_WIDTH$} {}", "total", state.total()));
+            total.set_message(format!(
+                "{:SIZE_WIDTH$} total{}",
+                state.size(),
+                state.speed()
+            ));
         }
     }
 
@@ -168,7 +178,7 @@ impl Downloads {
             "total_bytes": state.planned,
             "bytes_per_second": state.rate(),
         });
-        self.event("progress", &state.total(), &fields);
+        self.event("progress", &(state.size() + &state.speed()), &fields);
     }
 }
 
