@@ -33,7 +33,7 @@ const STREAM_WINDOW: usize = 4096;
 ///     ..ModelOptions::default()
 /// };
 /// let engine = EngineOptions {
-///     providers: "tract".parse().expect("a provider's name"),
+///     providers: "rten".parse().expect("a provider's name"),
 ///     ..EngineOptions::default()
 /// };
 /// let mut embedder = Embedder::open(&model, &engine)?;

@@ -57,7 +57,7 @@ pub enum Error {
     /// An engine could not be had, could not load the model, or failed while running it.
     #[error("{engine}: {reason}")]
     Engine {
-        /// `ONNX Runtime` or `tract`.
+        /// `ONNX Runtime` or `rten`.
         engine: &'static str,
         /// What failed, with the engine's own words.
         reason: String,

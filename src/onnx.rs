@@ -1,10 +1,12 @@
 //! The messages of ONNX's protobuf schema that several readers need. Field numbers: `onnx.proto3` of
 //! ONNX 1.x.
 //!
-//! Graphs, nodes and tensors are not among them: each reader declares the fields of these that it wants,
-//! since what is not declared is skipped, and a tensor's bytes can be gigabytes.
+//! Graphs, nodes and tensors are here as they are written. A reader that leaves weights where they are
+//! declares the fields of these that it wants: what is not declared is skipped, and a tensor's bytes can be
+//! gigabytes. [`fields`] goes through a message without decoding it.
 
 use prost::Message;
+use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};
 
 /// `StringStringEntryProto`: where external data lies, for one.
 #[derive(Clone, PartialEq, Message)]
@@ -52,4 +54,168 @@ pub(crate) struct Shape {
 pub(crate) struct Dimension {
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
+}
+
+/// `TensorProto.DataType`.
+pub(crate) const FLOAT: i32 = 1;
+/// `TensorProto.DataType`.
+pub(crate) const INT64: i32 = 7;
+/// `TensorProto.DataType`.
+pub(crate) const BFLOAT16: i32 = 16;
+/// `TensorProto.DataLocation`.
+pub(crate) const EXTERNAL: i32 = 1;
+
+/// `ModelProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ModelProto {
+    #[prost(int64, tag = "1")]
+    pub ir_version: i64,
+    #[prost(message, optional, tag = "7")]
+    pub graph: Option<GraphProto>,
+    #[prost(message, repeated, tag = "8")]
+    pub opset_import: Vec<OperatorSet>,
+}
+
+/// `OperatorSetIdProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct OperatorSet {
+    #[prost(string, tag = "1")]
+    pub domain: String,
+    #[prost(int64, tag = "2")]
+    pub version: i64,
+}
+
+/// `GraphProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GraphProto {
+    #[prost(message, repeated, tag = "1")]
+    pub node: Vec<Node>,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(message, repeated, tag = "5")]
+    pub initializer: Vec<Tensor>,
+    #[prost(message, repeated, tag = "11")]
+    pub input: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "12")]
+    pub output: Vec<ValueInfo>,
+}
+
+/// `NodeProto` of the standard domain.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Node {
+    #[prost(string, repeated, tag = "1")]
+    pub input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub output: Vec<String>,
+    #[prost(string, tag = "3")]
+    pub name: String,
+    #[prost(string, tag = "4")]
+    pub op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    pub attribute: Vec<Attribute>,
+}
+
+/// `AttributeProto`: integers.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Attribute {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int64, tag = "3")]
+    pub i: i64,
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub ints: Vec<i64>,
+    #[prost(int32, tag = "20")]
+    pub kind: i32,
+}
+
+/// `TensorProto`: elements as bytes, of bfloat16 also as words, or in a file.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Tensor {
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    pub dims: Vec<i64>,
+    #[prost(int32, tag = "2")]
+    pub data_type: i32,
+    #[prost(int32, repeated, tag = "5")]
+    pub int32_data: Vec<i32>,
+    #[prost(string, tag = "8")]
+    pub name: String,
+    #[prost(bytes = "vec", tag = "9")]
+    pub raw_data: Vec<u8>,
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<StringEntry>,
+    #[prost(int32, tag = "14")]
+    pub data_location: i32,
+}
+
+/// A float32 input or output.
+pub(crate) fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
+    let dim = dims
+        .iter()
+        .map(|dim| Dimension {
+            dim_value: dim.map(|size| size as i64),
+        })
+        .collect();
+    ValueInfo {
+        name: name.into(),
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorType {
+                elem_type: FLOAT,
+                shape: Some(Shape { dim }),
+            }),
+        }),
+    }
+}
+
+/// A field of a serialized message.
+pub(crate) struct Field<'a> {
+    pub number: u32,
+    /// Key and content as they stand there.
+    pub whole: &'a [u8],
+    /// A message's or string's bytes; empty for numbers.
+    pub content: &'a [u8],
+}
+
+/// The fields of a serialized message, in their order.
+pub(crate) fn fields(mut rest: &[u8]) -> impl Iterator<Item = Result<Field<'_>, String>> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = next_field(rest);
+        rest = match &field {
+            Some(field) => &rest[field.whole.len()..],
+            None => &[],
+        };
+        Some(field.ok_or_else(|| "the file is damaged".to_owned()))
+    })
+}
+
+fn next_field(bytes: &[u8]) -> Option<Field<'_>> {
+    let mut rest = bytes;
+    let key = decode_varint(&mut rest).ok()?;
+    let mut content: &[u8] = &[];
+    match key & 7 {
+        0 => {
+            decode_varint(&mut rest).ok()?;
+        }
+        1 => rest = rest.get(8..)?,
+        2 => {
+            let length = decode_varint(&mut rest).ok()?;
+            (content, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        }
+        5 => rest = rest.get(4..)?,
+        _ => return None,
+    }
+    Some(Field {
+        number: u32::try_from(key >> 3).ok()?,
+        whole: &bytes[..bytes.len() - rest.len()],
+        content,
+    })
+}
+
+/// Appends a field that holds a message or bytes.
+pub(crate) fn append(number: u32, content: &[u8], out: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(content.len() as u64, out);
+    out.extend_from_slice(content);
 }

@@ -219,7 +219,7 @@ mod tests {
             Profile::find(&folder, &saved.fingerprint, machine, provider).unwrap()
         };
         assert_eq!(find("here", "auto"), (Some(saved.clone()), path));
-        assert_eq!(find("here", "tract").0, None);
+        assert_eq!(find("here", "rten").0, None);
         assert_eq!(find("elsewhere", "auto").0, None);
         let names: Vec<_> = fs::read_dir(&folder).unwrap().collect();
         assert_eq!(names.len(), 1);

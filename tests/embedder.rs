@@ -10,7 +10,7 @@ fn embedder(case: &str) -> Embedder {
         ..ModelOptions::default()
     };
     let engine = EngineOptions {
-        providers: "tract".parse().unwrap(),
+        providers: "rten".parse().unwrap(),
         workers: 2,
         ..EngineOptions::default()
     };

@@ -24,7 +24,7 @@ fn texts() -> Vec<String> {
 }
 
 fn embed(texts: &[String], library: Option<&Path>, args: &[&str]) -> Matrix {
-    let provider = if library.is_some() { "cpu" } else { "tract" };
+    let provider = if library.is_some() { "cpu" } else { "rten" };
     let folder = tempfile::tempdir().unwrap();
     let (input, out) = (
         folder.path().join("texts.txt"),
@@ -85,7 +85,7 @@ fn check(library: Option<&Path>) {
 }
 
 #[test]
-fn vectors_depend_on_nothing_but_their_text_on_tract() {
+fn vectors_depend_on_nothing_but_their_text_on_rten() {
     check(None);
 }
 

@@ -58,9 +58,9 @@ struct Engine {
     faulty: &'static [&'static str],
 }
 
-fn tract() -> Engine {
+fn rten() -> Engine {
     Engine {
-        provider: "tract".into(),
+        provider: "rten".into(),
         library: None,
         slack: 1.0,
         faulty: &[],
@@ -213,8 +213,8 @@ fn check_real(engine: &Engine) {
 }
 
 #[test]
-fn every_case_equals_the_reference_on_tract() {
-    check_cases(&tract());
+fn every_case_equals_the_reference_on_rten() {
+    check_cases(&rten());
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn every_case_equals_the_reference_on_onnxruntime() {
 }
 
 #[test]
-fn the_real_model_equals_the_reference_on_tract() {
-    check_real(&tract());
+fn the_real_model_equals_the_reference_on_rten() {
+    check_real(&rten());
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn the_engines_agree_on_the_real_model() {
         return;
     };
     let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let [tract, ort] =
-        [&tract(), &engine].map(|one| embed(Path::new(REAL), &texts, one, &[]).unwrap());
-    assert_eq!(difference(&tract, &ort, 1e-4), None);
+    let [rten, ort] =
+        [&rten(), &engine].map(|one| embed(Path::new(REAL), &texts, one, &[]).unwrap());
+    assert_eq!(difference(&rten, &ort, 1e-4), None);
 }

@@ -28,7 +28,7 @@ def engines(ort, openvino):
         ("the same, texts one at a time", [*cpu, *file("model_dynamic_per_channel"), "--batch-size", "1"]),
         ("OpenVINO, fp32", [*vino, *file("model")]),
         ("OpenVINO, bf16 hint", [*vino, *file("model"), "--provider-option", "openvino.precision=bf16"]),
-        ("tract (inside embedctl), fp32", ["-p", "tract", *file("model")]),
+        ("rten (inside embedctl), fp32", ["-p", "rten", *file("model")]),
     ]
 
 

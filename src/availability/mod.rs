@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use self::unusable::{Platform, Unusable, package, pointless, unusable};
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
-use crate::engine::tract;
+use crate::engine::rten;
 use crate::error::{Error, Result};
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
@@ -109,7 +109,7 @@ pub fn report(
     let panicked = |_| Error::Internal("looking at the hardware panicked".to_owned());
     let (hardware, embedded, libraries) = thread::scope(|scope| {
         let hardware = scope.spawn(Hardware::detect);
-        let embedded = scope.spawn(tract::check);
+        let embedded = scope.spawn(rten::check);
         let libraries = probe::survey(command, ort_library, cancel);
         (hardware.join(), embedded.join(), libraries)
     });
@@ -121,7 +121,7 @@ pub fn report(
     let providers = Provider::ALL
         .into_iter()
         .map(|provider| match provider {
-            Provider::Tract => of_embedded(&embedded),
+            Provider::Rten => of_embedded(&embedded),
             other => status(other, &hardware, &libraries, Platform::HERE),
         })
         .collect();
@@ -137,7 +137,7 @@ pub fn report(
 }
 
 fn of_embedded(report: &ProviderReport) -> ProviderStatus {
-    let version = Some(tract::VERSION.to_owned());
+    let version = Some(rten::VERSION.to_owned());
     if report.works {
         tried(State::Works, report, None, version)
     } else {

@@ -74,7 +74,7 @@ pub(super) fn unusable(
         | Provider::Cpu
         | Provider::OpenVino
         | Provider::Xnnpack
-        | Provider::Tract => None,
+        | Provider::Rten => None,
     }
 }
 

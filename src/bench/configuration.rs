@@ -239,12 +239,12 @@ mod tests {
         let all = [
             with("cpu", Some(256)),
             with("cpu", Some(512)),
-            with("tract", None),
+            with("rten", None),
         ];
         let labels: Vec<String> = all.iter().map(|one| one.label(&all)).collect();
         assert_eq!(
             labels,
-            ["cpu 256 tokens", "cpu 512 tokens", "tract default tokens"]
+            ["cpu 256 tokens", "cpu 512 tokens", "rten default tokens"]
         );
         assert_eq!(all[0].label(&all[..1]), "cpu");
     }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn it_survives_the_way_to_a_worker() {
-        let mut configuration = with("tract", Some(64));
+        let mut configuration = with("rten", Some(64));
         configuration.pooling = Some(vec!["cls".into()]);
         configuration.precision = Some("fp16".into());
         let json = serde_json::to_string(&configuration).unwrap();

@@ -65,7 +65,7 @@ pub struct OpenedAs {
     pub model_file: String,
     /// What identifies the ONNX file for [`crate::profile::Profile`].
     pub fingerprint: String,
-    /// Which engine: `onnxruntime` or `tract`.
+    /// Which engine: `onnxruntime` or `rten`.
     pub engine: String,
     /// Its version.
     pub version: String,

@@ -350,7 +350,7 @@ mod tests {
     fn open() -> Request {
         Request::Open(Box::new(Configuration {
             model: MODEL.into(),
-            provider: "tract".into(),
+            provider: "rten".into(),
             threads: Some(2),
             batch_tokens: Some(64),
             ..Configuration::default()
@@ -379,7 +379,7 @@ mod tests {
         let Reply::Opened(opened) = opened else {
             panic!("{opened:?}");
         };
-        assert_eq!((opened.engine.as_str(), opened.threads), ("tract", 2));
+        assert_eq!((opened.engine.as_str(), opened.threads), ("rten", 2));
         assert_eq!((opened.batch_tokens, opened.dimensions), (64, 48));
         for sample in [first, second] {
             let Reply::Sampled(sample) = sample else {
@@ -404,7 +404,7 @@ mod tests {
     fn what_cannot_be_opened_is_a_reply() {
         let missing = Configuration {
             model: "fixtures/parity/no-such-model".into(),
-            provider: "tract".into(),
+            provider: "rten".into(),
             ..Configuration::default()
         };
         let replies = talk(&[Request::Open(Box::new(missing)), Request::Work]);

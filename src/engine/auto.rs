@@ -11,15 +11,15 @@ use super::Provider;
 ///
 /// Without a way to probe, only what cannot take the program down with it is tried.
 pub(super) fn order(probing: bool) -> &'static [Provider] {
-    use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Tract, WebGpu};
+    use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Rten, WebGpu};
     if !probing {
-        &[Cpu, Tract]
+        &[Cpu, Rten]
     } else if cfg!(windows) {
-        &[Cuda, DirectMl, Cpu, Tract]
+        &[Cuda, DirectMl, Cpu, Rten]
     } else if cfg!(target_os = "linux") {
-        &[Cuda, MiGraphX, WebGpu, Cpu, Tract]
+        &[Cuda, MiGraphX, WebGpu, Cpu, Rten]
     } else {
-        &[Cpu, Tract]
+        &[Cpu, Rten]
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     fn the_processor_comes_last_and_the_embedded_engine_after_it() {
         for probing in [false, true] {
             let order = order(probing);
-            assert!(order.ends_with(&[Provider::Cpu, Provider::Tract]));
+            assert!(order.ends_with(&[Provider::Cpu, Provider::Rten]));
             assert!(!order.contains(&Provider::TensorRt));
         }
         assert_eq!(order(false).len(), 2);

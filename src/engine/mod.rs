@@ -9,7 +9,7 @@ mod feeds;
 pub mod native;
 mod open;
 pub(crate) mod ort;
-pub mod tract;
+pub mod rten;
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub struct EngineOptions {
 /// What was opened, as it goes into summaries and output files.
 #[derive(Debug, Clone, Serialize)]
 pub struct EngineInfo {
-    /// `onnxruntime` or `tract`.
+    /// `onnxruntime` or `rten`.
     pub engine: &'static str,
     /// The engine's own version.
     pub version: String,

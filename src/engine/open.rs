@@ -1,6 +1,6 @@
 //! Opening a model: the providers of a choice, one after another, until one works.
 
-use super::{Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, ort, tract};
+use super::{Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, ort, rten};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::runtime::Failure;
@@ -40,14 +40,14 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let mut last = None;
     for provider in providers {
         if auto
-            && !matches!(provider, Provider::Cpu | Provider::Tract)
+            && !matches!(provider, Provider::Cpu | Provider::Rten)
             && let Some(reason) = auto::hopeless(provider, || selection.may_have(provider))
         {
             passed_over.push(passed(provider, reason));
             continue;
         }
         let opened = match provider {
-            Provider::Tract => tract::open(model, options, &passed_over),
+            Provider::Rten => rten::open(model, options, &passed_over),
             other => match ort::open(model, options, other, &selection, &passed_over) {
                 Err(Failure::NamedLibrary(error)) => return Err(error),
                 Err(Failure::Other(error)) if auto => return Err(error),

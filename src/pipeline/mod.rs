@@ -432,7 +432,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         ));
     }
     // These compute on their worker's thread; others have threads or a device of their own.
-    let on_worker = matches!(info.provider, Provider::Cpu | Provider::Tract);
+    let on_worker = matches!(info.provider, Provider::Cpu | Provider::Rten);
     Ok(Summary {
         counts,
         engine: info,

@@ -27,7 +27,7 @@ pub enum Provider {
     WebGpu,
     Xnnpack,
     MiGraphX,
-    Tract,
+    Rten,
 }
 
 impl Provider {
@@ -42,7 +42,7 @@ impl Provider {
         Self::WebGpu,
         Self::Xnnpack,
         Self::MiGraphX,
-        Self::Tract,
+        Self::Rten,
     ];
 
     /// The name used on the command line, in summaries and in files.
@@ -58,7 +58,7 @@ impl Provider {
             Self::WebGpu => "webgpu",
             Self::Xnnpack => "xnnpack",
             Self::MiGraphX => "migraphx",
-            Self::Tract => "tract",
+            Self::Rten => "rten",
         }
     }
 }
@@ -92,6 +92,7 @@ impl FromStr for Provider {
             "trt" => "tensorrt",
             "dml" => "directml",
             "rocm" => "migraphx",
+            "tract" => "rten", // the engine that rten replaced; for one version
             other => other,
         };
         Self::ALL
@@ -156,12 +157,13 @@ mod tests {
             (" TRT ", Provider::TensorRt),
             ("dml", Provider::DirectMl),
             ("ROCm", Provider::MiGraphX),
+            ("tract", Provider::Rten),
         ] {
             assert_eq!(alias.parse(), Ok(provider));
         }
         let reason = "npu".parse::<Provider>().unwrap_err();
         assert!(
-            reason.contains("'npu'") && reason.contains("tract"),
+            reason.contains("'npu'") && reason.contains("rten"),
             "{reason}"
         );
     }

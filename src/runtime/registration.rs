@@ -98,7 +98,7 @@ pub(crate) fn register(
 ) -> Result<SessionBuilder, String> {
     let dispatch = match provider {
         Provider::Cpu => return Ok(builder),
-        Provider::Tract => return Err("tract is an engine of its own".into()),
+        Provider::Rten => return Err("rten is an engine of its own".into()),
         Provider::Cuda => cuda(settings)?.build(),
         Provider::TensorRt => tensorrt(settings)?.build(),
         Provider::DirectMl => {

@@ -51,7 +51,7 @@ pub fn how_to_get(provider: Provider) -> String {
             return "No package for this system has it: build ONNX Runtime with --use_xnnpack"
                 .into();
         }
-        Provider::Tract => return "it is inside this program".into(),
+        Provider::Rten => return "it is inside this program".into(),
     };
     format!("'{command}'{note}")
 }

@@ -20,7 +20,7 @@ fn bare_command(sandbox: &Sandbox, line: &str) -> Command {
     let mut command = sandbox.command(["bench"]);
     command
         .env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL))
-        .env("EMBEDCTL_PROVIDER", "tract")
+        .env("EMBEDCTL_PROVIDER", "rten")
         .env("TMPDIR", sandbox.path(""));
     command.args(line.split_whitespace());
     command
@@ -138,10 +138,10 @@ fn a_report_has_all_figures() {
     assert_eq!(
         names,
         [
-            "tract 1 thread 64 tokens",
-            "tract 1 thread 256 tokens",
-            "tract 2 threads 64 tokens",
-            "tract 2 threads 256 tokens"
+            "rten 1 thread 64 tokens",
+            "rten 1 thread 256 tokens",
+            "rten 2 threads 64 tokens",
+            "rten 2 threads 256 tokens"
         ]
     );
     for row in rows {
@@ -172,7 +172,7 @@ fn a_report_has_all_figures() {
         );
         let sum: f64 = stages.values().filter_map(Value::as_f64).sum();
         assert!((sum - 1.0).abs() < 1e-6, "{stages:?}");
-        assert_eq!(measured["opened"]["engine"], "tract");
+        assert_eq!(measured["opened"]["engine"], "rten");
         assert_eq!(
             measured["rows_per_second"]["values"]
                 .as_array()
@@ -205,7 +205,7 @@ fn tables_fit_80_columns() {
     }
     for words in [
         "throughput",
-        "tract 1 thread",
+        "rten 1 thread",
         "█",
         "p95",
         "share of time",
@@ -242,7 +242,7 @@ fn own_records_are_read_as_embed_reads_them() {
 fn a_configuration_that_fails_is_a_row_with_its_reason() {
     let sandbox = sandbox_with_texts();
     sandbox.write("libonnxruntime.so", "not a library");
-    let line = "--input texts.txt --provider cpu,tract --ort-lib libonnxruntime.so";
+    let line = "--input texts.txt --provider cpu,rten --ort-lib libonnxruntime.so";
     let report = report(&bench(&sandbox, &format!("{line} --json")));
     let rows = report["rows"].as_array().unwrap();
     assert!(
@@ -324,7 +324,7 @@ fn pictures_are_written() {
         assert!(run.stderr.contains(&format!("wrote {name}")), "{run}");
         let picture = fs::read_to_string(sandbox.path(name)).unwrap();
         assert!(picture.starts_with(beginning), "{picture}");
-        assert!(picture.contains("tract 64 tokens") && picture.contains("Where time goes"));
+        assert!(picture.contains("rten 64 tokens") && picture.contains("Where time goes"));
     }
 }
 
@@ -374,7 +374,7 @@ fn a_baseline_decides_the_exit_code() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stdout.contains("SLOWER"), "{run}");
     let words =
-        "by more than the 5.0 % that --max-regression allows: tract is 100.0 % slower (between";
+        "by more than the 5.0 % that --max-regression allows: rten is 100.0 % slower (between";
     assert!(run.stderr.contains(words), "{run}");
 
     let run = bench(&sandbox, &format!("{line} --baseline fast.json --json"));
@@ -463,7 +463,7 @@ fn tuning_chooses_among_what_is_listed() {
     let report = report(&bench(&sandbox, line));
     let steps = report["tuning"]["steps"].as_array().unwrap();
     let choice = json!({
-        "setting": "precision", "from": "tract fp32", "to": "tract int8", "kept": false,
+        "setting": "precision", "from": "rten fp32", "to": "rten int8", "kept": false,
     });
     for (key, value) in choice.as_object().unwrap() {
         assert_eq!(&steps[0][key], value, "{report}");
@@ -482,7 +482,7 @@ fn tuning_chooses_among_what_is_listed() {
 
 #[test]
 fn what_auto_came_down_to_is_not_compared_with_itself() {
-    let line = "--corpus short --tune --threads 1 --provider tract,cpu --json";
+    let line = "--corpus short --tune --threads 1 --provider rten,cpu --json";
     let report = report(&bench(&Sandbox::new(), line));
     let names: Vec<&str> = report["rows"]
         .as_array()
@@ -494,7 +494,7 @@ fn what_auto_came_down_to_is_not_compared_with_itself() {
     assert!(skipped.contains("it is what auto came down to"), "{report}");
     // Which of the two that is, depends on what is here.
     assert!(
-        names == ["auto", "cpu"] || names == ["auto", "tract"],
+        names == ["auto", "cpu"] || names == ["auto", "rten"],
         "{names:?}"
     );
 }
@@ -524,7 +524,7 @@ fn with_profile_for(mut command: Command, settings: &Value, provider: &str) -> P
     let path = PathBuf::from(rest.split(['(', ')']).nth(1).unwrap());
     let profile = json!({
         "schema": 1, "model": "m", "fingerprint": "f", "machine": "m", "cpu": "c",
-        "provider": provider, "engine": "tract 0", "workload": "mixed", "speedup": 1.5,
+        "provider": provider, "engine": "rten 0", "workload": "mixed", "speedup": 1.5,
         "date": "2026-11-21", "settings": settings,
     });
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -539,11 +539,7 @@ fn provenance(sandbox: &Sandbox) -> Value {
 #[test]
 fn embed_uses_a_profile_and_says_so() {
     let sandbox = sandbox_with_texts();
-    let path = with_profile(
-        &sandbox,
-        &json!({"batch_tokens": 77, "threads": 3}),
-        "tract",
-    );
+    let path = with_profile(&sandbox, &json!({"batch_tokens": 77, "threads": 3}), "rten");
     let name = path.file_stem().unwrap().to_str().unwrap();
     assert!(
         path.starts_with(sandbox.path(".config/embedctl/profiles")),
@@ -571,7 +567,7 @@ fn a_profile_chooses_the_precision_unless_one_is_named() {
     model_of_two_precisions(&sandbox);
     let line = "texts.txt -m model -o out.npy --force";
     let command = sandbox.embed_command(&format!("{line} -v"));
-    with_profile_for(command, &json!({"precision": "int8", "window": 3}), "tract");
+    with_profile_for(command, &json!({"precision": "int8", "window": 3}), "rten");
     let onnx = |options: &str| {
         let run = sandbox.embed(&format!("{line} {options}"));
         assert_eq!(run.code, Some(0), "{run}");
@@ -612,21 +608,21 @@ fn a_profile_chooses_the_provider_and_falls_back_from_it() {
             .args(options.split_whitespace());
         command
     };
-    let path = with_profile_for(command("-v"), &json!({"provider": "tract"}), "tract");
+    let path = with_profile_for(command("-v"), &json!({"provider": "rten"}), "rten");
     let provider = |options: &str| {
         let run = sandbox.finish(&mut command(options));
         assert_eq!(run.code, Some(0), "{run}");
         let engine = &provenance(&sandbox)["engine"];
         engine["provider"].as_str().unwrap().to_owned()
     };
-    assert_eq!(provider(""), "tract");
+    assert_eq!(provider(""), "rten");
     assert_eq!(provider("--provider cpu"), "cpu");
     assert_eq!(provider("--no-profile"), "cpu");
     assert_eq!(provider(&format!("--ort-lib {}", library.display())), "cpu");
     // What was there when the profile was made, and is not any more.
     let gone = fs::read_to_string(&path)
         .unwrap()
-        .replace("tract", "openvino");
+        .replace("rten", "openvino");
     fs::write(&path, gone).unwrap();
     assert_eq!(provider(""), "cpu");
 }
@@ -637,14 +633,14 @@ fn a_profile_of_another_engine_is_used_with_a_note() {
     with_profile(&sandbox, &json!({"window": 2}), "cuda");
     let run = sandbox.embed("texts.txt -o out.npy --force");
     assert_eq!(run.code, Some(0), "{run}");
-    let note = "the tuned profile was made with cuda, and tract ran the model";
+    let note = "the tuned profile was made with cuda, and rten ran the model";
     assert!(run.stderr.contains(note), "{run}");
 }
 
 #[test]
 fn a_damaged_profile_stops_a_run_before_it_begins() {
     let sandbox = sandbox_with_texts();
-    let path = with_profile(&sandbox, &json!({}), "tract");
+    let path = with_profile(&sandbox, &json!({}), "rten");
     fs::write(&path, "{\"schema\": 1").unwrap();
     let run = sandbox.embed("texts.txt -o out.npy --force");
     assert_eq!(run.code, Some(2), "{run}");

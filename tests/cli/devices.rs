@@ -54,7 +54,7 @@ fn the_table_fits_and_tells_all() {
     ] {
         assert!(line(&run, provider).contains("not here"), "{run}");
     }
-    assert!(line(&run, "tract").contains("works"), "{run}");
+    assert!(line(&run, "rten").contains("works"), "{run}");
     assert!(run.stdout.contains("no library was found"), "{run}");
     for line in run.stdout.lines() {
         assert!(line.chars().count() <= 80, "too long: {line}");
@@ -98,24 +98,24 @@ fn json_has_everything_by_name() {
             assert!(status.get(member).is_some(), "{name} has no {member}");
         }
     }
-    assert_eq!(providers["tract"]["status"], "works");
+    assert_eq!(providers["rten"]["status"], "works");
     assert_eq!(providers["cpu"]["status"], "absent");
     assert!(providers["cpu"]["reason"].is_string());
 }
 
 #[test]
 fn what_is_required_and_works_is_no_failure() {
-    let run = without_libraries("--require tract -q");
+    let run = without_libraries("--require rten -q");
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.stderr, "");
 }
 
 #[test]
 fn what_is_required_and_does_not_work_is_one_with_its_reason() {
-    let run = without_libraries("--require tract,dml,cpu -q");
+    let run = without_libraries("--require rten,dml,cpu -q");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        line(&run, "tract").contains("works"),
+        line(&run, "rten").contains("works"),
         "the table comes all the same"
     );
     let (directml, cpu) = run.stderr.split_once("--require cpu: ").unwrap();
@@ -125,7 +125,7 @@ fn what_is_required_and_does_not_work_is_one_with_its_reason() {
     );
     assert!(cpu.contains("no ONNX Runtime library was found"), "{run}");
     assert!(cpu.contains("pip install onnxruntime"), "{run}");
-    assert!(!run.stderr.contains("--require tract"), "{run}");
+    assert!(!run.stderr.contains("--require rten"), "{run}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_library_that_crashes_is_a_finding() {
     let run = devices(&sandbox, &library, "");
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stdout.contains("it crashed (SIGSEGV)"), "{run}");
-    assert!(line(&run, "tract").contains("works"), "{run}");
+    assert!(line(&run, "rten").contains("works"), "{run}");
 }
 
 #[test]

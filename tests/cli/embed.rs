@@ -291,7 +291,7 @@ fn auto_says_what_it_took() {
     let run = sandbox.finish(command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL)));
     assert_eq!(run.code, Some(0), "{run}");
     // A system folder may hold ONNX Runtime, whatever the environment.
-    let fell_back = run.stderr.contains("engine tract ");
+    let fell_back = run.stderr.contains("engine rten ");
     assert_eq!(
         fell_back,
         run.stderr

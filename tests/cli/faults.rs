@@ -316,8 +316,8 @@ fn a_closed_standard_output_loses_nothing_in_silence() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\n");
     let lines = [
-        "embed -p tract texts.txt -o -",
-        "embed -p tract texts.txt -o /dev/stdout -f jsonl",
+        "embed -p rten texts.txt -o -",
+        "embed -p rten texts.txt -o /dev/stdout -f jsonl",
         "completions bash",
         "man",
         "--help",
@@ -411,7 +411,7 @@ fn a_crash_is_explained() {
             let (status, stderr) = running.wait();
             assert_eq!(status.signal(), Some(signal), "{stderr}");
             let last = stderr.lines().last().unwrap();
-            let crash = format!("the process crashed ({name}) while tract");
+            let crash = format!("the process crashed ({name}) while rten");
             assert!(
                 last.contains(&crash) && last.contains("--provider cpu"),
                 "{stderr}"

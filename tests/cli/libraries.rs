@@ -93,7 +93,7 @@ fn a_named_library_that_cannot_be_used_is_the_reason_whatever_the_provider() {
 fn a_list_does_not_fall_back_from_a_named_library_that_is_broken() {
     let sandbox = sandbox();
     sandbox.write("libonnxruntime.so", "");
-    assert_snapshot!(run(&sandbox, "--ort-lib libonnxruntime.so -p cpu,tract"));
+    assert_snapshot!(run(&sandbox, "--ort-lib libonnxruntime.so -p cpu,rten"));
 }
 
 #[test]

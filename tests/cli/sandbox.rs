@@ -85,7 +85,7 @@ impl Sandbox {
 
     /// The command behind [`Sandbox::embed`].
     pub fn embed_command(&self, line: &str) -> Command {
-        let mut command = self.command(["embed", "--provider", "tract", "--threads", "1"]);
+        let mut command = self.command(["embed", "--provider", "rten", "--threads", "1"]);
         command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL));
         command.args(line.split_whitespace());
         command
@@ -135,7 +135,7 @@ impl Sandbox {
                 "$1 [SHARE]",
             ),
             (r#"(limited by |"limit":")\w+"#, "$1[STAGE]"),
-            (r"(tract|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
+            (r"(rten|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
             (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
             (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),
         ];

@@ -370,7 +370,7 @@ fn inputs_and_outputs_are_looked_at_before_anything_is_fetched() {
         "embed texts.txt -o out.npy --on-error skip --rejects out.npy",
         "bench --input missing.txt",
     ] {
-        let run = world.run(&format!("{line} -m org/small -p tract"));
+        let run = world.run(&format!("{line} -m org/small -p rten"));
         assert!(matches!(run.code, Some(1 | 2)), "{line}: {run}");
         assert_eq!(world.hub.asked().len(), 0, "{line}: {run}");
     }

@@ -69,7 +69,7 @@ impl World {
     pub fn embed_command(&self, line: &str) -> Command {
         self.sandbox
             .write("texts.txt", "one\ntwo words\nand three more\n");
-        let fixed = "embed texts.txt -o out.npy --force --provider tract --threads 1";
+        let fixed = "embed texts.txt -o out.npy --force --provider rten --threads 1";
         self.command(&format!("{fixed} {line}"))
     }
 

@@ -63,8 +63,8 @@ fn changes_come_with_their_interval() {
 fn a_configuration_that_fails_now_is_a_regression_and_one_that_always_did_is_not() {
     let mut broken = row("cpu", &[]);
     broken.failed = Some("no library".into());
-    let good = report(vec![row("cpu", &[1.0; 6]), row("tract", &[1.0; 6])]);
-    let bad = report(vec![broken.clone(), row("tract", &[1.0; 6])]);
+    let good = report(vec![row("cpu", &[1.0; 6]), row("rten", &[1.0; 6])]);
+    let bad = report(vec![broken.clone(), row("rten", &[1.0; 6])]);
     let verdicts = |new: &Report, old: &Report| -> Vec<Verdict> {
         let comparison = Comparison::of(new, old, 0.05).unwrap();
         comparison.rows.iter().map(|row| row.verdict).collect()
@@ -75,7 +75,7 @@ fn a_configuration_that_fails_now_is_a_regression_and_one_that_always_did_is_not
 
 #[test]
 fn configurations_of_one_report_alone_are_named() {
-    let old = report(vec![row("cpu", &[1.0; 6]), row("tract", &[1.0; 6])]);
+    let old = report(vec![row("cpu", &[1.0; 6]), row("rten", &[1.0; 6])]);
     let new = report(vec![row("cuda", &[9.0; 6]), row("cpu", &[1.0; 6])]);
     let comparison = Comparison::of(&new, &old, 0.05).unwrap();
     let verdicts: Vec<_> = comparison
@@ -88,7 +88,7 @@ fn configurations_of_one_report_alone_are_named() {
         [
             ("cuda", Verdict::New),
             ("cpu", Verdict::Kept),
-            ("tract", Verdict::NotMeasured)
+            ("rten", Verdict::NotMeasured)
         ]
     );
     assert!(!comparison.has_regressed());

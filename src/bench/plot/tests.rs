@@ -7,7 +7,7 @@ pub fn example() -> Report {
     let mut rows = Vec::new();
     for (provider, rates) in [
         ("cpu", [900.0, 1015.0, 940.0]),
-        ("tract", [350.0, 380.0, 372.0]),
+        ("rten", [350.0, 380.0, 372.0]),
     ] {
         for (budget, rate) in [256, 512, 1024].into_iter().zip(rates) {
             let values: Vec<f64> = (0..9)
@@ -63,7 +63,7 @@ fn a_picture_says_what_it_shows() {
 fn one_budget_makes_no_curve() {
     let picture = svg(&report(vec![
         row("cpu", &[100.0; 6]),
-        row("tract", &[50.0; 6]),
+        row("rten", &[50.0; 6]),
     ]));
     assert_well_formed(&picture);
     assert!(

@@ -33,7 +33,7 @@ fn watch(printer: &Printer, place: &str, output: &str) {
     platform::say(|signal| {
         printer.crash_line(&format!(
             "the process crashed ({signal}) {place}. {output}As a rule the fault lies in a native library: \
-             another version of it may help, or another provider (--provider cpu, --provider tract)"
+             another version of it may help, or another provider (--provider cpu, --provider rten)"
         ))
     });
 }

@@ -16,7 +16,10 @@ use prost::Message;
 
 use crate::batch::Batch;
 use crate::model::{ElementType, PoolingMode};
-use crate::onnx::{Dimension, Shape, TensorType, TypeProto, ValueInfo};
+use crate::onnx::{
+    self, Attribute, FLOAT, GraphProto, INT64, Node, OperatorSet, Tensor, fields,
+    float_value as value,
+};
 
 /// The input that [`fill_weights`] makes, f32 `[rows, modes, length]`.
 pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";
@@ -54,13 +57,7 @@ pub(super) fn graph(
             }
         }
         graph.extend_from_slice(&addition);
-        prost::encoding::encode_key(
-            MODEL_GRAPH,
-            prost::encoding::WireType::LengthDelimited,
-            &mut model,
-        );
-        prost::encoding::encode_varint(graph.len() as u64, &mut model);
-        model.append(&mut graph);
+        onnx::append(MODEL_GRAPH, &graph, &mut model);
     }
     if found {
         Ok(model)
@@ -114,16 +111,11 @@ fn weigh(mode: PoolingMode, weights: &mut [f32]) {
 }
 
 /// The nodes, constants, input and output that pool.
-fn addition(
-    states: &str,
-    element: ElementType,
-    modes: &[PoolingMode],
-    opset: i64,
-) -> GraphAddition {
-    let mut addition = GraphAddition {
+fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i64) -> GraphProto {
+    let mut addition = GraphProto {
         input: vec![value(WEIGHTS, &[None, Some(modes.len()), None])],
         output: vec![value(POOLED, &[None, None])],
-        ..GraphAddition::default()
+        ..GraphProto::default()
     };
     // As everywhere, half precision is widened before it is summed.
     let states = if element == ElementType::F32 {
@@ -181,7 +173,7 @@ fn addition(
     addition
 }
 
-impl GraphAddition {
+impl GraphProto {
     /// Adds a node; returns its output's name.
     fn node(
         &mut self,
@@ -224,6 +216,7 @@ impl GraphAddition {
             data_type,
             name: name.clone(),
             raw_data: bytes.collect(),
+            ..Tensor::default()
         });
         name
     }
@@ -285,60 +278,10 @@ fn opset(model: &[u8]) -> Result<i64, String> {
     Err("the file names no version of the standard operators".into())
 }
 
-/// A field of a serialized message.
-struct Field<'a> {
-    number: u32,
-    /// Key and content as they stand there.
-    whole: &'a [u8],
-    /// A message's or string's bytes; empty for numbers.
-    content: &'a [u8],
-}
-
-/// The fields of a serialized message, in their order.
-fn fields(mut rest: &[u8]) -> impl Iterator<Item = Result<Field<'_>, String>> {
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let field = next_field(rest);
-        rest = match &field {
-            Some(field) => &rest[field.whole.len()..],
-            None => &[],
-        };
-        Some(field.ok_or_else(|| "the file is damaged".to_owned()))
-    })
-}
-
-fn next_field(bytes: &[u8]) -> Option<Field<'_>> {
-    let mut rest = bytes;
-    let key = prost::encoding::decode_varint(&mut rest).ok()?;
-    let mut content: &[u8] = &[];
-    match key & 7 {
-        0 => {
-            prost::encoding::decode_varint(&mut rest).ok()?;
-        }
-        1 => rest = rest.get(8..)?,
-        2 => {
-            let length = prost::encoding::decode_varint(&mut rest).ok()?;
-            (content, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        }
-        5 => rest = rest.get(4..)?,
-        _ => return None,
-    }
-    Some(Field {
-        number: u32::try_from(key >> 3).ok()?,
-        whole: &bytes[..bytes.len() - rest.len()],
-        content,
-    })
-}
-
 // Field numbers of `onnx.proto3`.
 const MODEL_GRAPH: u32 = 7;
 const MODEL_OPSET: u32 = 8;
 const GRAPH_OUTPUT: u32 = 12;
-/// `TensorProto.DataType`.
-const FLOAT: i32 = 1;
-const INT64: i32 = 7;
 /// `AttributeProto.AttributeType`.
 const ATTRIBUTE_INT: i32 = 2;
 const ATTRIBUTE_INTS: i32 = 7;
@@ -359,85 +302,6 @@ fn ints(name: &str, values: &[i64]) -> Attribute {
         ints: values.to_vec(),
         kind: ATTRIBUTE_INTS,
     }
-}
-
-/// A float32 input or output.
-fn value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
-    let dim = dims
-        .iter()
-        .map(|dim| Dimension {
-            dim_value: dim.map(|size| size as i64),
-        })
-        .collect();
-    ValueInfo {
-        name: name.into(),
-        r#type: Some(TypeProto {
-            tensor_type: Some(TensorType {
-                elem_type: FLOAT,
-                shape: Some(Shape { dim }),
-            }),
-        }),
-    }
-}
-
-// As much of `onnx.proto3` as is appended.
-
-#[derive(Clone, PartialEq, Message)]
-struct OperatorSet {
-    #[prost(string, tag = "1")]
-    domain: String,
-    #[prost(int64, tag = "2")]
-    version: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GraphAddition {
-    #[prost(message, repeated, tag = "1")]
-    node: Vec<Node>,
-    #[prost(message, repeated, tag = "5")]
-    initializer: Vec<Tensor>,
-    #[prost(message, repeated, tag = "11")]
-    input: Vec<ValueInfo>,
-    #[prost(message, repeated, tag = "12")]
-    output: Vec<ValueInfo>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Node {
-    #[prost(string, repeated, tag = "1")]
-    input: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    output: Vec<String>,
-    #[prost(string, tag = "3")]
-    name: String,
-    #[prost(string, tag = "4")]
-    op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    attribute: Vec<Attribute>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Attribute {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(int64, tag = "3")]
-    i: i64,
-    #[prost(int64, repeated, packed = "false", tag = "8")]
-    ints: Vec<i64>,
-    #[prost(int32, tag = "20")]
-    kind: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Tensor {
-    #[prost(int64, repeated, packed = "false", tag = "1")]
-    dims: Vec<i64>,
-    #[prost(int32, tag = "2")]
-    data_type: i32,
-    #[prost(string, tag = "8")]
-    name: String,
-    #[prost(bytes = "vec", tag = "9")]
-    raw_data: Vec<u8>,
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(super) struct DeviceKind {
 impl DeviceKind {
     pub(super) fn of(provider: Provider, options: &EngineOptions) -> Self {
         let (device, own_memory, numbered) = match provider {
-            Provider::Cpu | Provider::Xnnpack | Provider::Tract => (false, false, false),
+            Provider::Cpu | Provider::Xnnpack | Provider::Rten => (false, false, false),
             Provider::OpenVino => match option(options, provider, "device") {
                 None | Some("CPU") => (false, false, false),
                 Some("GPU") => (true, false, true),

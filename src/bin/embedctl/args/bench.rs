@@ -120,7 +120,7 @@ pub struct BenchEngineArgs {
     /// Execution providers, with commas between, or auto; each is measured
     ///
     /// One that cannot be had is a row with the reason. Names: auto, cpu, cuda (gpu), tensorrt (trt),
-    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), tract.
+    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
     #[arg(
         short,
         long,
@@ -223,7 +223,7 @@ Examples:
     embedctl bench
 
   Which engine, and which token budget?
-    embedctl bench --provider cpu,tract --batch-tokens 256,512,1024 --plot speed.svg
+    embedctl bench --provider cpu,rten --batch-tokens 256,512,1024 --plot speed.svg
 
   With your own records; two kinds of weights:
     embedctl bench --input dump.jsonl --text-field body -m org/name --precision fp32,int8
@@ -232,7 +232,7 @@ Examples:
     embedctl bench --tune -m org/name --input dump.jsonl --text-field body
 
   The same, and let it choose the engine and between two kinds of weights:
-    embedctl bench --tune -m org/name -p cpu,openvino,tract --precision fp32,int8
+    embedctl bench --tune -m org/name -p cpu,openvino,rten --precision fp32,int8
 
   Keep figures, and fail a build that got slower:
     embedctl bench --corpus short --json > baseline.json

@@ -161,9 +161,9 @@ pub struct EngineArgs {
     ///
     /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
     /// directml), else cpu where an ONNX Runtime library is found, else the engine inside this program,
-    /// tract; -v says why others were passed over. A provider that is named and cannot be had is an
+    /// rten; -v says why others were passed over. A provider that is named and cannot be had is an
     /// error; a list such as cuda,cpu allows the fallback. Names: cpu, cuda (gpu), tensorrt (trt),
-    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), tract.
+    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
     #[arg(
         short,
         long,
@@ -247,7 +247,7 @@ Examples:
     embedctl embed dump.jsonl --on-error skip --rejects rejects.jsonl -o out.parquet
 
   The engine inside this program, whatever else is installed:
-    embedctl embed texts.txt --provider tract -o vectors.parquet
+    embedctl embed texts.txt --provider rten -o vectors.parquet
 
 Exit codes:
   0    done

@@ -198,7 +198,7 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet
   embedctl download sentence-transformers/all-MiniLM-L6-v2
-  embedctl bench --provider cpu,tract
+  embedctl bench --provider cpu,rten
   embedctl embed --help
   embedctl devices
 

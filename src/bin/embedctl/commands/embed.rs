@@ -81,7 +81,7 @@ pub fn run(
         }
     }
     let fell_back = options.engine.providers == ProviderChoice::Auto
-        && summary.engine.provider == Provider::Tract;
+        && summary.engine.provider == Provider::Rten;
     if fell_back {
         printer.note(
             "no usable ONNX Runtime was found, so the engine inside this program ran the model; \
@@ -182,7 +182,7 @@ pub(super) fn devices(
     devices: Option<&Devices>,
     providers: &ProviderChoice,
 ) -> Result<Vec<u32>, Failure> {
-    let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Tract);
+    let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Rten);
     let processor_only = match providers {
         ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,
         ProviderChoice::List(list) => list.iter().all(on_processor),
@@ -191,7 +191,7 @@ pub(super) fn devices(
         None | Some(Devices::All) => Ok(Vec::new()),
         Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
             Err(Failure::usage(
-                "--device: the processor is device 0 and the only one that the providers cpu and tract \
+                "--device: the processor is device 0 and the only one that the providers cpu and rten \
                  have; leave --device out (and unset EMBEDCTL_DEVICE)",
             ))
         }

@@ -36,9 +36,9 @@ fn table(report: &DeviceReport) -> String {
     if report.libraries.is_empty() {
         table.entry("ONNX Runtime", "no library was found");
     }
-    let embedded = report.status(Provider::Tract);
+    let embedded = report.status(Provider::Rten);
     if let Some(version) = embedded.and_then(|status| status.version.as_deref()) {
-        table.entry("tract", &format!("{version}, inside this program"));
+        table.entry("rten", &format!("{version}, inside this program"));
     }
     table.line("");
     table.line("Providers");
@@ -260,7 +260,7 @@ fn provider(status: &ProviderStatus, table: &mut Table) {
 fn works(status: &ProviderStatus) -> String {
     let version = status.version.as_deref().unwrap_or("of unknown version");
     let engine = match status.provider {
-        Provider::Tract => format!("tract {version}"),
+        Provider::Rten => format!("rten {version}"),
         _ => format!("ONNX Runtime {version}"),
     };
     let device = match (&status.device, status.software) {

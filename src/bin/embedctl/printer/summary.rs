@@ -219,11 +219,11 @@ impl Printer {
     }
 }
 
-/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`, `tract 0.23.0 (embedded)`
+/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`, `rten 0.27.0 (embedded)`
 pub fn engine(info: &EngineInfo) -> String {
     let place = match (&info.library, info.provider) {
         (Some(library), provider) => format!("{provider}, {}", library.display()),
-        (None, Provider::Tract) => "embedded".to_owned(),
+        (None, Provider::Rten) => "embedded".to_owned(),
         (None, provider) => provider.to_string(),
     };
     format!("{} {} ({place})", info.engine, info.version)

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn every_combination_is_measured_once() {
         let mut all = vec![Configuration::default()];
-        each(&mut all, &["cpu", "tract"], |one, value| {
+        each(&mut all, &["cpu", "rten"], |one, value| {
             one.provider = value.into();
         });
         each::<usize>(&mut all, &[], |one, value| one.threads = Some(value));
@@ -188,7 +188,7 @@ mod tests {
             .iter()
             .map(|one| (one.provider.as_str(), one.batch_tokens, one.threads))
             .collect();
-        let expected = [("cpu", 256), ("cpu", 512), ("tract", 256), ("tract", 512)];
+        let expected = [("cpu", 256), ("cpu", 512), ("rten", 256), ("rten", 512)];
         assert_eq!(
             pairs,
             expected.map(|(name, tokens)| (name, Some(tokens), None))

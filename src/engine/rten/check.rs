@@ -1,18 +1,17 @@
-//! Whether the embedded engine computes right on this processor: the same small graph that providers of
-//! ONNX Runtime are tried on.
+//! Whether the engine for ONNX graphs inside the program computes right on this processor: the same small
+//! graph that providers of ONNX Runtime are tried on.
 
-use std::io::Cursor;
 use std::time::Instant;
 
-use tract_onnx::prelude::*;
+use rten::{Model, Value};
 
 use super::guarded;
 use crate::provider::{Provider, ProviderReport, check_graph as graph};
 
-/// Runs a small graph with the embedded engine. Takes some milliseconds.
+/// Runs a small graph. Takes some milliseconds.
 #[must_use]
 pub fn check() -> ProviderReport {
-    let mut report = ProviderReport::refused(Provider::Tract, String::new());
+    let mut report = ProviderReport::refused(Provider::Rten, String::new());
     match guarded(run).and_then(|(output, millis)| graph::check(&output).map(|()| millis)) {
         Ok(millis) => {
             report.works = true;
@@ -26,18 +25,22 @@ pub fn check() -> ProviderReport {
 }
 
 /// The graph's output, and how long a run after the first took.
-fn run() -> TractResult<(Vec<f32>, f64)> {
-    let plan = onnx()
-        .model_for_read(&mut Cursor::new(graph::model()))?
-        .into_optimized()?
-        .into_runnable()?;
-    let input = Tensor::from_shape(&[graph::ROWS, graph::WIDTH], &graph::input())?;
-    plan.run(tvec!(input.clone().into()))?;
+fn run() -> Result<(Vec<f32>, f64), String> {
+    let model = Model::load(graph::model()).map_err(|error| error.to_string())?;
+    let run = || {
+        let input = Value::from_shape([graph::ROWS, graph::WIDTH], graph::input())
+            .map_err(|error| error.to_string())?;
+        let output = model.run_one(input.into(), None);
+        output.map_err(|error| error.to_string())
+    };
+    run()?;
     let start = Instant::now();
-    let output = plan.run(tvec!(input.into()))?;
+    let output = run()?;
     let millis = start.elapsed().as_secs_f64() * 1e3;
-    let output = output[0].to_plain_array_view::<f32>()?;
-    Ok((output.iter().copied().collect(), millis))
+    let (_, values) = output
+        .into_shape_vec::<f32, 2>()
+        .map_err(|error| error.to_string())?;
+    Ok((values, millis))
 }
 
 #[cfg(test)]
@@ -48,7 +51,7 @@ mod tests {
     fn the_embedded_engine_computes_right() {
         let report = check();
         assert!(report.works, "{:?}", report.reason);
-        assert_eq!(report.provider, Provider::Tract);
+        assert_eq!(report.provider, Provider::Rten);
         assert!(report.millis.is_some_and(|millis| millis < 1e3));
     }
 }

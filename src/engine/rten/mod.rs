@@ -1,0 +1,148 @@
+//! rten, the engine for ONNX graphs inside the binary: pure Rust, so that a model runs with nothing installed.
+//!
+//! [`graph`] reads a file as rten takes it and runs it on a batch of any shape; all workers share the one
+//! copy of its weights, each on a thread of its own.
+
+mod check;
+mod graph;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+pub use self::check::check;
+
+use self::graph::{Graph, Threads};
+use super::feeds::Feeds;
+use super::{
+    BatchLimits, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider, Worker,
+    single_device,
+};
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::threads::panic_message;
+
+/// The engine's name in messages.
+const NAME: &str = "rten";
+
+/// Version of the rten crate: Cargo.toml pins it, and a test holds this against it.
+pub(crate) const VERSION: &str = "0.27.0";
+
+/// What helps where rten cannot run a graph.
+const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --provider cpu), or name another ONNX file with --model-file";
+
+/// Batches whose activations stay in the cache.
+const LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 128,
+};
+
+/// Opens `model` with the engine inside.
+///
+/// # Errors
+/// If rten lacks an operator of the graph, or fails on a small batch.
+pub(super) fn open(
+    model: &Model,
+    options: &EngineOptions,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>> {
+    single_device(Provider::Rten, options)?;
+    let feeds = Feeds::of(model)?;
+    let rows = feeds.max_rows.unwrap_or(usize::MAX);
+    let graph = guarded(|| {
+        let graph = Graph::read(&model.onnx, feeds)?;
+        // Some graphs load and fail when they run, which should be known before the first record.
+        graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
+        Ok(graph)
+    })
+    .map_err(|reason| {
+        failed(format!(
+            "cannot run {}: {reason}; {REMEDY}",
+            model.onnx.display()
+        ))
+    })?;
+    Ok(Box::new(RtenEngine {
+        info: EngineInfo {
+            passed_over: passed_over.to_vec(),
+            ..EngineInfo::new(NAME, VERSION.into(), Provider::Rten)
+        },
+        limits: BatchLimits {
+            rows: LIMITS.rows.min(rows),
+            ..LIMITS
+        },
+        graph: Arc::new(graph),
+    }))
+}
+
+/// Rows of the token 0.
+fn trial(rows: usize, length: usize) -> Batch {
+    Batch {
+        rows,
+        length,
+        input_ids: vec![0; rows * length],
+        attention_mask: vec![1; rows * length],
+    }
+}
+
+fn failed(reason: String) -> Error {
+    Error::Engine {
+        engine: NAME,
+        reason,
+    }
+}
+
+/// Runs rten's code; a panic becomes an error.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|reason| reason.trim_end_matches('.').into()),
+        Err(panic) => Err(panic_message(&*panic)),
+    }
+}
+
+struct RtenEngine {
+    info: EngineInfo,
+    limits: BatchLimits,
+    graph: Arc<Graph>,
+}
+
+impl Engine for RtenEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(RtenWorker {
+            graph: Arc::clone(&self.graph),
+            threads: Threads::one(),
+            states: Vec::new(),
+        }))
+    }
+}
+
+/// One thread and what it computed last.
+struct RtenWorker {
+    graph: Arc<Graph>,
+    threads: Threads,
+    states: Vec<f32>,
+}
+
+impl Worker for RtenWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        let (states, width) =
+            guarded(|| self.graph.run(&self.threads, batch)).map_err(|reason| {
+                failed(format!(
+                    "failed on a batch of {} rows of {} tokens: {reason}; {REMEDY}",
+                    batch.rows, batch.length
+                ))
+            })?;
+        self.states = states;
+        Ok(self.graph.feeds.wrap(&self.states, width))
+    }
+}
