@@ -27,6 +27,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A complete output that cannot have its name. What stood under it stands there as before.
+    #[error("cannot give the output the name {}; it is complete, and stays as {}", path.display(), kept.display())]
+    Unpublished {
+        /// The name that was refused: the output's, or that of a file beside it.
+        path: PathBuf,
+        /// Where the output is now; files beside it have its name with their endings.
+        kept: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+
     /// An input stream that cannot be read to its end (truncated `.gz`, damaged `.zst`, …).
     #[error("{place}: {reason}")]
     Input {

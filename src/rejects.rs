@@ -10,17 +10,18 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::output::Destination;
 use crate::output::place::Place;
 use crate::output::target::Target;
+use crate::output::{Destination, Hash, RunFiles};
 use crate::record::Reject;
 
-/// Writes rejected records beside their final name; dropped without [`RejectsWriter::finish`], it
-/// removes what it wrote.
+/// Writes rejected records beside their final name; they are published with the output
+/// ([`crate::output::Finish::rejects`]). Dropped before, it removes what it wrote.
 #[derive(Debug)]
 pub struct RejectsWriter {
     target: Target,
     buffer: Vec<u8>,
+    hash: Hash,
 }
 
 /// A line of the file.
@@ -40,11 +41,12 @@ impl RejectsWriter {
     ///
     /// # Errors
     /// If it exists and `force` is not given, or cannot be written.
-    pub fn create(path: &Path, force: bool) -> Result<Self> {
+    pub fn create(path: &Path, force: bool, files: &RunFiles) -> Result<Self> {
         let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
         Ok(Self {
-            target: Target::create(&place, force, &[])?,
+            target: Target::create(&place, force, &[], files)?,
             buffer: Vec::new(),
+            hash: Hash::default(),
         })
     }
 
@@ -52,9 +54,9 @@ impl RejectsWriter {
     ///
     /// # Errors
     /// As there.
-    pub fn check(path: &Path, force: bool) -> Result<()> {
+    pub fn check(path: &Path, force: bool, files: &RunFiles) -> Result<()> {
         let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
-        place.check(force, &[])
+        place.check(force, &[], files)
     }
 
     /// Appends a record; `names` are the sources' names.
@@ -87,6 +89,7 @@ impl RejectsWriter {
         serde_json::to_writer(&mut self.buffer, &entry)
             .expect("a Vec takes every byte, and an entry always encodes");
         self.buffer.push(b'\n');
+        self.hash.add(&self.buffer);
         // Unbuffered: rejects are few, and a stream's reader wants to see them.
         match self.target.write_all(&self.buffer) {
             // Whoever has seen enough of the rejects does not stop the vectors.
@@ -98,12 +101,13 @@ impl RejectsWriter {
         }
     }
 
-    /// Publishes the file.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn finish(mut self) -> Result<()> {
-        self.target.publish()
+    /// The hash of the file.
+    pub(crate) fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    pub(crate) fn into_target(self) -> Target {
+        self.target
     }
 }
 
@@ -123,7 +127,9 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::{Finish, OutputFormat, OutputOptions, create};
     use crate::record::Origin;
+    use arrow::datatypes::Schema;
     use serde_json::{Value, json};
     use std::fs;
 
@@ -146,16 +152,33 @@ mod tests {
     fn written(rejects: &[Reject]) -> Vec<Value> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rejects");
-        let mut writer = RejectsWriter::create(&path, false).unwrap();
+        let mut writer = RejectsWriter::create(&path, false, &RunFiles::default()).unwrap();
         for reject in rejects {
             writer.write(reject, &names()).unwrap();
         }
         assert!(!path.exists());
-        writer.finish().unwrap();
+        publish(writer);
         let text = fs::read_to_string(&path).unwrap();
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
+    }
+
+    /// Publishes with an output that is no file.
+    fn publish(writer: RejectsWriter) {
+        let options = OutputOptions {
+            destination: Destination::Path("/dev/null".into()),
+            format: Some(OutputFormat::Jsonl),
+            force: true,
+        };
+        let (names, schema) = ([].into(), Schema::empty());
+        let output = create(&options, 1, names, &schema, &RunFiles::default()).unwrap();
+        let finish = Finish {
+            schema: schema.into(),
+            provenance: &json!({}),
+            rejects: Some(writer),
+        };
+        output.finish(finish).unwrap();
     }
 
     #[test]
@@ -190,21 +213,21 @@ mod tests {
     fn a_dropped_writer_leaves_nothing_and_a_file_needs_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rejects");
-        let mut writer = RejectsWriter::create(&path, false).unwrap();
+        let files = RunFiles::default();
+        let mut writer = RejectsWriter::create(&path, false, &files).unwrap();
         writer.write(&reject(1, b"x"), &names()).unwrap();
         drop(writer);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
         fs::write(&path, "old").unwrap();
-        let error = RejectsWriter::create(&path, false).unwrap_err().to_string();
+        let error = RejectsWriter::create(&path, false, &files)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("--rejects") && error.contains("--force"),
             "{error}"
         );
-        RejectsWriter::create(&path, true)
-            .unwrap()
-            .finish()
-            .unwrap();
+        publish(RejectsWriter::create(&path, true, &files).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"");
     }
 
@@ -213,12 +236,13 @@ mod tests {
     fn a_reader_that_leaves_does_not_stop_the_run() {
         let (reader, pipe) = std::io::pipe().unwrap();
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
-        let mut writer = RejectsWriter::create(Path::new(&path), false).unwrap();
+        let mut writer =
+            RejectsWriter::create(Path::new(&path), false, &RunFiles::default()).unwrap();
         writer.write(&reject(1, b"x"), &names()).unwrap();
         drop(reader);
         for line in 2..4 {
             writer.write(&reject(line, b"x"), &names()).unwrap();
         }
-        writer.finish().unwrap();
+        publish(writer);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputOptions, Source};
 use embedctl::model::ModelOptions;
-use embedctl::output::{Destination, OutputOptions};
+use embedctl::output::{Destination, OutputOptions, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError};
 
 /// A run with all defaults, from the file `corpus` to Parquet in `folder`.
@@ -31,6 +31,7 @@ pub fn whole_run(
         batch_rows: None,
         threads: None,
         profile: None,
+        files: RunFiles::new(),
     }
 }
 

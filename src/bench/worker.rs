@@ -24,7 +24,7 @@ use crate::engine::{self, BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
-use crate::output::{Destination, OutputFormat, OutputOptions};
+use crate::output::{Destination, OutputFormat, OutputOptions, RunFiles};
 use crate::pipeline::{self, EmbedOptions, OnError, Opened};
 use crate::pool::Pooler;
 use crate::profile::fingerprint;
@@ -206,6 +206,7 @@ impl Session {
                 window_rows: window,
                 ..InputOptions::default()
             },
+            files: RunFiles::new(),
             output: OutputOptions {
                 destination: Destination::Stdout,
                 format: Some(OutputFormat::Parquet),

@@ -23,6 +23,17 @@ pub enum Source {
     Path(PathBuf),
 }
 
+impl Source {
+    /// The path; none for standard input.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stdin => None,
+            Self::Path(path) => Some(path),
+        }
+    }
+}
+
 impl From<PathBuf> for Source {
     /// As on the command line: `-` is standard input.
     fn from(path: PathBuf) -> Self {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::columns::{Columns, push};
 use super::target::Target;
-use super::{EMBEDDING, Finish, VectorWriter, check_shape};
+use super::{EMBEDDING, Finish, Hash, VectorWriter, check_shape};
 use crate::error::Result;
 use crate::record::Rows;
 
@@ -15,6 +15,7 @@ pub(super) struct JsonlWriter {
     target: Target,
     dimensions: usize,
     buffer: Vec<u8>,
+    hash: Hash,
 }
 
 impl JsonlWriter {
@@ -23,10 +24,14 @@ impl JsonlWriter {
             target,
             dimensions,
             buffer: Vec::new(),
+            hash: Hash::default(),
         }
     }
 
     fn flush(&mut self) -> Result<()> {
+        if self.target.has_sidecars() {
+            self.hash.add(&self.buffer);
+        }
         let written = self.target.write_all(&self.buffer);
         self.buffer.clear();
         written.map_err(|error| self.target.error(error))
@@ -54,8 +59,9 @@ impl VectorWriter for JsonlWriter {
         self.flush()
     }
 
-    fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
-        self.target.provenance(finish.provenance)?;
-        self.target.publish()
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let provenance = finish.provenance(&[("lines", &self.hash)]);
+        self.target.provenance(&provenance)?;
+        self.target.publish(finish.rejects)
     }
 }

@@ -1,12 +1,15 @@
 //! Writing vectors: one trait, one file per format.
 //!
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
-//! name and renames at the end, so that the name never holds half a result.
+//! name and renames at the end, so that the name never holds half a result. Files that belong together
+//! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
+//! that they do.
 
 mod columns;
 mod fault;
 mod jsonl;
 mod npy;
+mod overlap;
 mod parquet;
 pub(crate) mod place;
 mod publish;
@@ -21,14 +24,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use arrow::datatypes::{Schema, SchemaRef};
+use sha2::{Digest, Sha256};
 
-pub use place::same_place;
-pub use temporary::remove_temporaries;
+pub use overlap::refuse_overlap;
+pub use temporary::RunFiles;
 
 use self::place::Place;
 use self::target::Target;
 use crate::error::{Error, Result};
 use crate::record::{Rows, SourceNames};
+use crate::rejects::RejectsWriter;
 
 /// Name of the vectors' column, in every format that has names.
 pub const EMBEDDING: &str = "embedding";
@@ -139,6 +144,43 @@ pub struct Finish<'a> {
     pub schema: SchemaRef,
     /// The run's provenance: one JSON object.
     pub provenance: &'a serde_json::Value,
+    /// The rejected records, published with the output; of the same [`RunFiles`].
+    pub rejects: Option<RejectsWriter>,
+}
+
+impl Finish<'_> {
+    /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
+    /// files beside each other are of one run.
+    fn provenance(&self, written: &[(&str, &Hash)]) -> serde_json::Value {
+        let rejects = self
+            .rejects
+            .as_ref()
+            .map(|rejects| ("rejects", rejects.hash()));
+        let hashes: serde_json::Map<_, _> = (written.iter().copied())
+            .chain(rejects)
+            .map(|(name, hash)| (name.to_owned(), hash.hex().into()))
+            .collect();
+        let mut provenance = self.provenance.clone();
+        if let (Some(object), false) = (provenance.as_object_mut(), hashes.is_empty()) {
+            object.insert("sha256".to_owned(), hashes.into());
+        }
+        provenance
+    }
+}
+
+/// The SHA-256 of what was written so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hash(Sha256);
+
+impl Hash {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn hex(&self) -> String {
+        let hash = self.0.clone().finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// Writes rows in the order in which they come.
@@ -152,17 +194,18 @@ pub trait VectorWriter: Send {
     /// If the system refuses (a full disk, a closed pipe).
     fn write(&mut self, rows: Rows) -> Result<()>;
 
-    /// Completes the output and publishes it under its name, sidecars first.
+    /// Completes the output and publishes it under its name, with the files beside it and the rejects: all
+    /// of them or none.
     ///
     /// # Errors
-    /// If the system refuses; nothing stands under the final name then.
-    fn finish(self: Box<Self>, finish: &Finish<'_>) -> Result<()>;
+    /// If the system refuses; nothing new stands under any final name then.
+    fn finish(self: Box<Self>, finish: Finish<'_>) -> Result<()>;
 }
 
 /// Creates the output (beside its final name), before any work.
 ///
 /// `dimensions` is the width of a vector; `names` are the sources' names; `columns` are `id` and the
-/// kept fields, whose types may still change until the first row.
+/// kept fields, whose types may still change until the first row; `files` is the run's list of files.
 ///
 /// # Errors
 /// If the output exists and `force` is not given, its folder is missing or cannot be written to, the
@@ -172,9 +215,10 @@ pub fn create(
     dimensions: usize,
     names: SourceNames,
     columns: &Schema,
+    files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
     let (format, place) = plan(options, names.len(), columns)?;
-    let target = Target::create(&place, options.force, format.sidecars())?;
+    let target = Target::create(&place, options.force, format.sidecars(), files)?;
     Ok(match format {
         OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
         OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),
@@ -187,9 +231,14 @@ pub fn create(
 ///
 /// # Errors
 /// As [`create`].
-pub fn check(options: &OutputOptions, sources: usize, columns: &Schema) -> Result<()> {
+pub fn check(
+    options: &OutputOptions,
+    sources: usize,
+    columns: &Schema,
+    files: &RunFiles,
+) -> Result<()> {
     let (format, place) = plan(options, sources, columns)?;
-    place.check(options.force, format.sidecars())
+    place.check(options.force, format.sidecars(), files)
 }
 
 /// The format and the place of an output that options and columns allow.
@@ -202,7 +251,7 @@ fn plan(
     check_names(format, columns, sources)?;
     let place = Place::find(&options.destination, "-o")?;
     match format {
-        OutputFormat::Npy if !place.is_file() => {
+        OutputFormat::Npy if place.file().is_none() => {
             return Err(Error::Usage(format!(
                 "NPY needs a regular file, since its header is completed at the end, and {} is none; \
                  name a file with -o, or choose -f jsonl or -f parquet",

@@ -6,7 +6,7 @@ use arrow::buffer::Buffer;
 
 use super::columns::{Columns, push};
 use super::target::{Sidecar, Target};
-use super::{Finish, VectorWriter, check_shape, publish};
+use super::{Finish, Hash, VectorWriter, check_shape, publish};
 use crate::error::{Error, Result};
 use crate::record::{Origin, Rows, SourceNames};
 
@@ -24,6 +24,9 @@ pub(super) struct NpyWriter {
     rows: u64,
     sidecar: Sidecar,
     buffer: Vec<u8>,
+    /// Of the values, without the header: of the array's bytes as a reader has them.
+    values: Hash,
+    described: Hash,
 }
 
 impl NpyWriter {
@@ -39,6 +42,8 @@ impl NpyWriter {
             rows: 0,
             sidecar,
             buffer: Vec::new(),
+            values: Hash::default(),
+            described: Hash::default(),
         };
         writer.append(&header(0, dimensions))?;
         Ok(writer)
@@ -74,6 +79,7 @@ impl NpyWriter {
     }
 
     fn flush(&mut self) -> Result<()> {
+        self.described.add(&self.buffer);
         let written = self.sidecar.write_all(&self.buffer);
         self.buffer.clear();
         written
@@ -92,14 +98,17 @@ impl VectorWriter for NpyWriter {
         }
         self.flush()?;
         self.rows += rows.len() as u64;
-        self.append(&little_endian(rows.vectors))
+        let values = little_endian(rows.vectors);
+        self.values.add(&values);
+        self.append(&values)
     }
 
-    fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         let header = header(self.rows, self.dimensions);
         self.target.overwrite_start(&header)?;
-        self.target.provenance(finish.provenance)?;
-        self.target.publish()
+        let hashes = [("values", &self.values), ("rows", &self.described)];
+        self.target.provenance(&finish.provenance(&hashes))?;
+        self.target.publish(finish.rejects)
     }
 }
 

@@ -105,9 +105,9 @@ impl VectorWriter for ParquetWriter {
             .map_err(|error| failure(&shown, &error))
     }
 
-    fn finish(mut self: Box<Self>, finish: &Finish<'_>) -> Result<()> {
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         let shown = self.shown.clone();
-        let provenance = finish.provenance.to_string();
+        let provenance = finish.provenance(&[]).to_string();
         self.open(&finish.schema)?;
         // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
         // (pyarrow's and pandas' read functions) show the metadata of that one alone.
@@ -120,7 +120,7 @@ impl VectorWriter for ParquetWriter {
             encode_arrow_schema(&schema),
         ));
         writer.finish().map_err(|error| failure(&shown, &error))?;
-        writer.inner_mut().publish()
+        writer.inner_mut().publish(finish.rejects)
     }
 }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
-use super::Destination;
 use super::fault::write_error;
 use super::target::Target;
+use super::{Destination, RunFiles};
 use crate::error::{Error, Result};
 
 /// Links followed at most, as on Linux.
@@ -38,8 +38,6 @@ pub(super) enum PlaceKind {
     File {
         /// Its path, no link.
         path: PathBuf,
-        /// Whether it stands there now.
-        exists: bool,
     },
 }
 
@@ -76,18 +74,21 @@ impl Place {
         self.option
     }
 
-    /// Whether it is a regular file, made beside its name and then renamed.
-    pub fn is_file(&self) -> bool {
-        matches!(self.kind, PlaceKind::File { .. })
+    /// The path of a regular file, links resolved.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match &self.kind {
+            PlaceKind::File { path } => Some(path),
+            _ => None,
+        }
     }
 
     /// Whether a file can be made here; a pipe's reader must not see it opened and closed again.
     ///
     /// # Errors
     /// As [`Target::create`].
-    pub fn check(&self, force: bool, sidecars: &[&str]) -> Result<()> {
-        if self.is_file() {
-            Target::create(self, force, sidecars)?;
+    pub fn check(&self, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
+        if self.file().is_some() {
+            Target::create(self, force, sidecars, files)?;
         }
         Ok(())
     }
@@ -120,16 +121,16 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
         #[cfg(unix)]
         Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
     };
-    let exists = match fs::metadata(path) {
+    match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Err(folder()),
         Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo),
         Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device),
-        Ok(_) => true,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         // A file where a folder should be is told about below, by its name.
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => false,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
         Err(error) => return Err(write_error(path, error)),
-    };
+    }
     let parent = parent(&resolved);
     match fs::metadata(parent) {
         Ok(metadata) if metadata.is_dir() => {}
@@ -157,10 +158,7 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
     if resolved.file_name().is_none() {
         return Err(folder());
     }
-    Ok(PlaceKind::File {
-        path: resolved,
-        exists,
-    })
+    Ok(PlaceKind::File { path: resolved })
 }
 
 /// The folder of a path; the current one for a bare name.
@@ -222,22 +220,81 @@ fn descriptor(path: &Path) -> Option<std::os::fd::RawFd> {
         .then_some(number)
 }
 
-/// Whether two paths name the same file, existing or not.
-///
-/// Two outputs of one run at one place would replace each other.
-#[must_use]
-pub fn same_place(one: &Path, two: &Path) -> bool {
-    fn name(path: &Path) -> Option<PathBuf> {
-        match follow(path).ok()? {
-            Followed::Path(path) => {
-                let folder = fs::canonicalize(parent(&path)).ok()?;
-                Some(folder.join(path.file_name()?))
+/// What tells a regular file, existing or not, from others. Devices, FIFOs and terminals have none: they
+/// may be shared, since nothing is replaced there.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    /// Its path without links.
+    path: Option<PathBuf>,
+    /// Its device and inode, where it exists and the system has such.
+    inode: Option<(u64, u64)>,
+}
+
+impl Identity {
+    pub(super) fn of_path(path: &Path) -> Self {
+        match follow(path) {
+            Ok(Followed::Path(resolved)) => {
+                let metadata = fs::metadata(&resolved).ok();
+                if metadata.as_ref().is_some_and(|it| !it.is_file()) {
+                    return Self::default();
+                }
+                let folder = fs::canonicalize(parent(&resolved)).ok();
+                Self {
+                    path: folder
+                        .zip(resolved.file_name())
+                        .map(|(folder, name)| folder.join(name)),
+                    inode: metadata.as_ref().and_then(inode),
+                }
             }
             #[cfg(unix)]
-            Followed::Descriptor(_) => None,
+            Ok(Followed::Descriptor(number)) => {
+                Self::of_open(super::target::unix::duplicate(number).ok())
+            }
+            Err(_) => Self::default(),
         }
     }
-    // Devices may be shared: nothing is replaced there.
-    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    !special(one) && name(one).is_some_and(|one| Some(one) == name(two))
+
+    /// Of the file that standard input was redirected from.
+    pub(super) fn of_stdin() -> Self {
+        #[cfg(unix)]
+        {
+            let file = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
+            Self::of_open(file.ok().map(fs::File::from))
+        }
+        #[cfg(not(unix))]
+        Self::default()
+    }
+
+    /// Of the file that standard output was redirected to.
+    pub(super) fn of_stdout() -> Self {
+        Self::of_open(super::target::duplicate_stdout().ok())
+    }
+
+    fn of_open(file: Option<fs::File>) -> Self {
+        let metadata = file.and_then(|file| file.metadata().ok());
+        Self {
+            path: None,
+            inode: metadata
+                .filter(fs::Metadata::is_file)
+                .as_ref()
+                .and_then(inode),
+        }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (self.path.is_some() && self.path == other.path)
+            || (self.inode.is_some() && self.inode == other.inode)
+    }
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)] // elsewhere there is none
+fn inode(metadata: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn inode(_: &fs::Metadata) -> Option<(u64, u64)> {
+    None
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use super::fault::{with_remedy, write_error};
 use super::place::{Place, PlaceKind, parent};
 use super::publish::{self, sidecar_path};
-use super::temporary::Temporary;
+use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
+use crate::rejects::RejectsWriter;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -37,12 +38,22 @@ struct Beside {
     sidecars: Vec<(Temporary, PathBuf)>,
 }
 
+impl Beside {
+    /// Its files with their names, the main one last.
+    fn files(&self) -> impl Iterator<Item = (&Temporary, &Path)> {
+        let sidecars = self.sidecars.iter();
+        let sidecars = sidecars.map(|(file, path)| (file, path.as_path()));
+        sidecars.chain([(&self.main, self.path.as_path())])
+    }
+}
+
 impl Target {
-    /// Opens `place`; `sidecars` are the endings of the files that will stand beside it.
+    /// Opens `place`, whose files will be among `files`; `sidecars` are the endings of those that will stand
+    /// beside it. Finishes what a stopped run has left under this name, or removes it.
     ///
     /// # Errors
     /// If it, or a sidecar, exists without `force`, or cannot be written.
-    pub fn create(place: &Place, force: bool, sidecars: &[&str]) -> Result<Self> {
+    pub fn create(place: &Place, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<Self> {
         let shown = place.shown().to_path_buf();
         let open = |file: io::Result<File>| {
             file.map(Sink::Open)
@@ -61,9 +72,11 @@ impl Target {
             },
             #[cfg(not(unix))]
             PlaceKind::Fifo => Sink::Fifo(shown.clone()),
-            PlaceKind::File { path, exists } => {
-                check_free(path, *exists, sidecars, force, place)?;
-                let main = Temporary::create(path).map_err(|error| {
+            PlaceKind::File { path } => {
+                publish::recover(path, files);
+                check_free(path, sidecars, force, place)?;
+                clear_abandoned(path, sidecars, files);
+                let main = Temporary::create(path, files).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;
                 Sink::Beside(Beside {
@@ -81,6 +94,11 @@ impl Target {
         &self.shown
     }
 
+    /// Whether files stand beside it once it is published.
+    pub fn has_sidecars(&self) -> bool {
+        matches!(self.sink, Sink::Beside(_))
+    }
+
     /// The error for a failed write to this output.
     pub fn error(&self, error: io::Error) -> Error {
         write_error(&self.shown, error)
@@ -96,7 +114,7 @@ impl Target {
             return Ok(None);
         };
         let path = sidecar_path(&beside.path, ending);
-        let mut temporary = Temporary::create(&path)
+        let mut temporary = Temporary::create(&path, beside.main.run())
             .map_err(|error| Error::io("create", &path, with_remedy(error)))?;
         let file = temporary
             .file()
@@ -135,22 +153,29 @@ impl Target {
         written.map_err(|error| self.error(error))
     }
 
-    /// Completes the output: on the disk, under its name, sidecars first.
+    /// Completes the output and `rejects`: on the disk, under their names, all of them or none.
     ///
     /// # Errors
     /// If the system refuses; nothing new stands under any name then.
-    pub fn publish(&mut self) -> Result<()> {
-        self.flush().map_err(|error| self.error(error))?;
-        let Sink::Beside(beside) = &self.sink else {
-            // Even an output without a byte ends: a FIFO's reader waits for that.
-            return self.write(&[]).map(drop).map_err(|error| self.error(error));
-        };
-        let mut files: Vec<(&Temporary, &Path)> = beside
-            .sidecars
-            .iter()
-            .map(|(file, path)| (file, path.as_path()))
+    pub fn publish(&mut self, rejects: Option<RejectsWriter>) -> Result<()> {
+        let mut rejects = rejects.map(RejectsWriter::into_target);
+        let mut rejects = rejects.as_mut();
+        for stream in rejects.as_deref_mut().into_iter().chain([&mut *self]) {
+            if !matches!(stream.sink, Sink::Beside(_)) {
+                // Even an output without a byte ends: a FIFO's reader waits for that.
+                stream.write(&[]).map_err(|error| stream.error(error))?;
+            }
+        }
+        let files: Vec<(&Temporary, &Path)> = rejects
+            .as_deref()
+            .into_iter()
+            .chain([&*self])
+            .filter_map(|target| match &target.sink {
+                Sink::Beside(beside) => Some(beside.files()),
+                _ => None,
+            })
+            .flatten()
             .collect();
-        files.push((&beside.main, &beside.path));
         publish::publish(&files, self.force)
     }
 
@@ -199,16 +224,10 @@ impl Sidecar {
 }
 
 /// Refuses to replace what exists, unless forced.
-fn check_free(
-    path: &Path,
-    exists: bool,
-    sidecars: &[&str],
-    force: bool,
-    place: &Place,
-) -> Result<()> {
+fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &Place) -> Result<()> {
     let option = place.option();
     let shown = place.shown().display();
-    if exists && !force {
+    if !force && fs::symlink_metadata(path).is_ok() {
         return Err(Error::Usage(format!(
             "{option} {shown}: the file exists; pass --force to replace it, or write elsewhere"
         )));
@@ -239,8 +258,24 @@ fn check_free(
     Ok(())
 }
 
+/// Removes what stopped runs have left of this output, and says so.
+fn clear_abandoned(path: &Path, sidecars: &[&str], files: &RunFiles) {
+    let sidecars = sidecars.iter().map(|ending| sidecar_path(path, ending));
+    let removed = [path.to_path_buf()].into_iter().chain(sidecars);
+    let (count, bytes) = removed
+        .map(|path| remove_abandoned(&path))
+        .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    if count > 0 {
+        let these = if count == 1 { "file" } else { "files" };
+        files.note(format!(
+            "removed {count} temporary {these} ({bytes} bytes) that stopped runs had left of {}",
+            path.display()
+        ));
+    }
+}
+
 /// Another handle to standard output: the standard library's own is line buffered.
-fn duplicate_stdout() -> io::Result<File> {
+pub(super) fn duplicate_stdout() -> io::Result<File> {
     #[cfg(unix)]
     let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
     #[cfg(windows)]
@@ -249,7 +284,7 @@ fn duplicate_stdout() -> io::Result<File> {
 }
 
 #[cfg(unix)]
-mod unix {
+pub(super) mod unix {
     //! The two calls that the standard library lacks.
 
     use std::fs::{File, OpenOptions};

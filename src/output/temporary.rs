@@ -1,51 +1,84 @@
-//! Files that are being written beside their final names, and the list of those that are alive.
+//! Files that are being written beside their final names: a run's list of them, and what stopped runs left.
 //!
-//! The list is the one piece of global state here: a second signal ends the process without unwinding,
-//! and what has been begun must still go. See [`remove_temporaries`].
+//! Each is locked as long as its run lives, whatever ends that run, so that another run can tell an
+//! abandoned one from one at work.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError as Busy};
 use std::time::Duration;
 
-static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+use sha2::{Digest, Sha256};
 
-/// How often [`remove_temporaries`] asks for the list, and how long it waits in between.
+use super::place::parent;
+
+/// How often [`RunFiles::remove`] asks for the list, and how long it waits in between.
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How much of the final name a temporary name repeats; names end at 255 bytes on most systems.
 const NAME_BYTES: usize = 100;
 
-/// Removes every file that this process has begun to write and not published, for an exit that runs no
-/// destructors. Whatever was being written cannot be published afterwards.
+/// The files that one run has begun and not yet published. Clones share one list.
 ///
-/// Takes a lock, so call it from a thread, not from a signal handler itself. Gives up after a second if
-/// a file is being created or published all that time: an exit must not hang where the file system does.
-pub fn remove_temporaries() {
-    for _ in 0..LOCK_TRIES {
-        let mut live = match LIVE.try_lock() {
-            Ok(live) => live,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                std::thread::sleep(LOCK_PAUSE);
-                continue;
-            }
-        };
-        for path in live.drain(..) {
-            // Nobody is left to hear of a failure; the name says what the file was.
-            let _ = fs::remove_file(path);
-        }
-        return;
-    }
+/// A program that ends without unwinding (at a second signal) removes them by [`RunFiles::remove`]; they
+/// are nobody else's, so other runs of the process go on.
+#[derive(Debug, Clone, Default)]
+pub struct RunFiles(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    live: Mutex<Vec<PathBuf>>,
+    notes: Mutex<Vec<String>>,
 }
 
-/// The files alive. While it is held, none is added, removed or published.
-pub(super) fn live() -> MutexGuard<'static, Vec<PathBuf>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+impl RunFiles {
+    /// No files yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes every file that the run has begun to write and not published, for an exit that runs no
+    /// destructors. Whatever was being written cannot be published afterwards.
+    ///
+    /// Takes a lock, so call it from a thread, not from a signal handler itself. Gives up after a second if
+    /// a file is being created or published all that time: an exit must not hang where the file system does.
+    pub fn remove(&self) {
+        for _ in 0..LOCK_TRIES {
+            let mut live = match self.0.live.try_lock() {
+                Ok(live) => live,
+                Err(Busy::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(Busy::WouldBlock) => {
+                    std::thread::sleep(LOCK_PAUSE);
+                    continue;
+                }
+            };
+            for path in live.drain(..) {
+                // Nobody is left to hear of a failure; the name says what the file was.
+                let _ = fs::remove_file(path);
+            }
+            return;
+        }
+    }
+
+    /// What the run did about files of earlier runs, for its user; each is told once.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn note(&self, note: String) {
+        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(note);
+    }
+
+    /// The files alive. While it is held, none is added, removed or published.
+    pub(super) fn live(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A file beside its final name; removed when dropped, unless it was published.
@@ -53,22 +86,27 @@ pub(super) fn live() -> MutexGuard<'static, Vec<PathBuf>> {
 pub(super) struct Temporary {
     path: PathBuf,
     file: File,
+    files: RunFiles,
 }
 
 impl Temporary {
-    /// Creates a file in the folder of `path`, under a name of its own.
+    /// Creates a file in the folder of `path`, under a name of its own, as one of `files`.
     ///
     /// Its permissions are those of any new file (the process's umask).
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let mut live = live();
+    pub fn create(path: &Path, files: &RunFiles) -> io::Result<Self> {
+        let mut live = files.live();
         loop {
-            let path = path.with_file_name(temporary_name(path.file_name().unwrap_or_default()));
+            let path = beside(path, ".tmp");
             // Read access as well: some network file systems fill partial pages by reading them.
             let mut options = OpenOptions::new();
             match options.read(true).write(true).create_new(true).open(&path) {
+                // Another run may take it for abandoned until it is locked: then it has gone, or goes.
+                Ok(file) if lock(&file) == Locked::Elsewhere || !is_at(&file, &path) => {}
                 Ok(file) => {
                     live.push(path.clone());
-                    return Ok(Self { path, file });
+                    drop(live);
+                    let files = files.clone();
+                    return Ok(Self { path, file, files });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -81,6 +119,16 @@ impl Temporary {
         &self.path
     }
 
+    /// Whether it still stands there.
+    pub fn stands(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
+    /// The run that it belongs to.
+    pub fn run(&self) -> &RunFiles {
+        &self.files
+    }
+
     /// The file, open for writing.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
@@ -88,41 +136,141 @@ impl Temporary {
 
     /// Waits until the content is on the disk.
     pub fn sync(&self) -> io::Result<()> {
-        match self.file.sync_all() {
-            // Some file systems have no such thing, and say so.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-                ) =>
-            {
-                Ok(())
-            }
-            result => result,
-        }
+        sync(&self.file)
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let mut live = live();
+        let mut live = self.files.live();
         if let Some(index) = live.iter().position(|path| *path == self.path) {
             let _ = fs::remove_file(live.swap_remove(index));
         }
     }
 }
 
-/// `.NAME.embedctl-PID-RANDOM.tmp`: hidden, recognizable, and of no other run.
-fn temporary_name(name: &OsStr) -> OsString {
-    let name = name.to_string_lossy();
-    let end = (0..=name.len().min(NAME_BYTES))
-        .rev()
-        .find(|&end| name.is_char_boundary(end))
-        .unwrap_or(0);
-    // A hasher's keys are the standard library's one source of random numbers.
-    let random = RandomState::new().build_hasher().finish();
+/// Waits until a file's content is on the disk.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    match file.sync_all() {
+        // Some file systems have no such thing, and say so.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// What came of locking a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    Here,
+    Elsewhere,
+    /// This file system has no locks: nobody can tell.
+    Unknown,
+}
+
+/// Locks a file until it is closed, without waiting.
+pub(super) fn lock(file: &File) -> Locked {
+    match file.try_lock() {
+        Ok(()) => Locked::Here,
+        Err(TryLockError::WouldBlock) => Locked::Elsewhere,
+        Err(TryLockError::Error(_)) => Locked::Unknown,
+    }
+}
+
+/// Whether `file` still stands at `path`.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let (Ok(one), Ok(two)) = (file.metadata(), fs::symlink_metadata(path)) else {
+            return false;
+        };
+        (one.dev(), one.ino()) == (two.dev(), two.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file; // what is open cannot be replaced here
+        path.exists()
+    }
+}
+
+/// Opens a regular file that is no link, for reading and writing.
+pub(super) fn open_plain(path: &Path) -> Option<File> {
+    let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let file = plain.then(|| OpenOptions::new().read(true).write(true).open(path));
+    file?.ok().filter(|file| is_at(file, path))
+}
+
+/// Removes the temporary files of `path` that no run holds any more: how many, and their bytes.
+pub(super) fn remove_abandoned(path: &Path) -> (usize, u64) {
+    let prefix = prefix(path.file_name().unwrap_or_default());
+    let mut removed = (0, 0);
+    for entry in fs::read_dir(parent(path)).into_iter().flatten().flatten() {
+        if !is_temporary(&entry.file_name(), &prefix) {
+            continue;
+        }
+        let Some(file) = open_plain(&entry.path()) else {
+            continue;
+        };
+        // One that may not be written any more is complete, and was left on purpose.
+        let Some(metadata) = (file.metadata().ok()).filter(|it| !it.permissions().readonly())
+        else {
+            continue;
+        };
+        let bytes = metadata.len();
+        if lock(&file) == Locked::Here
+            && is_at(&file, &entry.path())
+            && fs::remove_file(entry.path()).is_ok()
+        {
+            removed = (removed.0 + 1, removed.1 + bytes);
+        }
+    }
+    removed
+}
+
+/// Whether `name` is `PREFIX` with `PID-RANDOM.tmp` behind it.
+fn is_temporary(name: &OsStr, prefix: &str) -> bool {
+    let own = || {
+        let rest = name.to_str()?.strip_prefix(prefix)?;
+        let (pid, random) = rest.strip_suffix(".tmp")?.split_once('-')?;
+        let digits = pid.bytes().all(|byte| byte.is_ascii_digit());
+        let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Some(digits && hex && !pid.is_empty())
+    };
+    own() == Some(true)
+}
+
+/// A path of its own beside `path`: `.NAME.embedctl-PID-RANDOM` and `ending`: hidden, recognizable, and of
+/// no other run.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let prefix = prefix(path.file_name().unwrap_or_default());
     let pid = std::process::id();
-    format!(".{}.embedctl-{pid}-{random:016x}.tmp", &name[..end]).into()
+    path.with_file_name(format!("{prefix}{pid}-{:016x}{ending}", random()))
+}
+
+/// A random number.
+pub(super) fn random() -> u64 {
+    // A hasher's keys are the standard library's one source of them.
+    RandomState::new().build_hasher().finish()
+}
+
+/// `.NAME.embedctl-`, what all hidden files of an output begin with.
+pub(super) fn prefix(name: &OsStr) -> String {
+    let text = name.to_string_lossy();
+    if text.len() <= NAME_BYTES && name.to_str().is_some() {
+        return format!(".{text}.embedctl-");
+    }
+    // Names that begin alike must not be taken for each other.
+    let hash = Sha256::digest(OsString::from(name).as_encoded_bytes());
+    let hash: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let end = text.floor_char_boundary(NAME_BYTES);
+    format!(".{}~{hash}.embedctl-", &text[..end])
 }
 
 #[cfg(test)]
@@ -131,23 +279,44 @@ mod tests {
 
     #[test]
     fn names_differ_are_hidden_and_short_enough() {
-        let long = "ü".repeat(120);
-        let one = temporary_name(OsStr::new(&long));
-        let two = temporary_name(OsStr::new(&long));
+        let long = PathBuf::from("ü".repeat(120));
+        let name = |path: &Path| beside(path, ".tmp").to_str().expect("UTF-8").to_owned();
+        let (one, two) = (name(&long), name(&long));
         assert_ne!(one, two);
-        let one = one.to_str().expect("UTF-8");
         assert!(one.starts_with(".ü") && one.ends_with(".tmp"), "{one}");
         assert!(one.len() < 200, "{one}");
+        let longer = PathBuf::from("ü".repeat(121));
+        assert!(is_temporary(OsStr::new(&one), &prefix(long.as_os_str())));
+        assert!(!is_temporary(OsStr::new(&one), &prefix(longer.as_os_str())));
+        assert!(!is_temporary(
+            OsStr::new(".a.embedctl-1-x.tmp"),
+            ".a.embedctl-"
+        ));
     }
 
     #[test]
     fn a_dropped_temporary_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let temporary = Temporary::create(&folder.path().join("out")).unwrap();
+        let temporary =
+            Temporary::create(&folder.path().join("out"), &RunFiles::default()).unwrap();
         let path = temporary.path().to_path_buf();
         assert!(path.exists());
         drop(temporary);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_what_nobody_holds_is_abandoned() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let held = Temporary::create(&out, &RunFiles::default()).unwrap();
+        let left = beside(&out, ".tmp");
+        let other = beside(&folder.path().join("other"), ".tmp");
+        for path in [&left, &other] {
+            fs::write(path, "left").unwrap();
+        }
+        assert_eq!(remove_abandoned(&out), (1, 4));
+        assert!(held.path().exists() && other.exists() && !left.exists());
     }
 
     #[cfg(unix)]
@@ -157,7 +326,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plain = folder.path().join("plain");
         File::create(&plain).unwrap();
-        let temporary = Temporary::create(&folder.path().join("out")).unwrap();
+        let temporary =
+            Temporary::create(&folder.path().join("out"), &RunFiles::default()).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(temporary.path()), mode(&plain));
     }

@@ -7,9 +7,10 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
-use super::{Destination, Finish, OutputFormat, OutputOptions, VectorWriter, create};
+use super::{Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create};
 use crate::error::Result;
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
+use crate::rejects::RejectsWriter;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {
@@ -111,7 +112,15 @@ pub(crate) fn names() -> SourceNames {
 
 /// A writer of ids and vectors of two dimensions.
 pub(crate) fn writer(options: &OutputOptions) -> Result<Box<dyn VectorWriter>> {
-    create(options, 2, names(), &id_schema())
+    writer_of(options, &RunFiles::new())
+}
+
+/// The same, of a run.
+pub(crate) fn writer_of(
+    options: &OutputOptions,
+    files: &RunFiles,
+) -> Result<Box<dyn VectorWriter>> {
+    create(options, 2, names(), &id_schema(), files)
 }
 
 pub(crate) fn provenance() -> Value {
@@ -120,9 +129,22 @@ pub(crate) fn provenance() -> Value {
 
 /// Completes a writer.
 pub(crate) fn finish(writer: Box<dyn VectorWriter>, schema: SchemaRef) -> Result<()> {
-    writer.finish(&Finish {
+    writer.finish(Finish {
         schema,
         provenance: &provenance(),
+        rejects: None,
+    })
+}
+
+/// Completes a writer of ids with the run's rejects.
+pub(crate) fn finish_with(
+    writer: Box<dyn VectorWriter>,
+    rejects: Option<RejectsWriter>,
+) -> Result<()> {
+    writer.finish(Finish {
+        schema: id_schema(),
+        provenance: &provenance(),
+        rejects,
     })
 }
 

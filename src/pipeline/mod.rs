@@ -33,7 +33,7 @@ use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provid
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, ModelProvenance};
-use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
+use crate::output::{self, Finish, OutputOptions, RunFiles, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::provenance::{ProfileUsed, Provenance};
@@ -78,6 +78,8 @@ pub struct EmbedOptions {
     pub threads: Option<usize>,
     /// The tuned profile that some of these settings come from, as it goes into the provenance.
     pub profile: Option<ProfileUsed>,
+    /// The files that the run has begun, for a program that may have to end without unwinding.
+    pub files: RunFiles,
 }
 
 /// What a finished run did.
@@ -132,25 +134,18 @@ pub fn embed(
 pub fn check(options: &EmbedOptions) -> Result<()> {
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     check_places(options)?;
-    output::check(&options.output, options.sources.len(), &reader.schema())?;
+    let (schema, files) = (reader.schema(), &options.files);
+    output::check(&options.output, options.sources.len(), &schema, files)?;
     match &options.rejects {
-        Some(path) => RejectsWriter::check(path, options.output.force),
+        Some(path) => RejectsWriter::check(path, options.output.force, files),
         None => Ok(()),
     }
 }
 
-/// Two outputs of one run at one place would replace each other.
+/// Two files of one run under one name would replace each other, or the input.
 fn check_places(options: &EmbedOptions) -> Result<()> {
-    if let (Destination::Path(output), Some(rejects)) =
-        (&options.output.destination, &options.rejects)
-        && output::same_place(output, rejects)
-    {
-        return Err(Error::Usage(format!(
-            "--rejects and --output both name {}; give each its own file",
-            rejects.display()
-        )));
-    }
-    Ok(())
+    let inputs = options.sources.iter().map(Source::path);
+    output::refuse_overlap(&options.output, options.rejects.as_deref(), inputs)
 }
 
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
@@ -213,11 +208,19 @@ fn run(
         model.config.width,
         reader.names(),
         &reader.schema(),
+        &options.files,
     )?;
     let rejects = match &options.rejects {
-        Some(path) => Some(RejectsWriter::create(path, options.output.force)?),
+        Some(path) => Some(RejectsWriter::create(
+            path,
+            options.output.force,
+            &options.files,
+        )?),
         None => None,
     };
+    for note in options.files.take_notes() {
+        progress.warning(&note);
+    }
     let threads = options.threads.unwrap_or_else(usable_cores).max(1);
     let parts = Parts {
         started,
@@ -246,7 +249,7 @@ fn run(
     select! {
         recv(run) -> result => result.map_err(|_| ended("run"))?,
         recv(cancel.channel()) -> _ => run.recv_timeout(LAST_BATCHES).unwrap_or_else(|_| {
-            output::remove_temporaries();
+            options.files.remove();
             Err(Error::Interrupted)
         }),
     }
@@ -414,15 +417,12 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     if cancel.is_cancelled() {
         return Err(Error::Interrupted);
     }
-    // The main output is published last: where it stands, everything else does.
-    if let Some(rejects) = rejects {
-        rejects.finish()?;
-    }
     let finish = Finish {
         schema,
         provenance: &provenance,
+        rejects,
     };
-    clocks.write.time(|| writer.finish(&finish))?;
+    clocks.write.time(|| writer.finish(finish))?;
     progress.published();
     let mut notes = model.notes.clone();
     if without_tokens > 0 {

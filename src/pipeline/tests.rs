@@ -91,7 +91,7 @@ impl VectorWriter for Kept {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, _: &Finish<'_>) -> Result<()> {
+    fn finish(self: Box<Self>, _: Finish<'_>) -> Result<()> {
         self.0.lock().unwrap().finished = true;
         Ok(())
     }

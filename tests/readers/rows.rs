@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use embedctl::output::{self, Destination, Finish, OutputOptions};
+use embedctl::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use embedctl::record::{JSON_COLUMN, Origin, RowRef, Rows};
 use serde_json::{Value, json};
 
@@ -106,7 +106,8 @@ pub fn write(path: &Path, count: usize) {
         force: false,
     };
     let names = ["in.jsonl".to_string()].into();
-    let mut writer = output::create(&options, DIMENSIONS, names, &schema()).unwrap();
+    let mut writer =
+        output::create(&options, DIMENSIONS, names, &schema(), &RunFiles::new()).unwrap();
     for first in (0..count).step_by(4096) {
         writer
             .write(rows(first, (count - first).min(4096)))
@@ -115,6 +116,7 @@ pub fn write(path: &Path, count: usize) {
     let finish = Finish {
         schema: schema(),
         provenance: &provenance(),
+        rejects: None,
     };
-    writer.finish(&finish).unwrap();
+    writer.finish(finish).unwrap();
 }

@@ -47,9 +47,8 @@ impl ExitCode {
     }
 
     /// Ends the process without exit handlers: a library that is still loading or computing on a thread
-    /// of its own must not be torn down under it. What was half written goes first.
+    /// of its own must not be torn down under it.
     pub fn leave_at_once(self) -> ! {
-        embedctl::output::remove_temporaries();
         signal_hook::low_level::exit(self.number())
     }
 }

@@ -1,10 +1,11 @@
-//! Signals that ask the program to stop. The first stops the run cleanly, the second at once.
+//! Signals that would end the program. The first stops the run cleanly, the second at once.
 
 use std::io;
 use std::thread;
 use std::time::Duration;
 
 use embedctl::cancel::CancelToken;
+use embedctl::output::RunFiles;
 
 use crate::exit::ExitCode;
 
@@ -12,22 +13,27 @@ use crate::exit::ExitCode;
 /// batches at work are lost anyway.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Watches for signals from now on.
+/// Watches for signals from now on, for a run with these files.
 ///
 /// # Errors
 /// If the system does not let us.
-pub fn watch(cancel: CancelToken) -> io::Result<()> {
+pub fn watch(cancel: CancelToken, files: RunFiles) -> io::Result<()> {
     let mut signals = platform::Signals::new()?;
+    let leave = move || {
+        files.remove();
+        ExitCode::Interrupted.leave_at_once();
+    };
     spawn(move || {
         signals.wait();
         cancel.cancel();
         // Without a thread for it, there is still the second signal.
-        let _ = spawn(|| {
+        let patient = leave.clone();
+        let _ = spawn(move || {
             thread::sleep(PATIENCE);
-            ExitCode::Interrupted.leave_at_once();
+            patient();
         });
         signals.wait();
-        ExitCode::Interrupted.leave_at_once();
+        leave();
     })
 }
 
@@ -40,18 +46,43 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 mod platform {
     use std::io;
 
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use libc::{
+        SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+        SIGXFSZ,
+    };
+
+    /// Signals that end a program which does not care, apart from those that tell of its own faults.
+    const ENDING: &[i32] = &[
+        SIGHUP,
+        SIGQUIT,
+        SIGUSR1,
+        SIGUSR2,
+        SIGALRM,
+        SIGVTALRM,
+        SIGPROF,
+        SIGXCPU,
+        #[cfg(target_os = "linux")]
+        libc::SIGIO,
+        #[cfg(target_os = "linux")]
+        libc::SIGPWR,
+        #[cfg(all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
+        libc::SIGSTKFLT,
+    ];
 
     /// Signals as they come in.
     pub struct Signals(signal_hook::iterator::Signals);
 
     impl Signals {
         pub fn new() -> io::Result<Self> {
+            // So that a write beyond `ulimit -f` fails, with a message, and does not end the program.
+            // SAFETY: no handler is installed, and nothing else in this process wants that signal.
+            unsafe { libc::signal(SIGXFSZ, libc::SIG_IGN) };
             let mut asked = vec![SIGINT, SIGTERM];
-            // `nohup` starts us with SIGHUP ignored, and means it.
-            if !is_ignored(SIGHUP) {
-                asked.push(SIGHUP);
-            }
+            // `nohup` starts us with SIGHUP ignored, and means it; so do others with other signals.
+            asked.extend(ENDING.iter().filter(|&&signal| !is_ignored(signal)));
             signal_hook::iterator::Signals::new(asked).map(Self)
         }
 

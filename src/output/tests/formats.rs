@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::parquet::read_parquet;
 use crate::error::Error;
 use crate::output::testing::*;
-use crate::output::{Destination, OutputFormat, OutputOptions, create};
+use crate::output::{Destination, OutputFormat, OutputOptions, RunFiles, create};
 use crate::record::Rows;
 
 fn json_lines(path: &Path) -> Vec<Value> {
@@ -22,7 +22,7 @@ fn json_lines(path: &Path) -> Vec<Value> {
 
 pub(super) fn write_kept(path: &Path, first: usize) {
     let schema = kept_batch().schema();
-    let mut writer = create(&options(path), 2, names(), &schema).unwrap();
+    let mut writer = create(&options(path), 2, names(), &schema, &RunFiles::new()).unwrap();
     writer.write(rows(kept_batch(), first, 2)).unwrap();
     writer
         .write(rows(kept_batch().slice(0, 0), first + 3, 2))
@@ -49,10 +49,10 @@ fn jsonl_keeps_every_type_and_null() {
     assert_eq!(lines[2]["json"], json!("日本\n"));
     assert_eq!(listing(folder.path()), ["out.jsonl", "out.jsonl.json"]);
     let sidecar = fs::read_to_string(at(&folder, "out.jsonl.json")).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Value>(&sidecar).unwrap(),
-        provenance()
-    );
+    let mut sidecar: Value = serde_json::from_str(&sidecar).unwrap();
+    let hashes = sidecar.as_object_mut().unwrap().remove("sha256").unwrap();
+    assert_eq!(hashes["lines"].as_str().unwrap().len(), 64);
+    assert_eq!(sidecar, provenance());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn jsonl_numbers_read_back_equal() {
         1.0 / 3.0,
         -1e-7,
     ];
-    let mut writer = create(&options(&path), 8, names(), &id_schema()).unwrap();
+    let mut writer = create(&options(&path), 8, names(), &id_schema(), &RunFiles::new()).unwrap();
     writer
         .write(Rows {
             vectors: values.to_vec(),
@@ -128,7 +128,14 @@ fn npy_holds_the_matrix_and_its_rows_stand_beside() {
 fn one_source_needs_no_file_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "out.npy");
-    let mut writer = create(&options(&path), 2, ["-".to_string()].into(), &id_schema()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        2,
+        ["-".to_string()].into(),
+        &id_schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     writer.write(id_rows(0, 1, 2)).unwrap();
     finish(writer, id_schema()).unwrap();
     assert_eq!(
@@ -142,7 +149,14 @@ fn no_rows_make_a_valid_file() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["out.parquet", "out.npy", "out.jsonl"] {
         let schema = kept_batch().schema();
-        let writer = create(&options(&at(&folder, name)), 384, names(), &schema).unwrap();
+        let writer = create(
+            &options(&at(&folder, name)),
+            384,
+            names(),
+            &schema,
+            &RunFiles::new(),
+        )
+        .unwrap();
         finish(writer, schema).unwrap();
     }
     let (batch, _) = read_parquet(&at(&folder, "out.parquet"));
@@ -168,7 +182,13 @@ fn names_that_are_taken_are_refused_before_any_work() {
     };
     let refused = |file: &str, fields: &[&str], sources: usize| {
         let sources = vec![String::new(); sources].into();
-        let result = create(&options(&at(&folder, file)), 2, sources, &schema(fields));
+        let result = create(
+            &options(&at(&folder, file)),
+            2,
+            sources,
+            &schema(fields),
+            &RunFiles::new(),
+        );
         matches!(result, Err(Error::Usage(message)) if message.contains("--keep"))
     };
     assert!(refused("o.parquet", &["id", "embedding"], 1));

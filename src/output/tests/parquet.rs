@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Float32Type, Schema};
 use serde_json::Value;
 
 use super::formats::write_kept;
-use crate::output::create;
 use crate::output::testing::*;
+use crate::output::{RunFiles, create};
 
 pub(super) fn read_parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
@@ -80,7 +80,14 @@ fn parquet_is_cut_into_row_groups() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "out.parquet");
     // 4096 dimensions make 4096 rows of 64 MiB.
-    let mut writer = create(&options(&path), 4096, names(), &id_schema()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        4096,
+        names(),
+        &id_schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     for first in [0, 3000] {
         writer.write(id_rows(first, 3000, 4096)).unwrap();
     }
@@ -108,7 +115,7 @@ fn long_kept_texts_close_a_row_group_early() {
         Field::new("id", DataType::Utf8, true),
         Field::new("text", DataType::Utf8, true),
     ]));
-    let mut writer = create(&options(&path), 2, names(), &schema).unwrap();
+    let mut writer = create(&options(&path), 2, names(), &schema, &RunFiles::new()).unwrap();
     for window in 0..10 {
         let ids: StringArray = (0..10).map(|row| Some(format!("{window}{row}"))).collect();
         // A megabyte that does not compress to nothing.
@@ -143,7 +150,7 @@ fn the_first_rows_decide_the_columns_types() {
         .map(|name| Field::new(name, DataType::Utf8, true))
         .into();
     let early = Arc::new(Schema::new(early));
-    let mut writer = create(&options(&path), 2, names(), &early).unwrap();
+    let mut writer = create(&options(&path), 2, names(), &early, &RunFiles::new()).unwrap();
     let empty = RecordBatch::new_empty(early.clone());
     writer.write(rows(empty, 0, 2)).unwrap();
     writer.write(rows(kept_batch(), 0, 2)).unwrap();

@@ -3,8 +3,10 @@
 use std::fs;
 
 use crate::error::Error;
+use crate::output::publish::faults::{self, Fault};
 use crate::output::testing::*;
-use crate::output::{OutputFormat, same_place};
+use crate::output::{OutputFormat, OutputOptions, RunFiles, refuse_overlap};
+use crate::rejects::RejectsWriter;
 
 const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
 
@@ -104,7 +106,22 @@ fn a_file_that_appears_during_the_run_is_kept() {
             "{message}"
         );
         assert_eq!(fs::read(at(&folder, blocker)).unwrap(), b"theirs");
-        assert_eq!(listing(folder.path()), [blocker]);
+        // The work is not lost: it stands under a name that the message gives.
+        let Error::Unpublished { kept, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(message.contains(&kept.display().to_string()), "{message}");
+        let rest: Vec<String> = (listing(folder.path()).into_iter())
+            .filter(|name| name != blocker)
+            .collect();
+        let stem = kept.file_name().unwrap().to_str().unwrap();
+        let endings: &[&str] = match name {
+            "out.parquet" => &[""],
+            "out.npy" => &["", ".json", ".rows.jsonl"],
+            _ => &["", ".json"],
+        };
+        let expected: Vec<String> = endings.iter().map(|it| format!("{stem}{it}")).collect();
+        assert_eq!(rest, expected);
     }
 }
 
@@ -159,13 +176,363 @@ fn folders_that_are_missing_or_none_are_named() {
     assert_eq!(listing(folder.path()), ["d.npy", "file"]);
 }
 
+/// What refuses an output, rejects and an input in `folder`.
+fn overlap(folder: &tempfile::TempDir, names: [&str; 3]) -> Option<String> {
+    let [output, rejects, input] = names.map(|name| at(folder, name));
+    let refusal = refuse_overlap(&forced(&output), Some(&rejects), [Some(input.as_path())]);
+    refusal.err().map(|error| error.to_string())
+}
+
 #[test]
-fn same_places_are_recognized() {
+fn one_file_is_not_written_twice_nor_over_the_input() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(at(&folder, "sub")).unwrap();
-    assert!(same_place(&at(&folder, "a"), &at(&folder, "sub/../a")));
-    assert!(!same_place(&at(&folder, "a"), &at(&folder, "b")));
-    assert!(!same_place(&at(&folder, "a"), &at(&folder, "sub/a")));
+    fs::write(at(&folder, "in.jsonl"), "").unwrap();
+    let overlap = |output, rejects, input| overlap(&folder, [output, rejects, input]);
+    assert_eq!(overlap("a.jsonl", "b.jsonl", "in.jsonl"), None);
+    assert_eq!(overlap("a.jsonl", "sub/a.jsonl", "in.jsonl"), None);
+    for (output, rejects, input) in [
+        ("a.jsonl", "sub/../a.jsonl", "in.jsonl"),
+        ("a.npy", "a.npy.json", "in.jsonl"),
+        ("a.npy", "a.npy.rows.jsonl", "in.jsonl"),
+        ("in.jsonl", "b.jsonl", "in.jsonl"),
+        ("a.jsonl", "in.jsonl", "sub/../in.jsonl"),
+        ("a.npy", "b.jsonl", "a.npy.rows.jsonl"),
+    ] {
+        let message = overlap(output, rejects, input).expect("refused");
+        assert!(message.contains("is the same file as"), "{message}");
+    }
+    fs::hard_link(at(&folder, "in.jsonl"), at(&folder, "twin.jsonl")).unwrap();
+    assert!(overlap("twin.jsonl", "b.jsonl", "in.jsonl").is_some());
+    assert!(overlap("a.jsonl", "twin.jsonl", "in.jsonl").is_some());
+    // What an earlier run has left beside an output of another format would go.
+    write(&options(&at(&folder, "o.npy")), 1).unwrap();
+    fs::rename(at(&folder, "o.npy"), at(&folder, "o.parquet")).unwrap();
+    fs::rename(
+        at(&folder, "o.npy.rows.jsonl"),
+        at(&folder, "o.parquet.rows.jsonl"),
+    )
+    .unwrap();
+    assert!(overlap("o.parquet", "b.jsonl", "o.parquet.rows.jsonl").is_some());
+}
+
+#[test]
+fn the_temporary_files_of_a_run_are_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (RunFiles::new(), RunFiles::new());
+    let create =
+        |name: &str, files: &RunFiles| writer_of(&options(&at(&folder, name)), files).unwrap();
+    let stopped = NAMES.map(|name| create(name, &one));
+    let rejects = RejectsWriter::create(&at(&folder, "rejects"), false, &one).unwrap();
+    let mut going_on = create("other.npy", &two);
+    assert_eq!(listing(folder.path()).len(), 7); // an array's rows have a file of their own
+
+    one.remove();
+    assert_eq!(listing(folder.path()).len(), 2);
+    let mut rejects = Some(rejects);
+    for writer in stopped {
+        let result = finish_with(writer, rejects.take());
+        assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    }
+    going_on.write(id_rows(0, 1, 2)).unwrap();
+    finish(going_on, id_schema()).unwrap();
+    let written = ["other.npy", "other.npy.json", "other.npy.rows.jsonl"];
+    assert_eq!(listing(folder.path()), written);
+}
+
+#[test]
+fn what_a_killed_run_left_goes_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = at(
+        &folder,
+        ".out.npy.rows.jsonl.embedctl-17-0123456789abcdef.tmp",
+    );
+    fs::write(&left, "left").unwrap();
+    let files = RunFiles::new();
+    let options = options(&at(&folder, "out.npy"));
+    let create = || writer_of(&options, &files).unwrap();
+    let _writer = create();
+    let notes = files.take_notes();
+    assert!(!left.exists() && notes.len() == 1, "{notes:?}");
+    assert!(notes[0].contains("1 temporary file (4 bytes)"), "{notes:?}");
+    let _another = create();
+    assert_eq!(files.take_notes(), [""; 0], "what is being written stays");
+    assert_eq!(listing(folder.path()).len(), 4);
+}
+
+/// Which run's files stand under the names of an output: for each the number of its rows.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+struct Standing {
+    main: Option<usize>,
+    rows: Option<usize>,
+    provenance: bool,
+    rejects: Option<usize>,
+}
+
+/// Runs that are told apart by the number of their rows, with as many rejects.
+const OLD: usize = 3;
+const NEW: usize = 5;
+
+fn standing(main: &std::path::Path, rejects: &std::path::Path) -> Standing {
+    let lines = |path: &std::path::Path| {
+        let text = fs::read_to_string(path).ok()?;
+        Some(text.lines().count())
+    };
+    let beside = |ending: &str| crate::output::publish::sidecar_path(main, ending);
+    let provenance = fs::read(beside(".json")).ok();
+    let provenance: Option<serde_json::Value> =
+        provenance.map(|text| serde_json::from_slice(&text).unwrap());
+    let hash = |bytes: &[u8]| {
+        let mut hash = crate::output::Hash::default();
+        hash.add(bytes);
+        serde_json::Value::from(hash.hex())
+    };
+    let mut main_rows = None;
+    if let Ok(bytes) = fs::read(main) {
+        let npy = main.extension().is_some_and(|ending| ending == "npy");
+        let parquet = main.extension().is_some_and(|ending| ending == "parquet");
+        main_rows = Some(match (npy, parquet) {
+            (true, _) => (bytes.len() - 128) / 8,
+            (_, true) => {
+                let file = fs::File::open(main).unwrap();
+                let reader = ::parquet::file::reader::SerializedFileReader::new(file).unwrap();
+                let metadata = ::parquet::file::reader::FileReader::metadata(&reader);
+                usize::try_from(metadata.file_metadata().num_rows()).unwrap()
+            }
+            _ => lines(main).unwrap(),
+        });
+        // The hashes are the rule by which a reader tells that files belong together.
+        if let Some(provenance) = &provenance {
+            let (name, bytes) = if npy {
+                ("values", &bytes[128..])
+            } else {
+                ("lines", &bytes[..])
+            };
+            assert_eq!(provenance["sha256"][name], hash(bytes));
+            if let Ok(rows) = fs::read(beside(".rows.jsonl")) {
+                assert_eq!(provenance["sha256"]["rows"], hash(&rows));
+            }
+            if let Ok(rejects) = fs::read(rejects) {
+                assert_eq!(provenance["sha256"]["rejects"], hash(&rejects));
+            }
+        }
+    }
+    Standing {
+        main: main_rows,
+        rows: lines(&beside(".rows.jsonl")),
+        provenance: provenance.is_some(),
+        rejects: lines(rejects),
+    }
+}
+
+impl Standing {
+    /// All files of a run with so many rows.
+    fn whole(name: &str, rows: usize) -> Self {
+        Self {
+            main: Some(rows),
+            rows: name.ends_with("npy").then_some(rows),
+            provenance: !name.ends_with("parquet"),
+            rejects: Some(rows),
+        }
+    }
+
+    /// No two files of different runs stand together.
+    fn assert_unmixed(self, context: &str) {
+        let runs: std::collections::BTreeSet<usize> = [self.main, self.rows, self.rejects]
+            .into_iter()
+            .flatten()
+            .collect();
+        assert!(runs.len() <= 1, "{context}: {self:?}");
+    }
+}
+
+/// A whole run of `rows` rows and rejects, with a fault at a step of its publication.
+fn publish_with(
+    options: &OutputOptions,
+    rejects: &std::path::Path,
+    rows: usize,
+) -> crate::Result<()> {
+    let files = RunFiles::new();
+    let mut writer = writer_of(options, &files)?;
+    let mut list = RejectsWriter::create(rejects, options.force, &files)?;
+    for line in 0..rows as u64 {
+        let origin = crate::record::Origin {
+            source: 0,
+            line,
+            offset: line,
+        };
+        let (reason, raw) = ("bad".into(), Vec::new());
+        list.write(
+            &crate::record::Reject {
+                origin,
+                reason,
+                raw,
+            },
+            &names()[..],
+        )?;
+    }
+    writer.write(id_rows(0, rows, 2))?;
+    finish_with(writer, Some(list))
+}
+
+#[test]
+fn a_name_that_is_refused_loses_neither_the_old_output_nor_the_new() {
+    for (name, force) in NAMES.iter().flat_map(|name| [(name, false), (name, true)]) {
+        for steps in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
+            if force {
+                publish_with(&options(&path), &rejects, OLD).unwrap();
+            }
+            let before = standing(&path, &rejects);
+            let options = OutputOptions {
+                force,
+                ..options(&path)
+            };
+            faults::after(steps, Fault::Refused);
+            let result = publish_with(&options, &rejects, NEW);
+            let fired = faults::end();
+            let context = format!("{name}, force {force}, step {steps}: {result:?}");
+            let now = standing(&path, &rejects);
+            match &result {
+                Ok(()) => assert_eq!(now, Standing::whole(name, NEW), "{context}"),
+                Err(Error::Unpublished { kept, .. }) => {
+                    assert_eq!(now, before, "{context}");
+                    let ending = kept.file_name().unwrap().to_str().unwrap();
+                    let mark = ending.split('.').nth(1).unwrap();
+                    let kept_rejects = at(&folder, &format!("rejects.{mark}"));
+                    let kept = standing(kept, &kept_rejects);
+                    assert_eq!(kept, Standing::whole(name, NEW), "{context}");
+                }
+                Err(_) => panic!("{context}"),
+            }
+            if !fired {
+                assert!(steps > 0, "{context}");
+                assert!(
+                    listing(folder.path())
+                        .iter()
+                        .all(|name| !name.starts_with('.'))
+                );
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn when_everything_is_refused_the_next_run_puts_it_right() {
+    for name in NAMES {
+        for steps in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
+            publish_with(&options(&path), &rejects, OLD).unwrap();
+            faults::after(steps, Fault::AllRefused);
+            let result = publish_with(&forced(&path), &rejects, NEW);
+            let fired = faults::end();
+            let context = format!("{name}, step {steps}: {result:?}");
+            standing(&path, &rejects).assert_unmixed(&context);
+            if let Err(error) = &result {
+                let Error::Unpublished { kept, .. } = error else {
+                    panic!("{context}");
+                };
+                assert!(kept.exists(), "{context}");
+            }
+            drop(writer(&forced(&path)).unwrap());
+            let expected = if result.is_ok() { NEW } else { OLD };
+            let now = standing(&path, &rejects);
+            assert_eq!(now, Standing::whole(name, expected), "{context}");
+            if !fired {
+                break;
+            }
+        }
+    }
+}
+
+/// What the test below kills, a process of its own.
+#[test]
+fn a_publication_to_be_killed() {
+    let Ok(wanted) = std::env::var("EMBEDCTL_TEST_KILLED") else {
+        return;
+    };
+    let [path, rejects, steps, force] = wanted.split('|').collect::<Vec<_>>()[..] else {
+        panic!("{wanted}");
+    };
+    let options = OutputOptions {
+        force: force == "true",
+        ..options(path.as_ref())
+    };
+    faults::after(steps.parse().unwrap(), Fault::Killed);
+    publish_with(&options, rejects.as_ref(), NEW).unwrap();
+}
+
+#[test]
+fn a_kill_at_any_step_mixes_nothing_and_the_next_run_completes_it() {
+    for (name, force) in NAMES.iter().flat_map(|name| [(name, false), (name, true)]) {
+        for steps in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
+            if force {
+                publish_with(&options(&path), &rejects, OLD).unwrap();
+            }
+            let wanted = format!("{}|{}|{steps}|{force}", path.display(), rejects.display());
+            let killed = std::process::Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "output::tests::publishing::a_publication_to_be_killed",
+                ])
+                .env("EMBEDCTL_TEST_KILLED", wanted)
+                .output()
+                .unwrap();
+            let context = format!("{name}, force {force}, step {steps}");
+            standing(&path, &rejects).assert_unmixed(&context);
+            // Whoever writes there next finds a whole output.
+            let files = RunFiles::new();
+            let options = forced(&path);
+            let next = writer_of(&options, &files).unwrap();
+            drop(next);
+            let now = standing(&path, &rejects);
+            assert_eq!(now, Standing::whole(name, NEW), "{context}");
+            let listing = listing(folder.path());
+            assert!(
+                listing.iter().all(|name| !name.starts_with('.')),
+                "{context}: {listing:?}"
+            );
+            match killed.status.code() {
+                Some(9) => assert!(
+                    files.take_notes()[0].contains("this is done now"),
+                    "{context}"
+                ),
+                _ => {
+                    assert!(
+                        killed.status.success() && steps > 0,
+                        "{context}: {killed:?}"
+                    );
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_of_somebody_elses_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.jsonl");
+    write(&options(&path), OLD).unwrap();
+    let plan = at(&folder, ".out.jsonl.embedctl-publishing");
+    for text in ["", "{", r#"{"replace":true,"files":[]}"#] {
+        fs::write(&plan, text).unwrap();
+        drop(writer(&forced(&path)).unwrap());
+        assert!(!plan.exists(), "what was not begun goes: {text}");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::write(&plan, "").unwrap();
+        fs::set_permissions(&plan, fs::Permissions::from_mode(0o666)).unwrap();
+        drop(writer(&forced(&path)).unwrap());
+        assert!(plan.exists(), "anybody may have written that");
+    }
 }
 
 #[cfg(unix)]
@@ -192,10 +559,7 @@ mod unix {
         symlink("store/v2", at(&folder, "new.jsonl")).unwrap();
         write(&options(&at(&folder, "new.jsonl")), 1).unwrap();
         assert!(fs::metadata(at(&folder, "store/v2")).unwrap().is_file());
-        assert!(same_place(
-            &at(&folder, "new.jsonl"),
-            &at(&folder, "store/v2")
-        ));
+        assert!(overlap(&folder, ["new.jsonl", "store/v2", "middle"]).is_some());
 
         symlink("loop.jsonl", at(&folder, "loop.jsonl")).unwrap();
         assert!(writer(&forced(&at(&folder, "loop.jsonl"))).is_err());

@@ -4,6 +4,7 @@ use anyhow::{Context, anyhow};
 use embedctl::availability::{self, DeviceReport, State};
 use embedctl::cancel::CancelToken;
 use embedctl::engine::Provider;
+use embedctl::output::RunFiles;
 
 use crate::args::DevicesArgs;
 use crate::exit::ExitCode;
@@ -14,7 +15,7 @@ use crate::printer::Printer;
 /// Finds it out and prints it; then the providers that are required must work.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let report = availability::report(&command, args.ort_lib.as_deref(), &cancel)?;

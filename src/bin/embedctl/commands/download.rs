@@ -10,6 +10,7 @@ use embedctl::model::OnnxChoice;
 use embedctl::model::hub::{
     self, Checked, Downloaded, FileState, Listed, Lock, LockedModel, ModelId, Settings, Wanted,
 };
+use embedctl::output::RunFiles;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,7 +32,8 @@ pub fn run(
         settings: Settings::from_environment(&super::hub_options(messages))?,
         cancel: CancelToken::new(),
     };
-    interrupt::watch(download.cancel.clone()).context("cannot watch for signals")?;
+    interrupt::watch(download.cancel.clone(), RunFiles::new())
+        .context("cannot watch for signals")?;
     if args.check {
         return download.each(&args.models, |model| download.check(model));
     }

@@ -14,7 +14,7 @@ use embedctl::input::{
 };
 use embedctl::model::ModelOptions;
 use embedctl::model::hub::{self, Settings};
-use embedctl::output::{Destination, OutputOptions};
+use embedctl::output::{Destination, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
@@ -39,7 +39,7 @@ pub fn run(
         stdout::check().context("-o -: vectors cannot be written")?;
     }
     let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    interrupt::watch(cancel.clone(), options.files.clone()).context("cannot watch for signals")?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
         printer.note("reading records from standard input, one a line, until Ctrl-D");
     }
@@ -138,6 +138,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         batch_rows: args.limits.batch_size,
         threads: args.limits.threads,
         profile: None,
+        files: RunFiles::new(),
     })
 }
 

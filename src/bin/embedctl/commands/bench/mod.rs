@@ -15,6 +15,7 @@ use embedctl::bench::{
 use embedctl::cancel::CancelToken;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::hub::{self, Settings};
+use embedctl::output::RunFiles;
 
 use super::embed::sources;
 use crate::args::{BenchArgs, MessageArgs};
@@ -46,7 +47,7 @@ pub fn run(
     let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
     let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone()).context("cannot watch for signals")?;
+    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
     if args
         .workload
         .input

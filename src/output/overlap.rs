@@ -1,0 +1,65 @@
+//! Two files of one run under one name would replace each other, or the input: refused before any work.
+
+use std::path::Path;
+
+use super::place::{Identity, Place};
+use super::publish::{former_sidecars, sidecar_path};
+use super::{Destination, OutputOptions};
+use crate::error::{Error, Result};
+
+/// Refuses an output, a file beside it, rejects and inputs of which two are the same file: by name,
+/// through links of either kind, or as standard input or output. An input without a path is standard
+/// input.
+///
+/// # Errors
+/// If two are; the message names both. Or if the output's format is unknown.
+pub fn refuse_overlap<'a>(
+    output: &OutputOptions,
+    rejects: Option<&Path>,
+    inputs: impl IntoIterator<Item = Option<&'a Path>>,
+) -> Result<()> {
+    let mut known = Vec::new();
+    let mut add = |what: String, identity: Identity| -> Result<()> {
+        if let Some((other, _)) = known.iter().find(|(_, one)| identity.is(one)) {
+            return Err(Error::Usage(format!(
+                "{what} is the same file as {other}; give each its own"
+            )));
+        }
+        known.push((what, identity));
+        Ok(())
+    };
+    for path in inputs {
+        let (what, identity) = match path {
+            None => ("standard input".to_owned(), Identity::of_stdin()),
+            Some(path) => (
+                format!("the input {}", path.display()),
+                Identity::of_path(path),
+            ),
+        };
+        // An input may well be read twice.
+        let _ = add(what, identity);
+    }
+    match &output.destination {
+        Destination::Stdout => add("standard output".to_owned(), Identity::of_stdout())?,
+        Destination::Path(path) => {
+            add(format!("-o {}", path.display()), Identity::of_path(path))?;
+            let place = Place::find(&output.destination, "-o")?;
+            if let Some(path) = place.file() {
+                let sidecars = output.resolved_format()?.sidecars();
+                let own: Vec<_> = sidecars.iter().map(|it| sidecar_path(path, it)).collect();
+                let former = former_sidecars(path).filter(|it| output.force && !own.contains(it));
+                for sidecar in own.iter().cloned().chain(former) {
+                    let what = format!("{}, which -o writes or replaces,", sidecar.display());
+                    add(what, Identity::of_path(&sidecar))?;
+                }
+            }
+        }
+    }
+    if let Some(path) = rejects {
+        add(
+            format!("--rejects {}", path.display()),
+            Identity::of_path(path),
+        )?;
+    }
+    Ok(())
+}
