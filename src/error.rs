@@ -116,4 +116,16 @@ impl Error {
             reason: reason.into(),
         }
     }
+
+    /// The same with every text that could hold somebody else's words changed by `word`.
+    pub(crate) fn reworded(self, word: &dyn Fn(&str) -> String) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(word(&text)),
+            Self::Model { model, reason } => Self::Model {
+                model: word(&model),
+                reason: word(&reason),
+            },
+            other => other,
+        }
+    }
 }

@@ -33,6 +33,8 @@ pub mod provider;
 pub mod record;
 pub mod rejects;
 pub mod runtime;
+pub mod safe_text;
+mod small_file;
 pub mod stage;
 mod threads;
 pub mod tokenize;

@@ -55,6 +55,7 @@ impl Model {
         }
         let resolved = resolve::resolve(&folder, modules, &graph, options)?;
         let mut notes = resolved.notes;
+        notes.extend(ModelName::ambiguity(&options.model));
         if graph.is_dynamically_quantized() {
             notes.push(
                 "this graph quantizes activations with ranges taken from the whole batch, so a text's vector depends on \
@@ -178,6 +179,55 @@ fn hash(path: &Path) -> Result<(u64, String)> {
     ))
 }
 
+/// What `--model` means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelName {
+    /// A folder that exists.
+    Folder(PathBuf),
+    /// A model of the Hub.
+    Hub(ModelId),
+}
+
+impl ModelName {
+    /// The model that is meant where nobody names one. Its name always means the Hub's: a folder that somebody has put
+    /// into the current one must not take its place unasked.
+    pub const DEFAULT: &str = "sentence-transformers/all-MiniLM-L6-v2";
+
+    /// Tells a folder from a Hub id. A folder's path that could be an id as well (`org/name`) is a folder where there
+    /// is one; [`ModelName::ambiguity`] has a word on it.
+    ///
+    /// # Errors
+    /// If it is neither; the reason continues the model's name.
+    pub fn of(given: &str) -> Result<Self, String> {
+        let id = given.parse();
+        let folder = Path::new(given);
+        match id {
+            Ok(id) if given == Self::DEFAULT => Ok(Self::Hub(id)),
+            _ if folder.is_dir() => Ok(Self::Folder(folder.to_path_buf())),
+            Ok(id) => Ok(Self::Hub(id)),
+            Err(_) => Err(
+                "is neither a folder that exists nor a Hub id of the form org/name or org/name@revision".into(),
+            ),
+        }
+    }
+
+    /// What to tell about a name that could mean a folder as well as a model of the Hub: which one was taken, and how
+    /// to name the other.
+    #[must_use]
+    pub fn ambiguity(given: &str) -> Option<String> {
+        if given.parse::<ModelId>().is_err() || !Path::new(given).is_dir() {
+            return None;
+        }
+        Some(if given == Self::DEFAULT {
+            format!("{given} is the Hub's model; the folder of that name is ./{given}")
+        } else {
+            format!(
+                "{given} is taken for the folder ./{given}, not for a model of the Hub; write ./{given} to say so"
+            )
+        })
+    }
+}
+
 struct Located {
     id: String,
     revision: Option<String>,
@@ -186,20 +236,17 @@ struct Located {
 
 fn locate(options: &ModelOptions) -> Result<Located> {
     let given = options.model.as_str();
-    let folder = Path::new(given);
-    if folder.is_dir() {
-        return Ok(Located {
-            id: given.to_string(),
-            revision: None,
-            folder: folder.to_path_buf(),
-        });
-    }
-    let id: ModelId = given.parse().map_err(|_| {
-        Error::model(
-            given,
-            "is neither a folder that exists nor a Hub id of the form org/name or org/name@revision",
-        )
-    })?;
+    let id = match ModelName::of(given).map_err(|reason| Error::model(given, reason))? {
+        ModelName::Folder(folder) => {
+            hub::refuse_incomplete(&folder)?;
+            return Ok(Located {
+                id: given.to_string(),
+                revision: None,
+                folder,
+            });
+        }
+        ModelName::Hub(id) => id,
+    };
     let cache = options.cache_dir.clone().unwrap_or_else(hub::default_cache);
     let store = Store::new(&cache, &id.repository);
     let commit = store

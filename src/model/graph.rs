@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use prost::Message;
 
@@ -95,7 +95,21 @@ impl Graph {
                 "is not an ONNX model (a Git LFS pointer or a cut download looks like this too); fetch the file again",
             ));
         };
-        Ok(Self::from_header(&graph))
+        let graph = Self::from_header(&graph);
+        let leads_out = |file: &&PathBuf| {
+            !(file.components())
+                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        };
+        if let Some(outside) = graph.external.iter().find(leads_out) {
+            return Err(Error::model(
+                path.display(),
+                format!(
+                    "keeps weights in '{}', which is not inside its own folder; embedctl does not follow such paths",
+                    outside.display()
+                ),
+            ));
+        }
+        Ok(graph)
     }
 
     fn from_header(graph: &GraphHeader) -> Self {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
-pub use files::ModelFile;
+pub use files::{ModelFile, ModelName};
 pub use graph::{ElementType, Graph, Value};
 pub use layers::{Activation, Dense, LayerNorm, Residual};
 pub use onnx_file::OnnxChoice;

@@ -1,6 +1,6 @@
 //! `modules.json`: which modules follow the Transformer, with their weights.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use safetensors::{Dtype, SafeTensors};
 
@@ -39,7 +39,8 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     let mut modules = Modules::default();
     for (index, entry) in entries.iter().enumerate() {
         let own = folder.join(&entry.path);
-        if Path::new(&entry.path).is_absolute()
+        let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !Path::new(&entry.path).components().all(is_part)
             || entry.path.split(['/', '\\']).any(|part| part == "..")
         {
             return Err(refuse(format!(

@@ -15,6 +15,7 @@ mod help;
 mod libraries;
 mod man;
 mod messages;
+mod outside;
 mod sandbox;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

@@ -347,7 +347,7 @@ fn two_processes_share_a_folder() {
     let mut second = world.command(line).spawn().unwrap();
     let mut said = BufReader::new(second.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("another process is fetching") {
+    while !line.contains("another process is downloading into the same folder") {
         line.clear();
         assert_ne!(said.read_line(&mut line).unwrap(), 0, "it should wait");
     }

@@ -4,6 +4,7 @@
 //! `fetched.rs`: what comes, and to where. `faults.rs`: what goes wrong on the way. `refused.rs`: whom the
 //! Hub lets in, and what is said where it doesn't. `cached.rs`: what is here already, and what is damaged.
 //! `pinned.rs`: commits and lock files. `network.rs`: proxies and certificates. `shown.rs`: bars and lines.
+//! `hostile.rs`: who means harm.
 //! `stopped.rs`: interrupts and kills. `python.rs`: the same cache, shared with `huggingface_hub`.
 
 #[path = "../support/hub/mod.rs"]
@@ -21,6 +22,7 @@ mod world;
 mod cached;
 mod faults;
 mod fetched;
+mod hostile;
 mod network;
 mod pinned;
 mod python;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
 use embedctl::model::OnnxChoice;
-use embedctl::model::hub::{Downloaded, Settings, Transfer, Wanted, download};
+use embedctl::model::hub::{Downloaded, Limits, Settings, Transfer, Wanted, download};
+use embedctl::safe_text::Secrets;
 use serde_json::Value;
 
 use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
@@ -124,6 +125,8 @@ impl World {
             certificates: None,
             pause: Duration::ZERO,
             idle_timeout: Duration::from_secs(30),
+            limits: Limits::default(),
+            secrets: Secrets::default(),
         }
     }
 

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::digest::sums;
+use super::digest::{Digest, sums};
 use super::fetch::difference;
 use super::listing::{Listing, Remote};
-use super::local::MANIFEST;
-use super::lockfile::Lock;
+use super::local::{self, MANIFEST};
+use super::lockfile::LARGEST;
 use super::revision::Revision;
 use super::select::{self as selection, Layout, MODULES};
 use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::model::ModelName;
 use crate::model::graph::Graph;
 use crate::model::onnx_file::{self, OnnxChoice};
+use crate::small_file;
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
@@ -59,14 +61,22 @@ pub enum FileState {
     Missing,
     /// Here; nothing says what it should be.
     Unverifiable,
+    /// Here, and not one of the model's.
+    Foreign {
+        /// Whether it has a name that embedding reads, so that it could change vectors.
+        read: bool,
+    },
 }
 
 impl Checked {
-    /// The files with something wrong.
+    /// The files with something wrong: damaged, missing, or read though they are not the model's.
     pub fn wrong(&self) -> impl Iterator<Item = &CheckedFile> {
-        self.files
-            .iter()
-            .filter(|file| matches!(file.state, FileState::Damaged { .. } | FileState::Missing))
+        self.files.iter().filter(|file| {
+            matches!(
+                file.state,
+                FileState::Damaged { .. } | FileState::Missing | FileState::Foreign { read: true }
+            )
+        })
     }
 }
 
@@ -81,13 +91,14 @@ pub fn check(
     choice: &OnnxChoice,
     cancel: &CancelToken,
 ) -> Result<Checked> {
-    let folder = Path::new(model);
-    if folder.is_dir() {
-        return check_folder(model, folder, cancel);
-    }
-    let id: ModelId = model.parse().map_err(|reason: String| {
-        Error::Usage(format!("{reason}, and there is no folder of that name"))
-    })?;
+    let id = match ModelName::of(model) {
+        Ok(ModelName::Folder(folder)) => return check_folder(model, &folder, cancel),
+        Ok(ModelName::Hub(id)) => id,
+        Err(reason) => {
+            let reason = format!("'{model}' {reason}");
+            return Err(Error::Usage(reason));
+        }
+    };
     let store = Store::new(&settings.cache, &id.repository);
     let source = Revision::cached(&store, &id.revision)
         .ok_or_else(|| not_cached(&id, &settings.cache, &[]))?;
@@ -95,11 +106,15 @@ pub fn check(
     let mut files = Vec::new();
     let present = store.files(&source.commit);
     for path in &present {
+        if source.whole && !source.listing.contains(path) {
+            files.push(stranger(path.clone()));
+            continue;
+        }
         let stored = source.listing.get(path).cloned().unwrap_or_default();
         let remote = Remote {
             digest: stored
                 .digest
-                .or_else(|| super::digest::Digest::parse(&store.linked(&source.commit, path)?)),
+                .or_else(|| Digest::parse(&store.linked(&source.commit, path)?)),
             ..stored
         };
         files.push(CheckedFile {
@@ -128,45 +143,50 @@ pub fn check(
 }
 
 fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Checked> {
-    let manifest = folder.join(MANIFEST);
-    if !manifest.is_file() {
+    let Some(locked) = local::read(folder, MANIFEST)? else {
         return Err(Error::model(
             model,
             format!(
                 "has no {MANIFEST}, which `embedctl download --local-dir` writes: nothing says what its files should be"
             ),
         ));
-    }
-    let lock = Lock::read(&manifest)?;
+    };
     let mut files = Vec::new();
-    let mut revision = String::new();
-    let mut onnx = None;
-    for locked in &lock.models {
-        revision.clone_from(&locked.revision);
-        onnx.clone_from(&locked.onnx);
-        for file in &locked.files {
-            let remote = Remote {
-                size: Some(file.size),
-                digest: super::digest::Digest::parse(&file.sha256),
-            };
-            files.push(CheckedFile {
-                path: file.path.clone(),
-                state: state(&folder.join(&file.path), &remote, cancel)?,
-            });
-        }
+    for file in &locked.files {
+        let remote = Remote {
+            size: Some(file.size),
+            digest: Digest::parse(&file.sha256),
+        };
+        files.push(CheckedFile {
+            path: file.path.clone(),
+            state: state(&folder.join(&file.path), &remote, cancel)?,
+        });
     }
+    let ours: BTreeSet<&str> = locked.files.iter().map(|file| file.path.as_str()).collect();
+    let strangers = local::strangers(folder, |path| ours.contains(path));
+    files.extend(strangers.into_iter().map(stranger));
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Checked {
         model: model.to_owned(),
-        revision,
+        revision: locked.revision,
         folder: folder.to_path_buf(),
-        onnx,
+        onnx: locked.onnx,
         files,
     })
 }
 
+/// A file that is not the model's.
+fn stranger(path: String) -> CheckedFile {
+    let read = selection::is_read(&path);
+    CheckedFile {
+        path,
+        state: FileState::Foreign { read },
+    }
+}
+
 fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileState> {
-    if !place.exists() {
-        return Ok(FileState::Missing); // also a link that leads nowhere
+    if !place.is_file() {
+        return Ok(FileState::Missing); // also a link that leads nowhere, and a pipe
     }
     let found = sums(place, remote.digest.as_ref(), cancel)
         .map_err(|error| Error::io("read", place, error))?
@@ -258,7 +278,7 @@ fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<Layout> {
     if !listing.contains(MODULES) {
         return Ok(Layout::default());
     }
-    match std::fs::read(folder.join(MODULES)) {
+    match small_file::read(&folder.join(MODULES), LARGEST) {
         Ok(modules) => Layout::read(name, &modules),
         Err(_) => Ok(Layout::default()), // it is missing, and reported itself
     }

@@ -19,11 +19,13 @@ use ureq::{Agent, Proxy};
 
 use super::Transfer;
 use super::digest::Digest;
+use super::limits::{Limits, Paced};
 use super::origin::{UrlOrigin, default_port, follow, host};
 use super::refusal::{self, Refused};
 use super::settings::{Settings, shown};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::small_file;
 
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
@@ -33,6 +35,8 @@ const RETRIES: u32 = 3;
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
+/// Bytes of a file of certificates at most.
+const LARGEST_CERTIFICATES: u64 = 16 << 20;
 
 /// Talks to the Hub.
 pub(super) struct Client<'a> {
@@ -51,6 +55,7 @@ pub(super) struct Answer {
     /// What the last host said.
     pub(super) headers: HeaderMap,
     body: ureq::Body,
+    limits: Limits,
 }
 
 impl Answer {
@@ -82,9 +87,10 @@ impl Answer {
         size.trim().parse().ok()
     }
 
-    /// The body, from its beginning, undecoded.
+    /// The body, from its beginning, undecoded. It fails, as if it had been cut, where it comes too slowly.
     pub(super) fn reader(self) -> impl Read {
-        self.body.into_with_config().limit(u64::MAX).reader()
+        let body = self.body.into_with_config().limit(u64::MAX).reader();
+        Paced::new(body, &self.limits)
     }
 }
 
@@ -138,7 +144,8 @@ pub(super) fn with_client<T>(
     if cancel.is_cancelled() {
         return Err(Error::Interrupted);
     }
-    result
+    // A server may send back what it was sent, in any of its words.
+    result.map_err(|error| error.reworded(&|text| settings.secrets.redact(text).into_owned()))
 }
 
 impl<'a> Client<'a> {
@@ -225,6 +232,7 @@ impl<'a> Client<'a> {
                         hub: std::mem::take(said),
                         headers: parts.headers,
                         body,
+                        limits: self.settings.limits.clone(),
                     });
                 }
                 uri = target;
@@ -238,6 +246,7 @@ impl<'a> Client<'a> {
                     hub,
                     headers: parts.headers,
                     body,
+                    limits: self.settings.limits.clone(),
                 });
             }
             return Err(self.refused(model, url, &uri, status, &parts.headers));
@@ -263,7 +272,8 @@ impl<'a> Client<'a> {
         mut work: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T> {
         let mut failures = 0;
-        let mut before = arrived();
+        // What comes again after it was given up does not count: a server could have us begin again for ever.
+        let mut furthest = arrived();
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Error::Interrupted);
@@ -277,10 +287,10 @@ impl<'a> Client<'a> {
                 return Err(Error::Interrupted);
             }
             let now = arrived();
-            if now >= before + PROGRESS {
+            if now >= furthest.saturating_add(PROGRESS) {
                 failures = 0;
             }
-            before = now;
+            furthest = furthest.max(now);
             if failures == RETRIES {
                 let kept = if now > 0 {
                     "; what has arrived is kept, and the next run goes on from there"
@@ -435,7 +445,7 @@ fn root_certificates(settings: &Settings) -> Result<RootCerts> {
         }
         return Ok(RootCerts::PlatformVerifier);
     };
-    let pem = std::fs::read(path).map_err(|error| {
+    let pem = small_file::read(path, LARGEST_CERTIFICATES).map_err(|error| {
         Error::Usage(format!(
             "{variable} names certificates in {}, which cannot be read: {error}",
             shown(path)

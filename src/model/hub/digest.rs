@@ -2,7 +2,6 @@
 //! the rest. A cached file is called by its hash, so a cache can be verified without the network.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::cancel::CancelToken;
+use crate::small_file;
 
 /// What the content of a file must be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ pub(super) fn sums(
     expected: Option<&Digest>,
     cancel: &CancelToken,
 ) -> io::Result<Option<Sums>> {
-    let mut file = File::open(path)?;
+    let mut file = small_file::open(path)?;
     let mut sha256 = Sha256::new();
     let mut git = matches!(expected, Some(Digest::GitBlob(_))).then(Sha1::new);
     if let Some(git) = &mut git {

@@ -6,6 +6,7 @@ use super::check::required;
 use super::client::with_client;
 use super::download::download;
 use super::listing;
+use super::lockfile::LARGEST;
 use super::refusal::UNREACHABLE;
 use super::revision::Revision;
 use super::select::MODULES;
@@ -13,7 +14,8 @@ use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::model::ModelOptions;
+use crate::model::{ModelName, ModelOptions};
+use crate::small_file;
 
 /// Makes sure that the model of `options` is in the cache with every file that embedding needs, and fetches
 /// it where it is not. A model that is here whole is taken as it is, without a look at the network.
@@ -26,10 +28,7 @@ pub fn ensure(
     transfer: &dyn Transfer,
     cancel: &CancelToken,
 ) -> Result<()> {
-    if Path::new(&options.model).is_dir() {
-        return Ok(());
-    }
-    let Ok(model) = options.model.parse::<ModelId>() else {
+    let Ok(ModelName::Hub(model)) = ModelName::of(&options.model) else {
         return Ok(()); // opening it says what is wrong
     };
     let store = Store::new(&settings.cache, &model.repository);
@@ -153,7 +152,7 @@ fn unread_modules(folder: &Path) -> Vec<String> {
         #[serde(rename = "type")]
         kind: String,
     }
-    let modules: Vec<Module> = std::fs::read(folder.join(MODULES))
+    let modules: Vec<Module> = small_file::read(&folder.join(MODULES), LARGEST)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();

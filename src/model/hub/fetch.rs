@@ -1,7 +1,7 @@
 //! One file's content: fetched beside its place, gone on with where an earlier run stopped, verified, and
 //! only then published.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::Transfer;
 use super::client::{Client, Fault, is_transient};
 use super::digest::{Sums, sums};
 use super::listing::Remote;
-use super::store::create_folder_of;
+use super::store::{create_folder_of, open_to_write};
 use crate::error::{Error, Result};
 
 /// Bytes read at a time.
@@ -41,9 +41,16 @@ pub(super) fn fetch(
     place: &Path,
     transfer: &dyn Transfer,
 ) -> Result<Sums> {
+    let limit = client
+        .settings()
+        .limits
+        .of(content.path, content.remote.size);
+    if content.remote.size.is_some_and(|size| size > limit) {
+        return Err(too_long(content, limit));
+    }
     create_folder_of(incomplete)?;
     create_folder_of(place)?;
-    let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |metadata| metadata.len());
     // Nothing could tell whether what an earlier run has left is of the same content.
     if content.remote.digest.is_none() && length(incomplete) > 0 {
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
@@ -107,11 +114,7 @@ fn go_on(
     transfer: &dyn Transfer,
 ) -> Result<(), Fault> {
     let write = |error| written(content, incomplete, error);
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(incomplete)
-        .map_err(write)?;
+    let mut file = open_to_write(incomplete).map_err(write)?;
     let mut have = file.metadata().map_err(write)?.len();
     let size = content.remote.size;
     if size.is_some_and(|size| have > size) {
@@ -153,6 +156,7 @@ fn go_on(
         file.set_len(0).map_err(write)?;
     }
     let told = answer.told_size();
+    let limit = client.settings().limits.of(content.path, size);
     let mut reader = answer.reader();
     let mut buffer = vec![0; CHUNK];
     loop {
@@ -183,6 +187,10 @@ fn go_on(
         if size.is_some_and(|size| have > size) {
             return Ok(()); // too long: the verification will say so
         }
+        if have > limit {
+            let _ = file.set_len(0); // of no use to anybody
+            return Err(too_long(content, limit).into());
+        }
     }
     match size {
         // Else it came whole, and is another file: the verification will say so.
@@ -194,6 +202,19 @@ fn go_on(
         }
         _ => Ok(()),
     }
+}
+
+/// A file that nobody can want, whatever the Hub says.
+pub(super) fn too_long(content: &Content, limit: u64) -> Error {
+    let size = content.remote.size.map_or_else(
+        || "its size, which nobody tells,".to_owned(),
+        |size| format!("its size ({size} bytes)"),
+    );
+    let reason = format!(
+        "{}: {size} is above {limit} bytes, more than such a file of a model has; check HF_ENDPOINT and the name",
+        content.path
+    );
+    Error::model(content.model, reason)
 }
 
 /// Makes verified content appear under its name, and stay there if the power fails.
@@ -221,4 +242,36 @@ fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
         ),
         _ => Error::io("write", incomplete, error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_what_helps() {
+        let content = Content {
+            model: "org/name",
+            path: "onnx/model.onnx",
+            url: "",
+            remote: &Remote {
+                size: Some(7),
+                digest: None,
+            },
+        };
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let Fault::Final(error) = written(&content, Path::new("/cache/blobs/x"), kind.into())
+            else {
+                panic!("a full disk does not pass");
+            };
+            let error = error.to_string();
+            for part in [
+                "onnx/model.onnx (7 bytes)",
+                "is full at /cache/blobs",
+                "--cache-dir",
+            ] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+    }
 }

@@ -16,6 +16,40 @@ pub struct ModelId {
 }
 
 impl ModelId {
+    /// An id of parts that have been parted already, each of which is checked: both become paths and addresses.
+    ///
+    /// # Errors
+    /// If there can be no such repository or revision; the reason names it.
+    pub fn new(repository: &str, revision: &str) -> Result<Self, String> {
+        let is_name = |part: &str| {
+            !part.is_empty()
+                && !part.starts_with(['.', '-'])
+                && !part.ends_with('.')
+                // The cache writes the slash as two dashes: such a name would share another's folder.
+                && !part.contains("--")
+                && !part.contains("..")
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        let is_repository =
+            repository.split('/').count() <= 2 && repository.split('/').all(is_name);
+        if !is_repository || !is_path(revision) {
+            return Err(format!(
+                "'{repository}@{revision}' is no Hub id of the form org/name or org/name@revision"
+            ));
+        }
+        Ok(Self {
+            repository: repository.to_owned(),
+            // Folders are called by commits: one spelling for each.
+            revision: if is_commit(revision) {
+                revision.to_ascii_lowercase()
+            } else {
+                revision.to_owned()
+            },
+        })
+    }
+
     /// Whether the revision is a full commit, so that what it names can never change.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
@@ -52,38 +86,34 @@ impl FromStr for ModelId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (repository, revision) = text.split_once('@').unwrap_or((text, DEFAULT_REVISION));
-        let is_name = |part: &str| {
-            !part.is_empty()
-                && !part.starts_with(['.', '-'])
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-        };
-        let is_repository =
-            repository.split('/').count() <= 2 && repository.split('/').all(is_name);
-        if !is_repository || !is_path(revision) {
-            return Err(format!(
-                "'{text}' is no Hub id of the form org/name or org/name@revision"
-            ));
-        }
-        Ok(Self {
-            repository: repository.to_owned(),
-            // Folders are called by commits: one spelling for each.
-            revision: if is_commit(revision) {
-                revision.to_ascii_lowercase()
-            } else {
-                revision.to_owned()
-            },
-        })
+        Self::new(repository, revision)
+            .map_err(|_| format!("'{text}' is no Hub id of the form org/name or org/name@revision"))
     }
 }
 
 /// Whether a text is a path that stays inside the folder it is joined to, on every system.
 pub(super) fn is_path(path: &str) -> bool {
-    !path.is_empty()
-        && path.split('/').all(|part| {
-            !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0'])
-        })
+    path.split('/').all(is_file_name)
+}
+
+/// Whether a text is the name of one file or folder on every system, and not the way to another.
+pub(super) fn is_file_name(name: &str) -> bool {
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_uppercase();
+    let is_device = match stem.as_bytes() {
+        b"CON" | b"PRN" | b"AUX" | b"NUL" => true,
+        [b'C', b'O', b'M', number] | [b'L', b'P', b'T', number] => number.is_ascii_digit(),
+        _ => false,
+    };
+    !name.is_empty()
+        && name.len() <= 255
+        // Windows leaves dots and blanks at the end out: "..." and ".. " are the way up as well.
+        && !name.ends_with(['.', ' '])
+        && !name.contains(|character: char| matches!(character, '/' | '\\' | ':') || character.is_control())
+        && !is_device
 }
 
 /// A path inside a repository, or a revision, as part of an address.
@@ -134,6 +164,10 @@ mod tests {
             "org/name@a//b",
             "org/name@C:\\x",
             "-x/y",
+            "org/a--b",
+            "org/a..b",
+            "org/name.",
+            "org/name@a\nb",
         ] {
             assert!(wrong.parse::<ModelId>().is_err(), "{wrong}");
         }
@@ -150,11 +184,33 @@ mod tests {
 
     #[test]
     fn paths_stay_inside() {
-        for inside in ["a", "onnx/model.onnx", "1_Pooling/config.json", "..a/b.."] {
+        for inside in [
+            "a",
+            "onnx/model.onnx",
+            "1_Pooling/config.json",
+            "..a/b",
+            "console.json",
+        ] {
             assert!(is_path(inside), "{inside}");
         }
         for outside in [
-            "", "/a", "a/", "a//b", "../a", "a/../b", "a\\b", "c:a", "a/./b",
+            "",
+            "/a",
+            "a/",
+            "a//b",
+            "../a",
+            "a/../b",
+            "a\\b",
+            "c:a",
+            "a/./b",
+            ".. /a",
+            "a.",
+            "a\n",
+            "\u{1b}[2J",
+            "\u{9b}x",
+            "nul",
+            "a/COM1.txt",
+            "Aux.json",
         ] {
             assert!(!is_path(outside), "{outside}");
         }

@@ -82,7 +82,7 @@ pub fn list(
             size: data
                 .iter()
                 .try_fold(size(path), |sum, data| {
-                    Some(sum.map(|sum| sum + size(data).unwrap_or(0)))
+                    Some(sum.map(|sum| sum.saturating_add(size(data).unwrap_or(0))))
                 })
                 .flatten(),
             path: path.to_owned(),

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of a repository's description at most: a hundred thousand files.
 const LARGEST_DESCRIPTION: u64 = 64 << 20;
+/// Names that are no paths, named one by one.
+const NAMED: usize = 5;
 
 /// The files of a repository at one commit, by their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -175,20 +177,30 @@ pub(super) fn describe(
             ),
         )
     };
+    if bytes.len() as u64 == LARGEST_DESCRIPTION {
+        return Err(strange("its answer is too long"));
+    }
     let description: Description =
         serde_json::from_slice(&bytes).map_err(|error| strange(&error.to_string()))?;
     let commit = description
         .sha
         .filter(|sha| is_commit(sha))
         .ok_or_else(|| strange("there is no commit in it"))?;
+    if description.siblings.len() > client.settings().limits.files {
+        return Err(strange("it lists more files than a repository has"));
+    }
     let mut files = BTreeMap::new();
+    let mut left_out = 0_usize;
     for sibling in description.siblings {
         // Git allows names that some systems do not, and a Hub could be up to something.
         if !is_path(&sibling.rfilename) {
-            transfer.warning(&format!(
-                "{name}: '{}' is left out: that is no path inside a repository on every system",
-                sibling.rfilename
-            ));
+            left_out += 1;
+            if left_out <= NAMED {
+                transfer.warning(&format!(
+                    "{name}: '{}' is left out: that is no path inside a repository on every system",
+                    sibling.rfilename
+                ));
+            }
             continue;
         }
         let (size, digest) = match sibling.lfs {
@@ -198,8 +210,12 @@ pub(super) fn describe(
         let digest = digest.and_then(|text| Digest::parse(&text));
         files.insert(sibling.rfilename, Remote { size, digest });
     }
+    if left_out > NAMED {
+        let more = left_out - NAMED;
+        transfer.warning(&format!("{name}: {more} more such names are left out"));
+    }
     Ok(Described {
-        commit,
+        commit: commit.to_ascii_lowercase(),
         listing: Listing(files),
     })
 }

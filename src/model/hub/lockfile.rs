@@ -1,7 +1,6 @@
 //! Lock files: which commits and which contents were fetched, so that exactly these can be fetched again.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +10,11 @@ use super::id::{ModelId, is_commit, is_path};
 use super::listing::{Listing, Remote};
 use super::{Downloaded, DownloadedFile};
 use crate::error::{Error, Result};
+use crate::small_file;
 
 const SCHEMA: u32 = 1;
+/// Bytes of a lock file at most.
+pub(super) const LARGEST: u64 = 64 << 20;
 
 /// The content of a lock file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,7 +77,8 @@ impl Lock {
     /// # Errors
     /// If it cannot be read, or is no lock file that this version understands.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+        let text =
+            small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
         let refuse = |reason: String| {
             Error::Usage(format!(
                 "{} is no lock file of `embedctl download --lock` ({reason})",
@@ -89,6 +92,9 @@ impl Lock {
                 "its schema is {}, and this version knows {SCHEMA}",
                 lock.schema
             )));
+        }
+        if lock.models.is_empty() {
+            return Err(refuse("it names no model".into()));
         }
         for model in &lock.models {
             model.check().map_err(&refuse)?;
@@ -141,12 +147,20 @@ impl LockedModel {
     }
 
     fn check(&self) -> Result<(), String> {
-        let id = format!("{}@{}", self.model, self.revision);
-        id.parse::<ModelId>()?;
+        // Both become paths: where the model's files lie, and what the branch is written down as.
+        ModelId::new(&self.model, &self.revision)?;
+        ModelId::new(&self.model, &self.requested)?;
         if !is_commit(&self.revision) {
             return Err(format!("{} is no full commit", self.revision));
         }
+        if self.files.is_empty() {
+            return Err(format!("it names no file of {}", self.model));
+        }
+        let mut paths = BTreeSet::new();
         for file in &self.files {
+            if !paths.insert(file.path.to_ascii_lowercase()) {
+                return Err(format!("it names {} twice", file.path));
+            }
             if !is_path(&file.path) {
                 return Err(format!("'{}' is no path inside a repository", file.path));
             }
@@ -243,5 +257,33 @@ mod tests {
         assert!(refusal(|lock| lock.models[0].model = "../x".into()).contains("no Hub id"));
         assert!(refusal(|lock| lock.models[0].files[0].sha256 = "x".into()).contains("hash"));
         assert!(refusal(|lock| lock.schema = 2).contains("schema"));
+        assert!(refusal(|lock| lock.models.clear()).contains("no model"));
+        assert!(refusal(|lock| lock.models[0].files.clear()).contains("no file of org/name"));
+        let twice = |lock: &mut Lock| {
+            let again = lock.models[0].files[0].clone();
+            lock.models[0].files.push(again);
+        };
+        assert!(refusal(twice).contains("twice"));
+    }
+
+    #[test]
+    fn no_field_leads_out_of_the_cache() {
+        for outside in [
+            "../../outside",
+            "/outside",
+            "a/../../b",
+            "",
+            "..",
+            "a\\b",
+            "c:b",
+            "a\nb",
+        ] {
+            let requested = outside.to_owned();
+            let reason = refusal(move |lock| lock.models[0].requested = requested);
+            assert!(reason.contains("no Hub id"), "{outside}: {reason}");
+            let model = format!("org/name@{outside}");
+            let reason = refusal(move |lock| lock.models[0].model = model);
+            assert!(reason.contains("no Hub id"), "{outside}: {reason}");
+        }
     }
 }

@@ -18,6 +18,7 @@ mod download;
 mod ensure;
 mod fetch;
 mod id;
+mod limits;
 mod list;
 mod listing;
 mod local;
@@ -34,13 +35,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use check::{Checked, FileState, check};
+pub use check::{Checked, CheckedFile, FileState, check};
 pub use download::download;
 pub use ensure::ensure;
 pub use id::ModelId;
+pub use limits::Limits;
 pub use list::{Listed, ListedFile, list};
+pub(super) use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
-pub use settings::{HubOptions, Settings, Token, default_cache};
+pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub(super) use store::Store;
 
 use super::OnnxChoice;

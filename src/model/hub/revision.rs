@@ -4,8 +4,8 @@ use super::client::Client;
 use super::digest::Digest;
 use super::listing::{self, Listing, Remote};
 use super::store::Store;
-use super::{Transfer, Wanted, offline};
-use crate::error::Result;
+use super::{ModelId, Transfer, Wanted, offline};
+use crate::error::{Error, Result};
 
 /// A commit and its files, from wherever they can be had.
 pub(super) struct Revision {
@@ -23,6 +23,7 @@ impl Revision {
         transfer: &dyn Transfer,
     ) -> Result<Self> {
         let model = &wanted.model;
+        ModelId::new(&model.repository, &model.revision).map_err(Error::Usage)?;
         if let Some(locked) = &wanted.locked {
             return Ok(Self {
                 commit: locked.revision.clone(),

@@ -31,6 +31,23 @@ const OF_TRANSFORMER: [&str; 12] = [
 /// Endings of weights that embedctl does not read.
 const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckpt"];
 
+/// Whether a file is read into memory whole, by its name.
+pub(super) fn is_metadata(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["json", "txt", "jinja", "md", "yaml", "yml", "py"].contains(&ending)
+}
+
+/// Whether a file that lies in a model's folder could change what `embed` does, by its name.
+pub(super) fn is_read(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    OF_REPOSITORY.contains(&name)
+        || OF_TRANSFORMER.contains(&name)
+        || (name.starts_with("sentence_") && name.ends_with("_config.json"))
+        || [".onnx", ".safetensors", ".onnx_data", ".onnx.data"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+}
+
 /// The modules' folders, as `modules.json` names them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layout {

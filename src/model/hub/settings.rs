@@ -2,14 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::limits::Limits;
 use crate::error::{Error, Result};
+use crate::safe_text::Secrets;
+use crate::small_file;
 
 /// The Hub that is asked where `HF_ENDPOINT` names no other.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
+
+/// Bytes of a stored token at most.
+const LARGEST_TOKEN: u64 = 64 << 10;
 
 /// What a caller says; the environment says the rest.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +44,10 @@ pub struct Settings {
     pub pause: Duration,
     /// How long a connection may be silent before it counts as cut.
     pub idle_timeout: Duration,
+    /// What a server may take of us.
+    pub limits: Limits,
+    /// What no message may show.
+    pub secrets: Secrets,
 }
 
 /// A credential. Its text is in no message: `Debug` leaves it out.
@@ -119,6 +128,8 @@ impl Settings {
                 .filter(|(_, path)| !path.is_dir()),
             pause: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(30),
+            limits: Limits::default(),
+            secrets: environment.secrets(),
         })
     }
 }
@@ -127,6 +138,14 @@ impl Settings {
 #[must_use]
 pub fn default_cache() -> PathBuf {
     Environment(&|name| std::env::var_os(name)).cache()
+}
+
+/// The tokens and passwords of this process's environment, and the stored token, for whoever shows text.
+#[must_use]
+pub fn secrets() -> Secrets {
+    let mut secrets = Secrets::of_variables(std::env::vars_os());
+    secrets.extend(&Environment(&|name| std::env::var_os(name)).secrets());
+    secrets
 }
 
 /// Reads variables; one that is empty counts as unset.
@@ -187,6 +206,7 @@ impl Environment<'_> {
             matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
         });
         if !valid {
+            let endpoint = self.secrets().redact(endpoint).into_owned();
             return Err(Error::Usage(format!(
                 "HF_ENDPOINT is '{endpoint}', which is no address of a Hub; write it as {DEFAULT_ENDPOINT}"
             )));
@@ -219,8 +239,37 @@ impl Environment<'_> {
         let path = self
             .path("HF_TOKEN_PATH")
             .unwrap_or_else(|| self.home().join("token"));
-        let text = fs::read_to_string(&path).ok()?.trim().to_owned();
+        let text = small_file::read_text(&path, LARGEST_TOKEN).ok()?;
+        let text = text.trim().to_owned();
         (!text.is_empty()).then(|| (text, path.display().to_string()))
+    }
+
+    /// Everything that is sent to somebody, and that he could send back. What is no proper address or token is in it,
+    /// too: the message that says so must not show it.
+    fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::default();
+        let tokens = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+        let stored = self.stored_token().map(|(text, _)| text);
+        for token in tokens
+            .iter()
+            .filter_map(|name| self.text(name))
+            .chain(stored)
+        {
+            secrets.add_token(&token);
+        }
+        let addresses = [
+            "HF_ENDPOINT",
+            "http_proxy",
+            "HTTP_PROXY",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+        ];
+        for address in addresses.iter().filter_map(|name| self.text(name)) {
+            secrets.add_address(&address);
+        }
+        secrets
     }
 
     fn proxies(&self) -> Proxies {
@@ -363,7 +412,7 @@ mod tests {
         let settings = read(&[("HF_TOKEN", " hf_secret \n")]).unwrap();
         let token = settings.token.as_ref().unwrap();
         assert_eq!(token.authorization(), "Bearer hf_secret");
-        assert!(!format!("{settings:?}").contains("secret"));
+        assert!(!format!("{settings:?}").contains("hf_secret"));
         let error = read(&[("HF_TOKEN", "hf_sec ret")]).unwrap_err().to_string();
         assert!(
             error.contains("HF_TOKEN") && !error.contains("sec"),
@@ -372,10 +421,34 @@ mod tests {
     }
 
     #[test]
+    fn no_message_shows_a_password() {
+        for wrong in [
+            "//me:pa55word@mirror",
+            "ftp://me:pa55word@mirror",
+            "me:pa55word@mirror",
+        ] {
+            let error = read(&[("HF_ENDPOINT", wrong)]).unwrap_err().to_string();
+            assert!(
+                error.contains("@mirror") && !error.contains("pa55"),
+                "{error}"
+            );
+        }
+        let settings = read(&[
+            ("HF_ENDPOINT", "https://me:pa55word@mirror"),
+            ("https_proxy", "http://you:5ecret5@proxy"),
+            ("HF_TOKEN", "hf_t0ken"),
+        ])
+        .unwrap();
+        let echoed = settings.secrets.redact("pa55word 5ecret5 hf_t0ken");
+        assert_eq!(echoed, "[redacted] [redacted] [redacted]");
+        assert!(!format!("{:?}", settings.secrets).contains("5ecret5"));
+    }
+
+    #[test]
     fn a_stored_token_is_found_unless_forbidden() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        fs::write(&file, "hf_stored\n").unwrap();
+        std::fs::write(&file, "hf_stored\n").unwrap();
         let home = folder.path().to_str().unwrap();
         let by_home = read(&[("HF_HOME", home)]).unwrap().token.unwrap();
         assert_eq!(by_home.authorization(), "Bearer hf_stored");

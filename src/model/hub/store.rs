@@ -24,13 +24,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hf_hub::{Cache, Repo};
 
 use super::Transfer;
-use super::id::is_commit;
+use super::id::{is_commit, is_file_name, is_path};
 use super::listing::Listing;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::small_file;
 
 /// Time between two looks at a lock that another process holds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Bytes of a stored list of files at most; ours and `huggingface_hub`'s.
+const LARGEST_LISTING: u64 = 128 << 20;
 
 /// One repository in the cache.
 #[derive(Debug, Clone)]
@@ -62,11 +65,20 @@ impl Store {
         if is_commit(revision) {
             return Some(revision.to_ascii_lowercase());
         }
-        let stored = fs::read_to_string(self.base.join("refs").join(revision)).ok()?;
+        let stored = small_file::read_text(&self.inside("refs", revision).ok()?, 4096).ok()?;
         let commit = stored.trim();
         // Also what older tools stored: any name of a folder that is there.
-        let is_name = !commit.is_empty() && !commit.contains(['/', '\\']) && commit != "..";
-        is_name.then(|| commit.to_owned())
+        is_file_name(commit).then(|| commit.to_owned())
+    }
+
+    /// A path in one of the repository's folders. Whatever comes from a lock file, a Hub or a caller has been checked
+    /// where it came in; that it cannot lead out of the folder is made sure of here.
+    fn inside(&self, folder: &str, path: &str) -> Result<PathBuf> {
+        if is_path(path) {
+            return Ok(self.base.join(folder).join(path));
+        }
+        let reason = format!("'{path}' is no path inside a repository");
+        Err(Error::model(&self.repository, reason))
     }
 
     pub(super) fn blob(&self, hash: &str) -> PathBuf {
@@ -80,25 +92,26 @@ impl Store {
 
     /// Whether `huggingface_hub` has found that the commit has no such file.
     pub(super) fn is_known_absent(&self, commit: &str, path: &str) -> bool {
-        self.base.join(".no_exist").join(commit).join(path).exists()
+        self.inside(".no_exist", &format!("{commit}/{path}"))
+            .is_ok_and(|place| place.exists())
     }
 
     /// Stores that the commit has no such file, as `huggingface_hub` does.
     pub(super) fn put_absent(&self, commit: &str, path: &str) -> Result<()> {
-        replace(&self.base.join(".no_exist").join(commit).join(path), b"")
+        replace(&self.inside(".no_exist", &format!("{commit}/{path}"))?, b"")
     }
 
     /// The list of a commit's files, where one was stored.
     pub(super) fn listing(&self, commit: &str) -> Option<Listing> {
         [".embedctl", "trees"].into_iter().find_map(|folder| {
-            let path = self.base.join(folder).join(format!("{commit}.json"));
-            Listing::from_json(&fs::read(path).ok()?)
+            let path = self.inside(folder, &format!("{commit}.json")).ok()?;
+            Listing::from_json(&small_file::read(&path, LARGEST_LISTING).ok()?)
         })
     }
 
     /// Stores the list of a commit's files.
     pub(super) fn put_listing(&self, commit: &str, listing: &Listing) -> Result<()> {
-        let path = self.base.join(".embedctl").join(format!("{commit}.json"));
+        let path = self.inside(".embedctl", &format!("{commit}.json"))?;
         replace(&path, &listing.to_json())
     }
 
@@ -107,12 +120,12 @@ impl Store {
         if is_commit(revision) || self.commit(revision).as_deref() == Some(commit) {
             return Ok(());
         }
-        replace(&self.base.join("refs").join(revision), commit.as_bytes())
+        replace(&self.inside("refs", revision)?, commit.as_bytes())
     }
 
     /// Puts a blob into a snapshot under its path.
     pub(super) fn link(&self, commit: &str, path: &str, hash: &str) -> Result<()> {
-        let place = self.snapshot(commit).join(path);
+        let place = self.inside("snapshots", &format!("{commit}/{path}"))?;
         let blob = self.blob(hash);
         let up = path.split('/').count() + 1;
         let target: PathBuf = std::iter::repeat_n("..", up)
@@ -172,12 +185,36 @@ pub(super) fn lock(
     transfer: &dyn Transfer,
 ) -> Result<Option<File>> {
     create_folder_of(path)?;
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(|error| Error::io("open", path, error))?;
+    let file = open_to_write(path).map_err(|error| Error::io("open", path, error))?;
+    wait_for(file, "fetching the same file", cancel, transfer)
+}
+
+/// Opens a file of our own for writing at its end and makes it if it isn't there. Never through a link, which would
+/// lead to a file that is not ours, and never waits for the other end of a pipe.
+pub(super) fn open_to_write(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NOFOLLOW | libc::O_NONBLOCK,
+    );
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        let reason = "it is no regular file";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+    }
+}
+
+/// Takes the lock of an open file or folder; `what` its holder is doing, for messages.
+pub(super) fn wait_for(
+    file: File,
+    what: &str,
+    cancel: &CancelToken,
+    transfer: &dyn Transfer,
+) -> Result<Option<File>> {
     let mut told = false;
     loop {
         match file.try_lock() {
@@ -187,7 +224,7 @@ pub(super) fn lock(
         }
         if !told {
             told = true;
-            transfer.note("another process is fetching the same file: waiting for it");
+            transfer.note(&format!("another process is {what}: waiting for it"));
         }
         // Disconnected means cancelled; nothing is ever sent.
         if cancel.channel().recv_timeout(LOOK_EVERY).is_err() && cancel.is_cancelled() {
@@ -347,6 +384,49 @@ mod tests {
         assert_eq!(store.commit("main").as_deref(), Some(commit.as_str()));
         assert_eq!(store.commit("refs/pr/1").as_deref(), Some(commit.as_str()));
         assert_eq!(store.commit(&commit), Some(commit));
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_repository() {
+        let (folder, store) = store();
+        let commit = "a".repeat(40);
+        let outside = folder.path().join("outside");
+        for path in [
+            "../../outside",
+            outside.to_str().unwrap(),
+            "a/../../../outside",
+        ] {
+            assert!(store.put_ref(path, &commit).is_err());
+            assert!(store.put_absent(&commit, path).is_err());
+            assert!(store.link(&commit, path, HASH).is_err());
+            assert!(store.put_listing(path, &Listing::default()).is_err());
+            fs::write(&outside, &commit).unwrap();
+            assert_eq!(store.commit(path), None);
+            fs::remove_file(&outside).unwrap();
+        }
+        for stored in ["..", ".", "../../x", "a/b", "", "a\u{1b}b"] {
+            let place = store.inside("refs", "main").unwrap();
+            create_folder_of(&place).unwrap();
+            fs::write(place, stored).unwrap();
+            assert_eq!(store.commit("main"), None, "{stored}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_grows_is_never_a_link_or_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "kept").unwrap();
+        let link = folder.path().join("link");
+        symbolic_link(&other, &link).unwrap();
+        assert!(open_to_write(&link).is_err());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "kept");
+        let dangling = folder.path().join("dangling");
+        symbolic_link(Path::new("made"), &dangling).unwrap();
+        assert!(open_to_write(&dangling).is_err());
+        assert!(!folder.path().join("made").exists());
+        open_to_write(&folder.path().join("new")).unwrap();
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub enum Fault {
     Unmeasured,
     /// A redirect.
     Redirect(u16, String),
+    /// Every request for a part of the file is answered by 416.
+    RefuseRange,
+    /// This header, with another value if it is there already.
+    With(&'static str, String),
     /// These headers are left out.
     Without(&'static [&'static str]),
 }
@@ -105,6 +109,17 @@ impl Fault {
             Self::Unmeasured => reply.unmeasured = true,
             Self::Redirect(status, location) => {
                 *reply = Reply::new(*status).with("Location", location);
+            }
+            Self::RefuseRange => {
+                if request.range().is_some() {
+                    *reply = Reply::new(416);
+                }
+            }
+            Self::With(name, value) => {
+                reply
+                    .headers
+                    .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+                reply.headers.push(((*name).to_owned(), value.clone()));
             }
             Self::Without(names) => {
                 (reply.headers).retain(|(name, _)| !names.contains(&name.as_str()));

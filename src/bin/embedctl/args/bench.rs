@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use embedctl::bench::Corpus;
 use embedctl::engine::Provider;
-use embedctl::model::{PoolingMode, Precision};
+use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
 use super::values::{InputFormatName, byte_size, percent, positive, seconds};
@@ -85,7 +85,7 @@ pub struct BenchModelArgs {
         env = "EMBEDCTL_MODEL",
         hide_env_values = true,
         value_hint = ValueHint::DirPath,
-        default_value = "sentence-transformers/all-MiniLM-L6-v2"
+        default_value = ModelName::DEFAULT
     )]
     pub model: Vec<String>,
 

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::Keep;
-use embedctl::model::{PoolingMode, Precision};
+use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
 use super::values::{
@@ -100,7 +100,7 @@ pub struct ModelArgs {
         env = "EMBEDCTL_MODEL",
         hide_env_values = true,
         value_hint = ValueHint::DirPath,
-        default_value = "sentence-transformers/all-MiniLM-L6-v2"
+        default_value = ModelName::DEFAULT
     )]
     pub model: String,
 

@@ -25,9 +25,8 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
         }
     }
     if args.json {
-        let mut json = serde_json::to_vec_pretty(&report).context("cannot write JSON")?;
-        json.push(b'\n');
-        printer.data(&json)?;
+        let json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+        printer.json(&format!("{json}\n"))?;
     } else {
         printer.devices(&report)?;
     }

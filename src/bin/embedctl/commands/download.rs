@@ -6,10 +6,11 @@ use std::path::Path;
 use anyhow::Context;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
-use embedctl::model::OnnxChoice;
 use embedctl::model::hub::{
-    self, Checked, Downloaded, FileState, Listed, Lock, LockedModel, ModelId, Settings, Wanted,
+    self, Checked, CheckedFile, Downloaded, FileState, Listed, Lock, LockedModel, ModelId,
+    Settings, Wanted,
 };
+use embedctl::model::{ModelName, OnnxChoice};
 use embedctl::output::RunFiles;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -193,22 +194,39 @@ impl Download<'_> {
         } else {
             String::new()
         };
-        self.printer
-            .data(format!("{title}{}", table(&listed)).as_bytes())
+        self.printer.text(&format!("{title}{}", table(&listed)))
     }
 
     /// Says what is wrong with a model that is here, and mends it if it may.
     fn check(&self, name: &str) -> Result<(), Failure> {
         let mut checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
         let mut wrong = Vec::new();
-        for file in checked.wrong() {
+        let mut foreign = Vec::new();
+        for file in &checked.files {
             let words = match &file.state {
                 FileState::Damaged { reason } => format!("is damaged: {reason}"),
-                _ => "is missing".to_owned(),
+                FileState::Missing => "is missing".to_owned(),
+                FileState::Foreign { read: true } => {
+                    foreign.push(file.path.as_str());
+                    "is not one of the model's files, and would change its vectors".to_owned()
+                }
+                FileState::Foreign { read: false } => {
+                    self.printer.note(format!(
+                        "{name}: {} is not one of the model's files",
+                        file.path
+                    ));
+                    continue;
+                }
+                FileState::Ok | FileState::Unverifiable => continue,
             };
             self.printer
                 .warning(format!("{name}: {} {words}", file.path));
-            wrong.push(file.path.clone());
+            if !matches!(file.state, FileState::Foreign { .. }) {
+                wrong.push(file.path.clone());
+            }
+        }
+        if let Some(note) = ModelName::ambiguity(name) {
+            self.printer.note(note);
         }
         let unknown = checked
             .files
@@ -231,9 +249,21 @@ impl Download<'_> {
                 ),
             ))
         };
+        if !foreign.is_empty() {
+            self.checked(&checked, false)?;
+            return Err(Failure::from(Error::model(
+                name,
+                format!(
+                    "{} holds what does not belong to it: {}; take it away, or fetch the model into an empty folder \
+                     (--local-dir)",
+                    checked.folder.display(),
+                    foreign.join(", ")
+                ),
+            )));
+        }
         let mut repaired = false;
         if !wrong.is_empty() {
-            if Path::new(name).is_dir() {
+            if matches!(ModelName::of(name), Ok(ModelName::Folder(_))) {
                 self.checked(&checked, false)?;
                 return Err(failed(
                     "; fetch them again with `embedctl download MODEL --local-dir` and this folder",
@@ -266,10 +296,12 @@ impl Download<'_> {
             self.checked(&checked, repaired)?;
             return Err(Error::model(name, format!("could not be mended: {still}")).into());
         }
+        let is_own = |file: &&CheckedFile| !matches!(file.state, FileState::Foreign { .. });
+        let own = checked.files.iter().filter(is_own);
         self.printer.info(format!(
             "{name} at {}: {} verified in {}",
             short(&checked.revision),
-            files(checked.files.len()),
+            files(own.count()),
             checked.folder.display()
         ));
         self.checked(&checked, repaired)
@@ -287,7 +319,7 @@ impl Download<'_> {
             return Ok(());
         }
         let object: Value = json!(object);
-        self.printer.data(format!("{object}\n").as_bytes())
+        self.printer.json(&format!("{object}\n"))
     }
 }
 

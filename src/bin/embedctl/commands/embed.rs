@@ -12,8 +12,8 @@ use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Source, WINDOW_BYTES,
 };
-use embedctl::model::ModelOptions;
 use embedctl::model::hub::{self, Settings};
+use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Destination, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
@@ -44,7 +44,7 @@ pub fn run(
         printer.note("reading records from standard input, one a line, until Ctrl-D");
     }
 
-    if !Path::new(&options.model.model).is_dir() {
+    if let Ok(ModelName::Hub(_)) = ModelName::of(&options.model.model) {
         // Nothing is fetched for a run that cannot begin.
         pipeline::check(&options)?;
         let settings = Settings::from_environment(&super::hub_options(messages))?;

@@ -20,7 +20,7 @@ impl Printer {
     /// # Errors
     /// If it cannot be written.
     pub fn devices(&self, report: &DeviceReport) -> Result<(), Failure> {
-        self.data(table(report).as_bytes())
+        self.text(&table(report))
     }
 }
 

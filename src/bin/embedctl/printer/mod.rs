@@ -9,7 +9,8 @@ mod summary;
 mod transfer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::ffi::OsStr;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -23,6 +24,9 @@ pub use bench::BenchTables;
 pub use progress::{Hooks, Live};
 pub use summary::{Report, bytes, engine as engine_label};
 pub use transfer::Downloads;
+
+use embedctl::model::hub;
+use embedctl::safe_text::{Secrets, printable, printable_json};
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::exit::ExitCode;
@@ -86,6 +90,8 @@ pub struct Printer {
     json: bool,
     colour: bool,
     progress: When,
+    /// What no message may show.
+    secrets: Arc<Secrets>,
 }
 
 impl Printer {
@@ -107,6 +113,7 @@ impl Printer {
             json,
             colour: colour && !json,
             progress: args.progress,
+            secrets: Arc::new(hub::secrets()),
         }
     }
 
@@ -157,7 +164,23 @@ impl Printer {
         self.message(Level::Debug, message);
     }
 
-    /// Data, to standard output.
+    /// Text for people, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written; a closed pipe is told apart later.
+    pub fn text(&self, text: &str) -> Result<(), Failure> {
+        self.data(printable(&self.secrets.redact(text)).as_bytes())
+    }
+
+    /// JSON, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written; a closed pipe is told apart later.
+    pub fn json(&self, text: &str) -> Result<(), Failure> {
+        self.data(printable_json(&self.secrets.redact(text)).as_bytes())
+    }
+
+    /// What comes from this program alone, to standard output.
     ///
     /// # Errors
     /// If it cannot be written; a closed pipe is told apart later.
@@ -218,17 +241,17 @@ impl Printer {
     pub fn crash_line(&self, message: &str) -> String {
         if self.json {
             let object = json!({"level": "error", "message": message, "causes": [], "hint": null});
-            return format!("{object}\n");
+            return format!("{}\n", self.safe_json(&object));
         }
         // A bar may stand on the line.
         let start = if io::stderr().is_terminal() { "\n" } else { "" };
         let label = self.paint("error:", AnsiColor::Red);
-        format!("{start}{label} {message}\n")
+        format!("{start}{label} {}\n", self.safe(message))
     }
 
     fn hint(&self, message: &str) {
         let label = self.paint("hint:", AnsiColor::Cyan);
-        self.line(&format!("{label} {message}"));
+        self.line(&format!("{label} {}", self.safe(message)));
     }
 
     fn message(&self, level: Level, message: impl fmt::Display) {
@@ -243,9 +266,9 @@ impl Printer {
             self.object(&json!({"level": level.name(), "message": message.to_string()}));
         } else if let Some((label, colour)) = level.label() {
             let label = self.paint(&format!("{label}:"), colour);
-            self.line(&format!("{label} {message}"));
+            self.line(&format!("{label} {}", self.safe(&message.to_string())));
         } else {
-            self.line(&message.to_string());
+            self.line(&self.safe(&message.to_string()));
         }
     }
 
@@ -267,7 +290,28 @@ impl Printer {
     }
 
     fn object(&self, object: &Value) {
-        self.line(&object.to_string());
+        self.line(&self.safe_json(object));
+    }
+
+    /// A message that may hold anybody's words, fit to be shown: without secrets, without what steers a terminal, and
+    /// with lines after its first set in, so that none can pass for a message of its own.
+    fn safe(&self, message: &str) -> String {
+        let message = self.secrets.redact(message);
+        let mut lines = printable(&message)
+            .split('\n')
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        for line in lines.iter_mut().skip(1) {
+            if !line.is_empty() && !line.starts_with(' ') {
+                line.insert_str(0, "  ");
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// The same for JSON, which stays JSON.
+    fn safe_json(&self, object: &Value) -> String {
+        printable_json(&self.secrets.redact(&object.to_string())).into_owned()
     }
 
     fn paint(&self, text: &str, colour: AnsiColor) -> String {
@@ -305,17 +349,33 @@ pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
         };
     }
     // As in `Printer::line`: where this fails, there is nobody left to tell.
+    let text = answer.render().to_string();
+    let text = hub::secrets().redact(&text).into_owned();
+    // Arguments and variables' values stand in it as they are.
+    let plain = plain || !is_printable(&arguments) || text.contains("[redacted]");
     let _ = if has_option(&arguments, "--log-format", "json") {
-        let text = answer.render().to_string();
         let text = text.trim().trim_start_matches("error: ");
         let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
-        writeln!(io::stderr().lock(), "{object}")
+        writeln!(
+            io::stderr().lock(),
+            "{}",
+            printable_json(&object.to_string())
+        )
     } else if plain {
-        write!(io::stderr().lock(), "{}", answer.render())
+        write!(io::stderr().lock(), "{}", printable(&text))
     } else {
         answer.print()
     };
     ExitCode::Usage
+}
+
+/// Whether neither the command line nor a variable that the parser reads holds what steers a terminal.
+fn is_printable(arguments: &[OsString]) -> bool {
+    let variables = std::env::vars_os()
+        .filter(|(name, _)| name.to_string_lossy().starts_with("EMBEDCTL_"))
+        .map(|(_, value)| value);
+    (arguments.iter().cloned().chain(variables))
+        .all(|text| matches!(printable(&text.to_string_lossy()), Cow::Borrowed(_)))
 }
 
 /// Whether a raw command line holds `name value` or `name=value`.

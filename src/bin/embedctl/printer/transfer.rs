@@ -185,7 +185,7 @@ impl Downloads {
 impl Transfer for Downloads {
     fn planned(&self, _files: usize, bytes: u64) {
         let mut state = self.state();
-        state.planned += bytes;
+        state.planned = state.planned.saturating_add(bytes);
         self.show_total(&state);
     }
 
@@ -207,7 +207,7 @@ impl Transfer for Downloads {
             size,
             bar,
         };
-        turn.show(file);
+        turn.show(&self.printer.safe(file));
         self.show_total(&state);
         state.files.insert(file.to_owned(), turn);
     }
@@ -218,7 +218,7 @@ impl Transfer for Downloads {
         state.came += bytes;
         if let Some(turn) = state.files.get_mut(file) {
             turn.here += bytes;
-            turn.show(file);
+            turn.show(&self.printer.safe(file));
         }
         match &self.display {
             Display::Bars { .. } => self.show_total(&state),
@@ -231,7 +231,7 @@ impl Transfer for Downloads {
         let mut state = self.state();
         let lost = state.files.get_mut(file).map_or(0, |turn| {
             let lost = std::mem::take(&mut turn.here);
-            turn.show(file);
+            turn.show(&self.printer.safe(file));
             lost
         });
         state.here = state.here.saturating_sub(lost);

@@ -1,21 +1,29 @@
 //! One file of a model: from the cache or the Hub, verified, beside its place and then in it.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::model::hub::digest::{Sums, sums};
 use crate::model::hub::fetch::{self, Content, difference};
+use crate::model::hub::id::is_path;
 use crate::model::hub::listing::{self, Remote};
 use crate::model::hub::local::Folder;
 use crate::model::hub::store::{self, Store};
 use crate::model::hub::{DownloadedFile, Outcome, offline};
+use crate::small_file;
 
 use super::{Download, Target};
 
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
     pub(super) fn get(&self, path: &str) -> Result<DownloadedFile> {
+        // Whoever named it: a lock file, the Hub, a graph, a caller of the library.
+        if !is_path(path) {
+            let reason = format!("'{path}' is no path inside a repository");
+            return Err(Error::model(&self.name, reason));
+        }
         let mut remote = self.listing().get(path).cloned().unwrap_or_default();
         if remote.digest.is_none() && self.client.settings().offline.is_none() {
             let told = listing::inspect(
@@ -84,20 +92,24 @@ impl Download<'_> {
         path: &str,
         remote: &Remote,
     ) -> Result<DownloadedFile> {
-        let place = folder.place(path);
-        let _lock = store::lock(&folder.lock(path), self.client.cancel(), self.transfer)?;
+        let mut location = folder.place(path)?;
         let mut fetched = false;
-        let sums = if let Some(sums) = self.verified(&place, path, remote)? {
-            sums
-        } else if let Some(sums) = self.copied_from_cache(folder, path, remote, &place)? {
+        let sums = if let Some(sums) = self.verified_in_folder(folder, &location, path, remote)? {
             sums
         } else {
-            fetched = true;
-            self.fetch(path, remote, &folder.incomplete(path), &place)?
+            location = folder.staged(path);
+            if let Some(sums) = self.staged(&location, remote)? {
+                sums
+            } else if let Some(sums) = self.copied_from_cache(folder, path, remote, &location)? {
+                sums
+            } else {
+                fetched = true;
+                self.fetch(path, remote, &folder.incomplete(path), &location)?
+            }
         };
         Ok(DownloadedFile {
             path: path.to_owned(),
-            location: place,
+            location,
             size: sums.size,
             sha256: sums.sha256,
             blob: remote
@@ -106,6 +118,47 @@ impl Download<'_> {
                 .map(|digest| digest.as_str().to_owned()),
             fetched,
         })
+    }
+
+    /// The sums of a file in its place that is what it should be. One that isn't stays until it can be replaced:
+    /// without it, the others would be taken for another model.
+    fn verified_in_folder(
+        &self,
+        folder: &Folder,
+        place: &Path,
+        path: &str,
+        remote: &Remote,
+    ) -> Result<Option<Sums>> {
+        let Some(expected) = folder.expected(path, remote, &self.commit) else {
+            return Ok(None);
+        };
+        if !place.is_file() {
+            return Ok(None);
+        }
+        let found = self.sums(place, &expected)?;
+        let Some(wrong) = difference(&expected, &found) else {
+            return Ok(Some(found));
+        };
+        // Else it is an older commit's.
+        if folder.promises(path, &self.commit) {
+            self.replaceable(path, &wrong)?;
+        }
+        Ok(None)
+    }
+
+    /// The sums of what an earlier run has verified and not put in place, if anything tells that it is the same.
+    fn staged(&self, staged: &Path, remote: &Remote) -> Result<Option<Sums>> {
+        if !staged.is_file() {
+            return Ok(None);
+        }
+        if remote.digest.is_some() {
+            let found = self.sums(staged, remote)?;
+            if difference(remote, &found).is_none() {
+                return Ok(Some(found));
+            }
+        }
+        fs::remove_file(staged).map_err(|error| Error::io("remove", staged, error))?;
+        Ok(None)
     }
 
     /// What the cache holds need not be fetched again.
@@ -125,8 +178,12 @@ impl Download<'_> {
         }
         let incomplete = folder.incomplete(path);
         store::create_folder_of(&incomplete)?;
-        store::create_folder_of(place)?;
-        fs::copy(&blob, &incomplete).map_err(|error| Error::io("write", &incomplete, error))?;
+        let write = |error| Error::io("write", &incomplete, error);
+        let mut copy = store::open_to_write(&incomplete).map_err(write)?;
+        copy.set_len(0).map_err(write)?;
+        let mut blob = small_file::open(&blob).map_err(|error| Error::io("read", &blob, error))?;
+        io::copy(&mut blob, &mut copy).map_err(write)?;
+        drop(copy);
         let found = self.sums(&incomplete, remote)?;
         if difference(remote, &found).is_some() {
             fs::remove_file(&incomplete)
@@ -147,6 +204,14 @@ impl Download<'_> {
         let Some(wrong) = difference(remote, &found) else {
             return Ok(Some(found));
         };
+        self.replaceable(path, &wrong)?;
+        // A link is taken away, not what it leads to: that may belong to others.
+        fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
+        Ok(None)
+    }
+
+    /// Says that a file is damaged, and whether it can be had again.
+    fn replaceable(&self, path: &str, wrong: &str) -> Result<()> {
         if let Some(by) = self.client.settings().offline {
             return Err(Error::model(
                 &self.name,
@@ -159,9 +224,7 @@ impl Download<'_> {
         }
         self.transfer
             .warning(&format!("{path} is damaged ({wrong}): it is fetched again"));
-        // A link is taken away, not what it leads to: that may belong to others.
-        fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
-        Ok(None)
+        Ok(())
     }
 
     fn sums(&self, place: &Path, remote: &Remote) -> Result<Sums> {

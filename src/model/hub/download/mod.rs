@@ -3,7 +3,6 @@
 mod file;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -16,7 +15,7 @@ use super::digest::Digest;
 use super::list::data_of;
 use super::listing::Listing;
 use super::local::Folder;
-use super::lockfile::LockedModel;
+use super::lockfile::{LARGEST, LockedModel};
 use super::revision::Revision;
 use super::select::{self as selection, Layout, MODULES, Selection};
 use super::store::Store;
@@ -25,6 +24,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::graph::Graph;
 use crate::model::onnx_file::OnnxChoice;
+use crate::small_file;
 
 /// Files fetched at a time.
 const STREAMS: usize = 4;
@@ -78,7 +78,17 @@ impl<'a> Download<'a> {
             whole,
         } = Revision::find(client, &store, wanted, transfer)?;
         let place = match &wanted.local_dir {
-            Some(folder) => Target::Folder(Folder::new(folder)?),
+            Some(folder) => {
+                let coming = |path: &str| listing.contains(path);
+                let model = &wanted.model;
+                Target::Folder(Folder::open(
+                    folder,
+                    model,
+                    coming,
+                    client.cancel(),
+                    transfer,
+                )?)
+            }
             None => Target::Cache(store.clone()),
         };
         Ok(Self {
@@ -138,7 +148,8 @@ impl<'a> Download<'a> {
         let layout = if listing.contains(MODULES) {
             self.get_all(&[MODULES.to_owned()], files)?;
             let path = &files[MODULES].location;
-            let modules = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+            let modules =
+                small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
             Layout::read(&self.name, &modules)?
         } else {
             Layout::default()
@@ -223,6 +234,9 @@ impl<'a> Download<'a> {
             let size = |path: &String| listing.get(path).and_then(|file| file.size).unwrap_or(0);
             paths.iter().map(|path| (size(path), path)).collect()
         };
+        let bytes = queue
+            .iter()
+            .fold(0_u64, |sum, (size, _)| sum.saturating_add(*size));
         if let Some(by) = self.client.settings().offline {
             let missing: Vec<&str> = paths
                 .iter()
@@ -241,8 +255,7 @@ impl<'a> Download<'a> {
             }
         }
         queue.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
-        self.transfer
-            .planned(queue.len(), queue.iter().map(|(size, _)| size).sum());
+        self.transfer.planned(queue.len(), bytes);
         let (to_do, jobs) = unbounded();
         for group in self.by_content(queue.iter().map(|(_, path)| path.as_str())) {
             // The channel has no limit and both its ends are here.
@@ -319,7 +332,11 @@ impl<'a> Download<'a> {
                 || blob().is_some_and(|blob| blob.is_file())
         };
         match &self.place {
-            Target::Folder(folder) => folder.place(path).is_file() || in_cache(),
+            Target::Folder(folder) => {
+                folder.staged(path).is_file()
+                    || folder.place(path).is_ok_and(|place| place.is_file())
+                    || in_cache()
+            }
             Target::Cache(_) => in_cache(),
         }
     }

@@ -14,6 +14,7 @@ use embedctl::bench::{
 };
 use embedctl::cancel::CancelToken;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
+use embedctl::model::ModelName;
 use embedctl::model::hub::{self, Settings};
 use embedctl::output::RunFiles;
 
@@ -73,11 +74,10 @@ pub fn run(
     }
 
     if args.result.json {
-        let mut json = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
-        json.push(b'\n');
-        printer.data(&json)?;
+        let json = serde_json::to_string_pretty(&report).context("cannot write the report")?;
+        printer.json(&format!("{json}\n"))?;
     } else {
-        printer.data(BenchTables(&report).to_string().as_bytes())?;
+        printer.text(&BenchTables(&report).to_string())?;
     }
     if let Some(picture) = picture {
         picture.write(&report)?;
@@ -190,7 +190,8 @@ fn fetch(
             model.model_file.clone(),
             model.precision,
         );
-        if Path::new(&model.model).is_dir() || seen.contains(&which) {
+        let is_hub = matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_)));
+        if !is_hub || seen.contains(&which) {
             continue;
         }
         seen.push(which);

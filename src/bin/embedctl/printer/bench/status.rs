@@ -28,7 +28,7 @@ impl BenchStatus {
 impl Watcher for BenchStatus {
     fn state(&self, what: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(what.to_owned());
+            bar.set_message(self.printer.safe(what));
         } else if self.lines {
             self.printer.info(what);
         } else {
@@ -39,7 +39,7 @@ impl Watcher for BenchStatus {
     fn sampled(&self, name: &str, rows_per_second: f64) {
         let text = format!("{name}: {} rows/s", amount(rows_per_second));
         if let Some(bar) = &self.bar {
-            bar.set_message(text);
+            bar.set_message(self.printer.safe(&text));
         } else {
             self.printer.detail(text);
         }
