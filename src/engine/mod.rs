@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
 //! device pools; [`crate::pool`] finishes both.
 
+mod arithmetic;
 mod auto;
 mod feeds;
 pub mod native;
@@ -15,12 +16,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use arithmetic::{Arithmetic, Cosine, Finish, sample};
 pub use open::open;
 
 pub use crate::batch::BatchLimits;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, TokenRows};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::runtime::RuntimeOptions;
@@ -38,6 +40,10 @@ pub struct EngineOptions {
     pub provider_options: Vec<ProviderOption>,
     /// `--batch-tokens`: a budget that is given need not be measured.
     pub batch_tokens: Option<usize>,
+    /// `--precision` of the engine inside.
+    pub arithmetic: Arithmetic,
+    /// `--min-cosine`: the least cosine to exact vectors that reduced precision may have.
+    pub min_cosine: Option<f64>,
     /// Which ONNX Runtime library, and how it is asked what it can do.
     pub runtime: RuntimeOptions,
     /// How many workers will be asked for (lets an engine share weights between them or not).
@@ -71,6 +77,12 @@ pub struct EngineInfo {
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
+    /// In what numbers the engine inside multiplies: one of [`Arithmetic::name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<&'static str>,
+    /// What that costs, as measured on a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cosine: Option<Cosine>,
     /// Token budget of a batch, where it was found by measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
@@ -92,6 +104,8 @@ impl EngineInfo {
             options: Vec::new(),
             placement: Vec::new(),
             cosine_to_cpu: None,
+            precision: None,
+            cosine: None,
             batch_tokens: None,
             passed_over: Vec::new(),
         }
@@ -157,6 +171,16 @@ pub trait Engine: Send + Sync {
     /// How many workers suit the engine; `None`: as many as there are cores.
     fn workers(&self) -> Option<usize> {
         None
+    }
+
+    /// How far this engine's vectors of `rows` are from those in single precision, where it computes in
+    /// less. `finish` turns token states into vectors; it must not look at more than one row's.
+    ///
+    /// # Errors
+    /// If a row cannot be run.
+    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+        let _ = (rows, finish);
+        Ok(None)
     }
 
     /// A worker for one thread. Called once per thread, before the first batch.

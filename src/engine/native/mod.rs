@@ -1,3 +1,47 @@
-//! The engine inside: embedding models straight from their checkpoints, on the processor's own units.
+//! The engine inside: transformers straight from config.json and safetensors, without padding.
+//!
+//! - [`architecture`] reads config.json into a description, `names` knows what tensors are called,
+//!   [`weights`] maps checkpoints, `network` packs them for the kernels;
+//! - `executor` runs any description over ragged rows: they follow one another as `[tokens, hidden]`, and
+//!   attention runs for each row and head, so that a row's vector depends on nothing beside it;
+//! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
+//! - `loaded` is a network with its weights; `engine` puts it behind the engines' traits, and measures what reduced precision costs.
 
+pub mod architecture;
+mod engine;
+mod executor;
 pub mod kernels;
+mod loaded;
+mod names;
+mod network;
+mod rotary;
+mod settings;
+pub mod weights;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use self::engine::open;
+pub use self::settings::Unsupported;
+
+use self::architecture::Architecture;
+
+/// Whether the settings of a config.json are all understood: asked before any weights are there.
+///
+/// # Errors
+/// A sentence that names the setting which is not.
+pub fn knows(config: &serde_json::Value) -> Result<(), String> {
+    Architecture::parse(PathBuf::from("config.json"), config.clone())
+        .map(|_| ())
+        .map_err(|unsupported| unsupported.to_string())
+}
+
+/// The architecture of the model in `folder`, from its config.json alone.
+///
+/// # Errors
+/// If it is not one that the engine runs exactly.
+pub fn describe(folder: &Path) -> Result<Architecture, Unsupported> {
+    Architecture::read(folder)
+}

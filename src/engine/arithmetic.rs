@@ -1,0 +1,157 @@
+//! In what numbers an engine computes, and what it costs: the cosines between vectors of a sample and the
+//! exact ones.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// In what numbers the engine inside multiplies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Single precision: exact.
+    #[default]
+    Fp32,
+    /// 16-bit integers.
+    Int16,
+    /// 8-bit integers.
+    Int8,
+}
+
+impl Arithmetic {
+    /// As `--precision` spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Int16 => "int16",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// The least cosine that is accepted where `--min-cosine` names none.
+    #[must_use]
+    pub fn least_cosine(self) -> f64 {
+        match self {
+            Self::Fp32 => 1.0,
+            Self::Int16 => 0.999,
+            Self::Int8 => 0.99,
+        }
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// How far vectors are from the exact ones.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cosine {
+    /// The least cosine between a vector and the exact one.
+    pub least: f64,
+    /// The mean.
+    pub mean: f64,
+    /// How many texts were compared.
+    pub texts: usize,
+}
+
+impl Cosine {
+    /// Of these cosines; `None` if there are none. One that is no number counts as 0.
+    #[must_use]
+    pub fn of(cosines: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let one = |cosine: f64| {
+            let cosine = if cosine.is_nan() { 0.0 } else { cosine };
+            Self {
+                least: cosine,
+                mean: cosine,
+                texts: 1,
+            }
+        };
+        cosines.into_iter().map(one).reduce(Self::join)
+    }
+
+    /// Of both samples together.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        let texts = self.texts + other.texts;
+        #[allow(clippy::cast_precision_loss)]
+        let mean =
+            (self.mean * self.texts as f64 + other.mean * other.texts as f64) / texts.max(1) as f64;
+        Self {
+            least: self.least.min(other.least),
+            mean,
+            texts,
+        }
+    }
+
+    /// Refuses a least cosine below `min_cosine`, or below what [`Arithmetic::least_cosine`] says.
+    ///
+    /// # Errors
+    /// With the next better precision as the remedy.
+    pub fn check(&self, arithmetic: Arithmetic, min_cosine: Option<f64>) -> Result<()> {
+        let asked = min_cosine.unwrap_or(arithmetic.least_cosine());
+        if self.least >= asked {
+            return Ok(());
+        }
+        let better = match arithmetic {
+            Arithmetic::Int8 => "--precision int16",
+            _ => "--precision fp32",
+        };
+        Err(Error::Engine {
+            engine: "native",
+            reason: format!(
+                "with --precision {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below --min-cosine \
+                 {asked}; {better} is more exact",
+                self.texts, self.least
+            ),
+        })
+    }
+}
+
+/// From a row's token states `[tokens, width]` and their width to its finished vector.
+pub type Finish<'a> = &'a (dyn Fn(&[f32], usize) -> Vec<f32> + Sync);
+
+/// Texts by which an engine's reduced precision is measured: prose, questions, lists and code of several
+/// lengths and languages.
+pub fn sample() -> impl Iterator<Item = &'static str> {
+    include_str!("sample.txt").lines()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_sixty_four_texts_or_more_and_no_blank_one() {
+        assert!(sample().count() >= 64);
+        assert!(sample().all(|text| !text.trim().is_empty()));
+    }
+
+    #[test]
+    fn samples_join_and_nan_is_the_worst() {
+        let first = Cosine::of([1.0, 0.5]).unwrap();
+        let both = first.join(Cosine::of([f64::NAN]).unwrap());
+        assert_eq!(
+            both,
+            Cosine {
+                least: 0.0,
+                mean: 0.5,
+                texts: 3
+            }
+        );
+        assert_eq!(Cosine::of([]), None);
+    }
+
+    #[test]
+    fn a_cosine_below_the_limit_names_the_next_better_precision() {
+        let cosine = Cosine::of([0.995]).unwrap();
+        assert!(cosine.check(Arithmetic::Int8, None).is_ok());
+        let error = cosine.check(Arithmetic::Int8, Some(0.999)).unwrap_err();
+        assert!(error.to_string().contains("--precision int16"), "{error}");
+        let error = cosine.check(Arithmetic::Int16, None).unwrap_err();
+        assert!(error.to_string().contains("--precision fp32"), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+use super::*;
+
+fn read(value: Value) -> Result<Architecture, Unsupported> {
+    Architecture::parse("config.json".into(), value)
+}
+
+fn refusal(value: Value) -> String {
+    read(value).expect_err("this should be refused").to_string()
+}
+
+#[test]
+fn a_setting_that_is_not_understood_is_refused_by_its_name() {
+    for (setting, value) in [
+        ("model_type", json!("t5")),
+        ("hidden_act", json!("xielu")),
+        ("position_embedding_type", json!("relative_key")),
+        ("add_cross_attention", json!(true)),
+        ("is_encoder_decoder", json!(true)),
+        ("quantization_config", json!({"bits": 4})),
+        ("per_layer_config", json!({"0": {"hidden_size": 8}})),
+        ("num_attention_heads", json!(-3)),
+        ("hidden_size", json!("many")),
+        ("layer_norm_eps", json!(0)),
+        ("sandwich_norm", json!(true)),
+    ] {
+        let mut config = json!({"model_type": "bert", "hidden_size": 32, "num_attention_heads": 4});
+        config[setting] = value;
+        let refused = refusal(config);
+        assert!(refused.contains(&format!("\"{setting}\"")), "{refused}");
+    }
+}
+
+#[test]
+fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
+    let qwen = |rope: Value| json!({"model_type": "qwen3", "rope_parameters": rope});
+    for (name, rope) in [
+        ("rope_type", json!({"rope_type": "longrope"})),
+        ("type", json!({"type": "dynamic", "factor": 2.0})),
+        ("factor", json!({"rope_type": "linear"})),
+        ("factor", json!({"rope_type": "linear", "factor": -1})),
+        (
+            "partial_rotary_factor",
+            json!({"rope_type": "default", "partial_rotary_factor": 0.5}),
+        ),
+        (
+            "mrope_section",
+            json!({"rope_type": "default", "mrope_section": [1, 2]}),
+        ),
+    ] {
+        let refused = refusal(qwen(rope));
+        assert!(refused.contains(&format!("\"{name}\"")), "{refused}");
+    }
+    assert!(read(qwen(json!({"rope_type": "default", "rope_theta": 5000}))).is_ok());
+}
+
+#[test]
+fn what_says_nothing_about_hidden_states_is_passed_over() {
+    let config = json!({
+        "model_type": "bert", "_name_or_path": "x", "architectures": ["BertForMaskedLM"], "torch_dtype": "float16",
+        "transformers_version": "4.12.3", "gradient_checkpointing": true, "hidden_dropout_prob": 0.3, "use_cache": true,
+        "id2label": {"0": "no"}, "classifier_dropout": 0.1, "pruned_heads": {}, "position_embedding_type": "absolute",
+    });
+    let all = read(config).unwrap();
+    assert_eq!(
+        (all.hidden, all.layers.len(), all.attention.heads),
+        (768, 12, 12)
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_models_class() {
+    let qwen3 = read(json!({"model_type": "qwen3"})).unwrap();
+    assert_eq!(
+        (
+            qwen3.hidden,
+            qwen3.attention.head_size,
+            qwen3.attention.key_value_heads
+        ),
+        (4096, 128, 32)
+    );
+    // Mistral has a window unless its configuration says null.
+    let mistral = read(json!({"model_type": "mistral"})).unwrap();
+    assert_eq!(mistral.layers[0].reach, Some(4095));
+    let mistral = read(json!({"model_type": "mistral", "sliding_window": null})).unwrap();
+    assert_eq!(mistral.layers[0].reach, None);
+    // EmbeddingGemma: half a window to each side.
+    let gemma = read(json!({
+        "model_type": "gemma3_text", "use_bidirectional_attention": true, "sliding_window": 512,
+    }))
+    .unwrap();
+    assert_eq!(
+        (gemma.layers[0].reach, gemma.layers[0].causal),
+        (Some(256), false)
+    );
+    assert_eq!(gemma.layers[5].reach, None);
+    let roberta = read(json!({"model_type": "xlm-roberta"})).unwrap();
+    assert_eq!(roberta.embeddings.positions.unwrap().after, Some(1));
+}
+
+#[test]
+fn nomics_own_settings_must_say_what_the_class_takes_for_granted() {
+    let own = json!({
+        "model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_inner": 3072, "rotary_emb_base": 1000,
+        "activation_function": "swiglu", "use_flash_attn": true, "vocab_size": 30528, "rotary_scaling_factor": null,
+    });
+    assert!(read(own.clone()).is_ok());
+    let mut other = own;
+    other["rotary_emb_base"] = json!(10000);
+    assert!(refusal(other).contains("rotary_emb_base"));
+}
+
+#[test]
+fn operations_count_every_product_with_weights() {
+    let bert = read(json!({
+        "model_type": "bert", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 48,
+    }))
+    .unwrap();
+    assert_eq!(
+        bert.operations_per_token(),
+        2 * 3 * (4 * 32 * 32 + 2 * 32 * 48)
+    );
+}

@@ -1,0 +1,169 @@
+//! The engine's two faces: an opened model, and a worker that runs batches of it.
+
+use std::sync::Arc;
+
+use super::architecture::Architecture;
+use super::executor::{Rows, Scratch};
+use super::kernels::{Arithmetic as Numbers, Isa};
+use super::loaded::Network;
+use super::weights::Checkpoint;
+use crate::batch::{Batch, TokenRows};
+use crate::engine::{
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, Finish, Hidden, Output,
+    PassedOver, Provider, Worker,
+};
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// The engine's name in messages.
+const NAME: &str = "native";
+
+/// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
+/// a core's cache.
+const LIMITS: BatchLimits = BatchLimits {
+    tokens: 256,
+    rows: 256,
+};
+
+/// An opened model.
+pub(super) struct NativeEngine {
+    info: EngineInfo,
+    checkpoint: Arc<Checkpoint>,
+    network: Arc<Network>,
+    exact: bool,
+}
+
+/// Opens the model in `model`'s Transformer folder.
+///
+/// # Errors
+/// If config.json asks for something that the engine doesn't do, or the checkpoint is not what it says;
+/// the message names the file and the setting or tensor.
+pub fn open(
+    model: &Model,
+    options: &EngineOptions,
+    passed_over: &[PassedOver],
+    provider: Provider,
+) -> Result<Box<dyn Engine>> {
+    let failed = |reason: String| Error::Engine {
+        engine: NAME,
+        reason,
+    };
+    let isa = Isa::here().map_err(Error::Usage)?;
+    let architecture = Architecture::read(&model.transformer)
+        .map_err(|unsupported| failed(unsupported.to_string()))?;
+    let checkpoint = Checkpoint::open(&model.transformer)?.ok_or_else(|| {
+        failed(format!(
+            "{} has no model.safetensors and no model.safetensors.index.json",
+            model.transformer.display()
+        ))
+    })?;
+    let checkpoint = Arc::new(checkpoint);
+    let (arithmetic, numbers) = match options.arithmetic {
+        Arithmetic::Fp32 => (Arithmetic::Fp32, Numbers::F32),
+        // 8 bits without instructions for them are slower than 16, and less exact.
+        Arithmetic::Int8 if isa.speeds_up(Numbers::I8) => (Arithmetic::Int8, Numbers::I8),
+        Arithmetic::Int16 | Arithmetic::Int8 => (Arithmetic::Int16, Numbers::I16),
+    };
+    let network = Network::open(architecture, &checkpoint, isa, numbers)?;
+    Ok(Box::new(NativeEngine {
+        info: EngineInfo {
+            precision: Some(arithmetic.name()),
+            passed_over: passed_over.to_vec(),
+            ..EngineInfo::new(
+                NAME,
+                format!("{} ({isa})", env!("CARGO_PKG_VERSION")),
+                provider,
+            )
+        },
+        checkpoint,
+        network: Arc::new(network),
+        exact: numbers == Numbers::F32,
+    }))
+}
+
+impl Engine for NativeEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        LIMITS
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(NativeWorker {
+            network: Arc::clone(&self.network),
+            scratch: Scratch::default(),
+            ids: Vec::new(),
+            types: Vec::new(),
+            ends: Vec::new(),
+        }))
+    }
+
+    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+        if self.exact {
+            return Ok(None);
+        }
+        let present = (0..rows.len())
+            .map(|row| rows.get(row))
+            .filter(|row| !row.is_empty());
+        let width = self.network.architecture.hidden;
+        let cosines = self
+            .network
+            .beside_exact(&self.checkpoint, present, |ours, exact| {
+                cosine(&finish(ours, width), &finish(exact, width))
+            })?;
+        Ok(Cosine::of(cosines))
+    }
+}
+
+/// The cosine of two vectors; 1 where both are zero.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum()
+    };
+    let (aa, bb) = (product(a, a), product(b, b));
+    if aa == 0.0 && bb == 0.0 {
+        1.0
+    } else {
+        product(a, b) / (aa * bb).sqrt()
+    }
+}
+
+/// A thread's memory beside the shared weights.
+struct NativeWorker {
+    network: Arc<Network>,
+    scratch: Scratch,
+    ids: Vec<u32>,
+    types: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Worker for NativeWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        self.ids.clear();
+        self.ends.clear();
+        for row in 0..batch.rows {
+            let real = batch.real(row);
+            let start = row * batch.length;
+            let ids = &batch.input_ids[start + real.start..start + real.end];
+            // An id that no vocabulary can have stays one.
+            self.ids
+                .extend(ids.iter().map(|&id| u32::try_from(id).unwrap_or(u32::MAX)));
+            self.ends.push(self.ids.len());
+        }
+        let rows = Rows {
+            ids: &self.ids,
+            types: &self.types,
+            ends: &self.ends,
+        };
+        let states = self.network.run(rows, &mut self.scratch)?;
+        Ok(Output::Packed(Hidden {
+            states,
+            width: self.network.architecture.hidden,
+        }))
+    }
+}

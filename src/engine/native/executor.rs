@@ -1,0 +1,434 @@
+//! Runs a described network over ragged rows.
+//!
+//! Rows follow one another as `[tokens, hidden]`; nothing is padded. Whatever works on a token alone runs
+//! over all of them, attention over each row. The feed-forward's wide inner activations are made and used
+//! up a block of tokens at a time, so that they stay in the processor's cache.
+
+use super::architecture::{Architecture, Layer};
+use super::kernels::{
+    Attention, AttentionScratch, Finish, Input, Isa, Operand, RelativeBias, Sight, linear, rotary,
+};
+use super::network::{LayerWeights, Norms, Place, Ranges, Surroundings};
+use super::rotary::RotaryTable;
+use crate::error::{Error, Result};
+
+/// Floats of the feed-forward's inner activations that are alive at a time: half a megabyte and a bit, which
+/// with the weights' panels fits a core's own cache.
+const INNER: usize = 147_456;
+
+/// The rows of a batch: all tokens, one row after another.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// Token ids.
+    pub ids: &'a [u32],
+    /// Token types, as many as ids; empty means all zero.
+    pub types: &'a [u32],
+    /// Where each row ends.
+    pub ends: &'a [usize],
+}
+
+impl Rows<'_> {
+    fn spans(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(self.ends.iter().copied())
+            .map(|(start, end)| start..end)
+    }
+
+    fn longest(&self) -> usize {
+        self.spans().map(|span| span.len()).max().unwrap_or(0)
+    }
+}
+
+/// One worker's memory, reused from batch to batch.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// The residual stream `[tokens, hidden]`.
+    pub states: Vec<f32>,
+    /// A branch's normalized input, and its output where that is normalized too.
+    branch: Vec<f32>,
+    /// Queries, keys and values.
+    heads: Vec<f32>,
+    /// What attention gives.
+    context: Vec<f32>,
+    /// The feed-forward's inner activations.
+    inner: Vec<f32>,
+    /// A row of the embeddings.
+    row: Vec<f32>,
+    operand: Operand,
+    inner_operand: Operand,
+    attention: AttentionScratch,
+    /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
+    bias: Vec<f32>,
+    turns: Vec<RotaryTable>,
+}
+
+/// The first `length` values of a buffer, which grows where it must and never shrinks.
+fn room(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
+    if buffer.len() < length {
+        buffer.resize(length, 0.0);
+    }
+    &mut buffer[..length]
+}
+
+/// What a description and an instruction set give, whatever the weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Executor<'a> {
+    /// The description.
+    pub architecture: &'a Architecture,
+    /// The instructions to use.
+    pub isa: Isa,
+}
+
+impl Executor<'_> {
+    /// Embeds tokens into `scratch.states`.
+    ///
+    /// # Errors
+    /// If an id is not in the vocabulary, or a row is longer than the model has positions.
+    pub fn embed(
+        &self,
+        around: &Surroundings,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let embeddings = &self.architecture.embeddings;
+        let (hidden, width) = (self.architecture.hidden, embeddings.width);
+        let tokens = rows.ids.len();
+        let projected = around.projection.is_some();
+        let Scratch {
+            states,
+            branch,
+            row: position_row,
+            operand,
+            ..
+        } = scratch;
+        let out = room(
+            if projected {
+                &mut *branch
+            } else {
+                &mut *states
+            },
+            tokens * width,
+        );
+        let position_row = room(position_row, width);
+        for span in rows.spans() {
+            let mut counted = 0;
+            for token in span.clone() {
+                let id = rows.ids[token];
+                let row = &mut out[token * width..(token + 1) * width];
+                if id as usize >= around.word.rows() {
+                    return Err(Error::Internal(format!(
+                        "the tokenizer made the id {id}, and the model's table has {} rows",
+                        around.word.rows()
+                    )));
+                }
+                around.word.row(id as usize, row);
+                if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
+                    row.iter_mut().for_each(|value| *value *= embeddings.scale);
+                }
+                if embeddings.types > 0 {
+                    let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
+                    if kind >= embeddings.types {
+                        return Err(Error::Internal(format!(
+                            "the tokenizer made the token type {kind}, and the model has {}",
+                            embeddings.types
+                        )));
+                    }
+                    add(row, &around.types[kind * width..(kind + 1) * width]);
+                }
+                if let (Some(positions), Some(table)) = (embeddings.positions, &around.positions) {
+                    let position = match positions.after {
+                        None => token - span.start,
+                        Some(padding) if id == padding => padding as usize,
+                        Some(padding) => {
+                            counted += 1;
+                            counted + padding as usize
+                        }
+                    };
+                    if position >= table.rows() {
+                        return Err(Error::Usage(format!(
+                            "--max-length: a text of {} tokens needs position {position}, and the model has {} \
+                             positions; give a smaller --max-length",
+                            span.len(),
+                            table.rows()
+                        )));
+                    }
+                    table.row(position, position_row);
+                    add(row, position_row);
+                }
+            }
+        }
+        if let Some(norm) = &around.norm {
+            norm.apply(self.isa, out);
+        }
+        if let Some(projection) = &around.projection {
+            operand.convert(projection, out, width, tokens);
+            linear(
+                operand,
+                0..tokens,
+                projection,
+                room(states, tokens * hidden),
+                hidden,
+                Finish::Store,
+            );
+        }
+        let longest = rows.longest();
+        scratch
+            .turns
+            .resize_with(self.architecture.rotary.len(), RotaryTable::default);
+        for (turns, frequencies) in scratch.turns.iter_mut().zip(&self.architecture.rotary) {
+            frequencies.extend(turns, longest);
+        }
+        let heads = self.architecture.attention.heads;
+        let reach = scratch.bias.len() / heads / 2;
+        if !around.relative_bias.is_empty() && (scratch.bias.is_empty() || reach + 1 < longest) {
+            relative_bias(
+                &around.relative_bias,
+                heads,
+                longest.next_power_of_two(),
+                &mut scratch.bias,
+            );
+        }
+        Ok(())
+    }
+
+    /// Runs one layer over `scratch.states`. Where `ranges` are given, they take in the magnitudes of what
+    /// each product is fed with.
+    pub fn layer(
+        &self,
+        layer: &Layer,
+        weights: &LayerWeights,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+        mut ranges: Option<&mut Ranges>,
+    ) {
+        let Architecture {
+            hidden,
+            attention,
+            feed_forward,
+            ..
+        } = self.architecture;
+        let hidden = *hidden;
+        let tokens = rows.ids.len();
+        let Scratch {
+            states,
+            branch,
+            heads,
+            context,
+            inner,
+            operand,
+            inner_operand,
+            attention: attention_scratch,
+            bias,
+            turns,
+            ..
+        } = scratch;
+        let states = &mut states[..tokens * hidden];
+        let mut note = |place: Place, values: &[f32]| {
+            if let Some(ranges) = &mut ranges {
+                widen(
+                    &mut ranges[place as usize],
+                    weights.products[place as usize].inputs(),
+                    values,
+                );
+            }
+        };
+
+        // Attention.
+        let [into, output, up, down] = &weights.products;
+        let input = self.before(&weights.attention_norms, states, branch);
+        note(Place::Input, input);
+        operand.convert(into, input, hidden, tokens);
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let stride = query + 2 * key;
+        let heads = room(heads, tokens * stride);
+        linear(operand, 0..tokens, into, heads, stride, Finish::Store);
+        let context = room(context, tokens * query);
+        let shape = Attention {
+            heads: attention.heads,
+            kv_heads: attention.key_value_heads,
+            head_width: attention.head_size,
+            scale: attention.scale,
+            sight: Sight {
+                before: layer.reach.unwrap_or(usize::MAX),
+                after: if layer.causal {
+                    0
+                } else {
+                    layer.reach.unwrap_or(usize::MAX)
+                },
+            },
+            softcap: None,
+        };
+        let bias = (!bias.is_empty()).then(|| RelativeBias {
+            table: bias,
+            reach: bias.len() / attention.heads / 2,
+        });
+        for span in rows.spans() {
+            let own = &mut heads[span.start * stride..span.end * stride];
+            if weights.head_norms.is_some() || layer.rotary.is_some() {
+                for (position, token) in own.chunks_exact_mut(stride).enumerate() {
+                    if let Some([query_norm, key_norm]) = &weights.head_norms {
+                        query_norm.apply(self.isa, &mut token[..query]);
+                        key_norm.apply(self.isa, &mut token[query..query + key]);
+                    }
+                    if let Some(turns) = layer.rotary.map(|index| &turns[index]) {
+                        let (cosines, sines) = turns.at(position);
+                        rotary(
+                            self.isa,
+                            &mut token[..query + key],
+                            attention.head_size,
+                            cosines,
+                            sines,
+                        );
+                    }
+                }
+            }
+            let input = |first: usize| Input {
+                data: own.get(first..).unwrap_or_default(),
+                stride,
+            };
+            shape.run(
+                self.isa,
+                into.arithmetic(),
+                attention_scratch,
+                (input(0), input(query), input(query + key)),
+                span.len(),
+                bias,
+                &mut context[span.start * query..span.end * query],
+                query,
+            );
+        }
+        note(Place::Output, context);
+        operand.convert(output, context, query, tokens);
+        self.after(&weights.attention_norms, states, branch, |out, finish| {
+            linear(operand, 0..tokens, output, out, hidden, finish);
+        });
+
+        // Feed-forward, a block of tokens at a time.
+        let input = self.before(&weights.feed_forward_norms, states, branch);
+        note(Place::Up, input);
+        operand.convert(up, input, hidden, tokens);
+        let width = feed_forward.width;
+        let block = (INNER / width).max(12).min(tokens.max(1));
+        let finish = if feed_forward.gated {
+            Finish::Gate(feed_forward.activation)
+        } else {
+            Finish::Activate(feed_forward.activation)
+        };
+        let inner = room(inner, block * width);
+        self.after(
+            &weights.feed_forward_norms,
+            states,
+            branch,
+            |out, add_or_store| {
+                for start in (0..tokens).step_by(block) {
+                    let count = block.min(tokens - start);
+                    linear(operand, start..start + count, up, inner, width, finish);
+                    note(Place::Down, &inner[..count * width]);
+                    inner_operand.convert(down, inner, width, count);
+                    let out = &mut out[start * hidden..(start + count) * hidden];
+                    linear(inner_operand, 0..count, down, out, hidden, add_or_store);
+                }
+            },
+        );
+    }
+
+    /// The norm after the last layer; the finished states of all tokens.
+    pub fn finish<'a>(
+        &self,
+        around: &Surroundings,
+        tokens: usize,
+        scratch: &'a mut Scratch,
+    ) -> &'a [f32] {
+        let states = &mut scratch.states[..tokens * self.architecture.hidden];
+        if let Some(norm) = &around.final_norm {
+            norm.apply(self.isa, states);
+        }
+        states
+    }
+
+    /// What a branch is fed with: the residual stream, or its norm.
+    fn before<'a>(&self, norms: &Norms, states: &'a [f32], branch: &'a mut Vec<f32>) -> &'a [f32] {
+        match &norms.before {
+            None => states,
+            Some(norm) => {
+                let branch = room(branch, states.len());
+                norm.apply_to(self.isa, states, branch);
+                branch
+            }
+        }
+    }
+
+    /// Adds a branch to the residual stream, with the norms that follow it.
+    fn after(
+        &self,
+        norms: &Norms,
+        states: &mut [f32],
+        branch: &mut Vec<f32>,
+        run: impl FnOnce(&mut [f32], Finish),
+    ) {
+        match &norms.after {
+            None => run(states, Finish::Add),
+            Some(norm) => {
+                let branch = room(branch, states.len());
+                run(branch, Finish::Store);
+                norm.apply(self.isa, branch);
+                add(states, branch);
+            }
+        }
+        if let Some(norm) = &norms.sum {
+            norm.apply(self.isa, states);
+        }
+    }
+}
+
+/// MPNet's bias by distance: near keys have a bucket each, farther ones share buckets that grow with the
+/// logarithm of the distance, up to 128; keys behind the query have the second half of the buckets.
+fn relative_bias(table: &[f32], heads: usize, reach: usize, out: &mut Vec<f32>) {
+    const HALF: usize = 16;
+    const EXACT: usize = HALF / 2;
+    let bucket = |distance: usize| {
+        if distance < EXACT {
+            return distance;
+        }
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss
+        )]
+        let grown = {
+            let log =
+                (distance as f32 / EXACT as f32).ln() / (128.0_f64 / EXACT as f64).ln() as f32;
+            (log * (HALF - EXACT) as f32) as usize
+        };
+        (EXACT + grown).min(HALF - 1)
+    };
+    out.clear();
+    for head in 0..heads {
+        for place in 0..=2 * reach {
+            let bucket = if place > reach {
+                HALF + bucket(place - reach)
+            } else {
+                bucket(reach - place)
+            };
+            out.push(table[bucket * heads + head]);
+        }
+    }
+}
+
+fn add(to: &mut [f32], values: &[f32]) {
+    to.iter_mut()
+        .zip(values)
+        .for_each(|(to, value)| *to += value);
+}
+
+/// Takes the magnitudes of `values`, rows of `channels`, into `range`, which may be empty yet.
+fn widen(range: &mut Vec<f32>, channels: usize, values: &[f32]) {
+    range.resize(channels, 0.0);
+    for row in values.chunks_exact(channels) {
+        for (most, value) in range.iter_mut().zip(row) {
+            *most = most.max(value.abs());
+        }
+    }
+}

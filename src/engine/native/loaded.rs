@@ -1,0 +1,252 @@
+//! A network with its weights: run in one go by workers, or layer by layer where only its exact results
+//! are wanted once.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::architecture::Architecture;
+use super::executor::{Executor, Rows, Scratch};
+use super::kernels::{Arithmetic, Isa};
+use super::network::{LayerWeights, Loader, Ranges, Surroundings};
+use super::weights::Checkpoint;
+use crate::error::Result;
+
+/// Rows of random ids by which 8-bit products are balanced, and their length.
+const CALIBRATION: (usize, usize) = (64, 24);
+
+/// A network with its weights.
+pub(super) struct Network {
+    pub(super) architecture: Architecture,
+    isa: Isa,
+    around: Surroundings,
+    sets: Vec<LayerWeights>,
+}
+
+impl Network {
+    pub(super) fn open(
+        architecture: Architecture,
+        checkpoint: &Arc<Checkpoint>,
+        isa: Isa,
+        arithmetic: Arithmetic,
+    ) -> Result<Self> {
+        let (around, sets) = {
+            let loader = Loader::new(&architecture, checkpoint, isa)?;
+            let around = loader.surroundings()?;
+            let ranges = if arithmetic == Arithmetic::I8 {
+                Some(calibrate(&architecture, &loader, &around, isa)?)
+            } else {
+                None
+            };
+            // A set that no layer takes has none.
+            let ranges = |set: usize| {
+                ranges
+                    .as_ref()
+                    .map(|ranges| &ranges[set])
+                    .filter(|ranges| !ranges[0].is_empty())
+            };
+            let sets: Vec<LayerWeights> = (0..architecture.weight_sets.len())
+                .into_par_iter()
+                .map(|set| loader.layer(set, arithmetic, ranges(set)))
+                .collect::<Result<_>>()?;
+            (around, sets)
+        };
+        Ok(Self {
+            architecture,
+            isa,
+            around,
+            sets,
+        })
+    }
+
+    /// For each row, what `compare` makes of its token states here and of those in single precision.
+    pub(super) fn beside_exact<'a, T: Send>(
+        &self,
+        checkpoint: &Arc<Checkpoint>,
+        rows: impl Iterator<Item = &'a [u32]>,
+        compare: impl Fn(&[f32], &[f32]) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let loader = Loader::new(&self.architecture, checkpoint, self.isa)?;
+        let mut shares = share_out(rows);
+        run_exactly(
+            &self.architecture,
+            &loader,
+            &self.around,
+            self.isa,
+            &mut shares,
+            |_, _| {},
+        )?;
+        let results: Vec<Vec<T>> = shares
+            .par_iter_mut()
+            .map(|share| {
+                let mut scratch = std::mem::take(&mut share.scratch);
+                let exact = self
+                    .executor()
+                    .finish(&self.around, share.ids.len(), &mut scratch);
+                let mut own = Scratch::default();
+                let ours = self.run(share.rows(), &mut own)?;
+                let mut start = 0;
+                let spans = share
+                    .ends
+                    .iter()
+                    .map(|&end| std::mem::replace(&mut start, end)..end);
+                let width = self.architecture.hidden;
+                let of = |span: &std::ops::Range<usize>| span.start * width..span.end * width;
+                Ok(spans
+                    .map(|span| compare(&ours[of(&span)], &exact[of(&span)]))
+                    .collect())
+            })
+            .collect::<Result<_>>()?;
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    fn executor(&self) -> Executor<'_> {
+        Executor {
+            architecture: &self.architecture,
+            isa: self.isa,
+        }
+    }
+
+    /// Token states of these rows.
+    pub(super) fn run<'a>(&self, rows: Rows<'_>, scratch: &'a mut Scratch) -> Result<&'a [f32]> {
+        let executor = self.executor();
+        executor.embed(&self.around, rows, scratch)?;
+        for layer in &self.architecture.layers {
+            executor.layer(layer, &self.sets[layer.weights], rows, scratch, None);
+        }
+        Ok(executor.finish(&self.around, rows.ids.len(), scratch))
+    }
+}
+
+/// Rows that one thread takes through a network whose layers come one at a time.
+struct Share {
+    ids: Vec<u32>,
+    types: Vec<u32>,
+    ends: Vec<usize>,
+    scratch: Scratch,
+    ranges: Ranges,
+}
+
+impl Share {
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            ids: &self.ids,
+            types: &self.types,
+            ends: &self.ends,
+        }
+    }
+}
+
+/// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where
+/// only its reduced weights fit into memory. `after` sees each layer before the next one comes.
+fn run_exactly(
+    architecture: &Architecture,
+    loader: &Loader<'_>,
+    around: &Surroundings,
+    isa: Isa,
+    shares: &mut [Share],
+    mut after: impl FnMut(usize, &mut [Share]),
+) -> Result<()> {
+    let executor = Executor { architecture, isa };
+    shares.par_iter_mut().try_for_each(|share| {
+        let mut scratch = std::mem::take(&mut share.scratch);
+        let done = executor.embed(around, share.rows(), &mut scratch);
+        share.scratch = scratch;
+        done
+    })?;
+    let mut held: Option<(usize, LayerWeights)> = None;
+    for layer in &architecture.layers {
+        let (set, weights) = match held.take() {
+            Some(held) if held.0 == layer.weights => held,
+            _ => (
+                layer.weights,
+                loader.layer(layer.weights, Arithmetic::F32, None)?,
+            ),
+        };
+        shares.par_iter_mut().for_each(|share| {
+            let mut scratch = std::mem::take(&mut share.scratch);
+            let mut ranges = std::mem::take(&mut share.ranges);
+            executor.layer(
+                layer,
+                &weights,
+                share.rows(),
+                &mut scratch,
+                Some(&mut ranges),
+            );
+            (share.scratch, share.ranges) = (scratch, ranges);
+        });
+        after(set, shares);
+        held = Some((set, weights));
+    }
+    Ok(())
+}
+
+/// Spreads rows over as many shares as there are threads.
+fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
+    let mut shares: Vec<Share> = (0..rayon::current_num_threads())
+        .map(|_| Share {
+            ids: Vec::new(),
+            types: Vec::new(),
+            ends: Vec::new(),
+            scratch: Scratch::default(),
+            ranges: Ranges::default(),
+        })
+        .collect();
+    let count = shares.len();
+    for (index, row) in rows.enumerate() {
+        let share = &mut shares[index % count];
+        share.ids.extend_from_slice(row);
+        share.ends.push(share.ids.len());
+    }
+    shares
+}
+
+/// The greatest magnitudes of what each product is fed with, over rows of random ids: real texts gave no
+/// better ones.
+fn calibrate(
+    architecture: &Architecture,
+    loader: &Loader<'_>,
+    around: &Surroundings,
+    isa: Isa,
+) -> Result<Vec<Ranges>> {
+    let (rows, length) = CALIBRATION;
+    // RoBERTa's positions begin behind the padding id.
+    let length = architecture
+        .embeddings
+        .positions
+        .map_or(length, |positions| {
+            let taken = positions.after.map_or(0, |padding| padding as usize + 1);
+            positions.count.saturating_sub(taken).min(length)
+        });
+    let vocabulary = around.word.rows() as u64;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut id = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        #[allow(clippy::cast_possible_truncation)]
+        let id = ((state >> 32) * vocabulary >> 32) as u32;
+        id
+    };
+    let ids: Vec<u32> = (0..rows * length).map(|_| id()).collect();
+    let mut shares = share_out(ids.chunks_exact(length.max(1)));
+    let mut all = vec![Ranges::default(); architecture.weight_sets.len()];
+    run_exactly(
+        architecture,
+        loader,
+        around,
+        isa,
+        &mut shares,
+        |set, shares| {
+            for share in shares {
+                for (into, own) in all[set].iter_mut().zip(std::mem::take(&mut share.ranges)) {
+                    into.resize(own.len().max(into.len()), 0.0);
+                    into.iter_mut()
+                        .zip(own)
+                        .for_each(|(most, value)| *most = most.max(value));
+                }
+            }
+        },
+    )?;
+    Ok(all)
+}

@@ -1,0 +1,228 @@
+//! What the tensors of a layer are called, family by family.
+//!
+//! A tensor's name begins with whatever a checkpoint puts before its model (`bert.`, `model.`, nothing),
+//! which is found out; then comes the layer's own part, then one of the names below. Several spellings are
+//! alternatives, tried in order: checkpoints that were written by a repository's own code differ from those
+//! that transformers writes.
+
+/// Alternatives; each a list of tensors whose rows follow one another. `NAME#0` and `NAME#1` are the first
+/// and the second half of a tensor's rows.
+pub type Sources = &'static [&'static [&'static str]];
+
+/// Alternative names of one tensor pair (`.weight`, `.bias`).
+pub type Alternatives = &'static [&'static str];
+
+/// The normalizations around one half of a layer (attention or feed-forward); empty where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NormNames {
+    /// Of the branch's input, which leaves the residual as it is.
+    pub before: Alternatives,
+    /// Of the branch's output, before it is added to the residual.
+    pub after: Alternatives,
+    /// Of the sum.
+    pub sum: Alternatives,
+}
+
+impl NormNames {
+    const fn before(before: Alternatives) -> Self {
+        Self {
+            before,
+            after: &[],
+            sum: &[],
+        }
+    }
+
+    const fn around(before: Alternatives, after: Alternatives) -> Self {
+        Self {
+            before,
+            after,
+            sum: &[],
+        }
+    }
+
+    const fn sum(sum: Alternatives) -> Self {
+        Self {
+            before: &[],
+            after: &[],
+            sum,
+        }
+    }
+}
+
+/// The names of a family's tensors.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Token embeddings.
+    pub word: Alternatives,
+    /// Learned positions.
+    pub position: &'static str,
+    /// Token types.
+    pub token_type: &'static str,
+    /// The embeddings' normalization.
+    pub embedding_norm: Alternatives,
+    /// The projection from the embeddings' width to the model's.
+    pub projection: Sources,
+    /// A layer's own part, with `{}` for its number.
+    pub layer: Alternatives,
+    /// Query, key and value.
+    pub query_key_value: Sources,
+    /// Normalization of each head's query and key.
+    pub query_key_norm: [Alternatives; 2],
+    /// What follows attention.
+    pub attention_output: Sources,
+    /// Norms around attention.
+    pub attention_norms: NormNames,
+    /// The first product of the feed-forward; where it is gated, what is activated and then what it is
+    /// multiplied with.
+    pub up: Sources,
+    /// Its second product.
+    pub down: Sources,
+    /// Norms around the feed-forward.
+    pub feed_forward_norms: NormNames,
+    /// The norm after the last layer.
+    pub final_norm: Alternatives,
+    /// Relative position bias of all layers.
+    pub relative_bias: &'static str,
+}
+
+const BASE: Names = Names {
+    word: &["embeddings.word_embeddings"],
+    position: "embeddings.position_embeddings",
+    token_type: "embeddings.token_type_embeddings",
+    embedding_norm: &["embeddings.LayerNorm"],
+    projection: &[&["embeddings_project"]],
+    layer: &["encoder.layer.{}."],
+    query_key_value: &[&[
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    ]],
+    query_key_norm: [&["self_attn.q_norm"], &["self_attn.k_norm"]],
+    attention_output: &[&["attention.output.dense"]],
+    attention_norms: NormNames::sum(&["attention.output.LayerNorm"]),
+    up: &[&["intermediate.dense"]],
+    down: &[&["output.dense"]],
+    feed_forward_norms: NormNames::sum(&["output.LayerNorm"]),
+    final_norm: &["norm"],
+    relative_bias: "encoder.relative_attention_bias",
+};
+
+/// BERT, RoBERTa and what is built like them.
+pub static BERT: Names = BASE;
+
+/// DistilBERT.
+pub static DISTILBERT: Names = Names {
+    layer: &["transformer.layer.{}."],
+    query_key_value: &[&["attention.q_lin", "attention.k_lin", "attention.v_lin"]],
+    attention_output: &[&["attention.out_lin"]],
+    attention_norms: NormNames::sum(&["sa_layer_norm"]),
+    up: &[&["ffn.lin1"]],
+    down: &[&["ffn.lin2"]],
+    feed_forward_norms: NormNames::sum(&["output_layer_norm"]),
+    ..BASE
+};
+
+/// MPNet.
+pub static MPNET: Names = Names {
+    query_key_value: &[&["attention.attn.q", "attention.attn.k", "attention.attn.v"]],
+    attention_output: &[&["attention.attn.o"]],
+    attention_norms: NormNames::sum(&["attention.LayerNorm"]),
+    ..BASE
+};
+
+/// ALBERT; its layers are numbered by group and place in it.
+pub static ALBERT: Names = Names {
+    projection: &[&["encoder.embedding_hidden_mapping_in"]],
+    layer: &["encoder.albert_layer_groups.{}."],
+    query_key_value: &[&["attention.query", "attention.key", "attention.value"]],
+    attention_output: &[&["attention.dense"]],
+    attention_norms: NormNames::sum(&["attention.LayerNorm"]),
+    up: &[&["ffn"]],
+    down: &[&["ffn_output"]],
+    feed_forward_norms: NormNames::sum(&["full_layer_layer_norm"]),
+    ..BASE
+};
+
+/// BERT-like encoders with rotary positions and a gate: NomicBERT, GTE.
+pub static ROTARY_BERT: Names = Names {
+    embedding_norm: &["embeddings.LayerNorm", "emb_ln"],
+    layer: &["layers.{}.", "encoder.layers.{}.", "encoder.layer.{}."],
+    query_key_value: &[
+        &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        &["attn.Wqkv"],
+        &["mixer.Wqkv"],
+        &["attention.qkv_proj"],
+    ],
+    attention_output: &[
+        &["self_attn.o_proj"],
+        &["attn.out_proj"],
+        &["mixer.out_proj"],
+        &["attention.o_proj"],
+    ],
+    attention_norms: NormNames::sum(&["post_attention_layernorm", "norm1", "attn_ln"]),
+    up: &[
+        &["mlp.gate_proj", "mlp.up_proj"],
+        &["mlp.fc12", "mlp.fc11"],
+        &["mlp.up_gate_proj#1", "mlp.up_gate_proj#0"],
+    ],
+    down: &[&["mlp.down_proj"], &["mlp.fc2"]],
+    feed_forward_norms: NormNames::sum(&["post_mlp_layernorm", "norm2", "mlp_ln"]),
+    ..BASE
+};
+
+/// Jina embeddings v3: the same without a gate.
+pub static JINA: Names = Names {
+    embedding_norm: ROTARY_BERT.embedding_norm,
+    layer: ROTARY_BERT.layer,
+    query_key_value: ROTARY_BERT.query_key_value,
+    attention_output: ROTARY_BERT.attention_output,
+    attention_norms: ROTARY_BERT.attention_norms,
+    up: &[&["mlp.fc1"]],
+    down: &[&["mlp.fc2"]],
+    feed_forward_norms: ROTARY_BERT.feed_forward_norms,
+    ..BASE
+};
+
+/// ModernBERT.
+pub static MODERNBERT: Names = Names {
+    word: &["embeddings.tok_embeddings"],
+    embedding_norm: &["embeddings.norm"],
+    layer: &["layers.{}."],
+    query_key_value: &[&["attn.Wqkv"]],
+    attention_output: &[&["attn.Wo"]],
+    attention_norms: NormNames::before(&["attn_norm"]),
+    up: &[&["mlp.Wi"]],
+    down: &[&["mlp.Wo"]],
+    feed_forward_norms: NormNames::before(&["mlp_norm"]),
+    final_norm: &["final_norm"],
+    ..BASE
+};
+
+/// Llama and the decoders that took its names.
+pub static LLAMA: Names = Names {
+    word: &["embed_tokens"],
+    layer: &["layers.{}."],
+    query_key_value: &[&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]],
+    attention_output: &[&["self_attn.o_proj"]],
+    attention_norms: NormNames::before(&["input_layernorm"]),
+    up: &[&["mlp.gate_proj", "mlp.up_proj"]],
+    down: &[&["mlp.down_proj"]],
+    feed_forward_norms: NormNames::before(&["post_attention_layernorm"]),
+    ..BASE
+};
+
+/// Gemma 3, which also normalizes what a branch gives.
+pub static GEMMA3: Names = Names {
+    attention_norms: NormNames::around(&["input_layernorm"], &["post_attention_layernorm"]),
+    feed_forward_norms: NormNames::around(
+        &["pre_feedforward_layernorm"],
+        &["post_feedforward_layernorm"],
+    ),
+    word: LLAMA.word,
+    layer: LLAMA.layer,
+    query_key_value: LLAMA.query_key_value,
+    attention_output: LLAMA.attention_output,
+    up: LLAMA.up,
+    down: LLAMA.down,
+    ..BASE
+};

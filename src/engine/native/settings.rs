@@ -1,0 +1,255 @@
+//! config.json, read so that nothing in it is passed over: every setting is either used, or known to have
+//! no effect on a hidden state, or a reason not to run the model here.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+/// Why the engine inside doesn't run a model. Another engine may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The file that says so.
+    pub file: PathBuf,
+    /// What in it, as the end of a sentence that begins with the file's name.
+    pub reason: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.file.display(), self.reason)
+    }
+}
+
+/// Shorthand for what reading a setting gives.
+pub(super) type Known<T> = Result<T, Unsupported>;
+
+/// Settings that say nothing about a hidden state: training, generation, heads that are not loaded, notes.
+const NEUTRAL: &[&str] = &[
+    "_name_or_path",
+    "name_or_path",
+    "architectures",
+    "auto_map",
+    "model_type",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "tokenizer_class",
+    "language",
+    "sentence_transformers",
+    "unsloth_version",
+    "unsloth_fixed",
+    "initializer_range",
+    "initializer_cutoff_factor",
+    "gradient_checkpointing",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "attention_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+    "dropout",
+    "qa_dropout",
+    "seq_classif_dropout",
+    "attn_pdrop",
+    "embd_pdrop",
+    "resid_pdrop",
+    "sinusoidal_pos_embds",
+    "pretraining_tp",
+    "tie_weights_",
+    "layers_to_keep",
+    "net_structure_type",
+    "gap_size",
+    "num_memory_blocks",
+    "down_scale_factor",
+    "classifier_dropout",
+    "classifier_dropout_prob",
+    "classifier_bias",
+    "classifier_activation",
+    "classifier_pooling",
+    "clf_pooling",
+    "decoder_bias",
+    "tie_word_embeddings",
+    "id2label",
+    "label2id",
+    "num_labels",
+    "problem_type",
+    "finetuning_task",
+    "task_specific_params",
+    "summary_type",
+    "summary_use_proj",
+    "summary_activation",
+    "summary_last_dropout",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+    "directionality",
+    "sparse_prediction",
+    "sparse_pred_ignore_index",
+    "final_logit_softcapping",
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "cls_token_id",
+    "sep_token_id",
+    "mask_token_id",
+    "unk_token_id",
+    "decoder_start_token_id",
+    "use_cache",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "return_dict",
+    "chunk_size_feed_forward",
+    "attn_implementation",
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "reference_compile",
+    "repad_logits_with_grad",
+    "deterministic_flash_attn",
+    "use_flash_attn",
+    "use_memory_efficient_attention",
+    "unpad_inputs",
+    "cache_implementation",
+];
+
+/// A config.json that is being read.
+pub(super) struct Settings {
+    file: PathBuf,
+    map: Map<String, Value>,
+    read: RefCell<BTreeSet<&'static str>>,
+}
+
+impl Settings {
+    /// The settings in `value`, which was read from `file`.
+    pub fn new(file: PathBuf, value: Value) -> Known<Self> {
+        match value {
+            Value::Object(map) => Ok(Self {
+                file,
+                map,
+                read: RefCell::default(),
+            }),
+            _ => Err(Unsupported {
+                file,
+                reason: "is no JSON object".into(),
+            }),
+        }
+    }
+
+    /// A refusal for a reason of the caller's own.
+    pub fn refuse(&self, reason: impl Into<String>) -> Unsupported {
+        Unsupported {
+            file: self.file.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    /// A refusal that names a setting and its value.
+    pub fn unknown(&self, name: &str) -> Unsupported {
+        let value = self.map.get(name).unwrap_or(&Value::Null);
+        let mut value = value.to_string();
+        if value.len() > 120 {
+            let end = (0..=120)
+                .rev()
+                .find(|&end| value.is_char_boundary(end))
+                .unwrap_or(0);
+            value.truncate(end);
+            value.push('…');
+        }
+        self.refuse(format!(
+            "the setting \"{name}\": {value} is not one that the engine inside knows"
+        ))
+    }
+
+    /// The setting's value; null counts as absent.
+    pub fn value(&self, name: &'static str) -> Option<&Value> {
+        self.read.borrow_mut().insert(name);
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Whether the setting is there, be it null.
+    pub fn states(&self, name: &str) -> bool {
+        self.map.contains_key(name)
+    }
+
+    /// A count from 1 to 2^24, or the default.
+    pub fn count(&self, name: &'static str, default: usize) -> Known<usize> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(value) => value
+                .as_u64()
+                .filter(|count| (1..=1 << 24).contains(count))
+                .and_then(|count| usize::try_from(count).ok())
+                .ok_or_else(|| self.unknown(name)),
+        }
+    }
+
+    /// A count that may be zero.
+    pub fn count_or_zero(&self, name: &'static str, default: usize) -> Known<usize> {
+        if self.value(name).and_then(Value::as_u64) == Some(0) {
+            return Ok(0);
+        }
+        self.count(name, default)
+    }
+
+    /// A count that has no default.
+    pub fn optional_count(&self, name: &'static str) -> Known<Option<usize>> {
+        self.value(name).map(|_| self.count(name, 1)).transpose()
+    }
+
+    /// A finite number above zero, or the default.
+    pub fn positive(&self, name: &'static str, default: f64) -> Known<f64> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(value) => value
+                .as_f64()
+                .filter(|number| number.is_finite() && *number > 0.0)
+                .ok_or_else(|| self.unknown(name)),
+        }
+    }
+
+    /// A switch, or the default.
+    pub fn flag(&self, name: &'static str, default: bool) -> Known<bool> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(value) => value.as_bool().ok_or_else(|| self.unknown(name)),
+        }
+    }
+
+    /// A word, or the default.
+    pub fn word<'a>(&'a self, name: &'static str, default: &'a str) -> Known<&'a str> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(value) => value.as_str().ok_or_else(|| self.unknown(name)),
+        }
+    }
+
+    /// Refuses the setting unless it is absent or equal to one of `values`.
+    pub fn pinned(&self, name: &'static str, values: &[Value]) -> Known<()> {
+        match self.value(name) {
+            Some(value) if !values.contains(value) => Err(self.unknown(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the first setting that nobody has asked for and that could change a hidden state.
+    pub fn finish(self) -> Known<()> {
+        let read = self.read.borrow();
+        let empty = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            Value::String(text) => text.is_empty(),
+            Value::Bool(true) | Value::Number(_) => false,
+        };
+        let left = self.map.iter().find(|(name, value)| {
+            !read.contains(name.as_str()) && !NEUTRAL.contains(&name.as_str()) && !empty(value)
+        });
+        left.map_or(Ok(()), |(name, _)| Err(self.unknown(name)))
+    }
+}
