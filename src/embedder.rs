@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
 use crate::engine::{self, Engine, EngineInfo, EngineOptions, Output, Worker};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::halving::{Fitted, TokenLimit};
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
@@ -127,7 +127,7 @@ impl Embedder {
             for thread in threads {
                 let done: Result<Vec<Finished>> = thread
                     .join()
-                    .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+                    .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
                 all.append(&mut done?);
             }
             Ok::<_, Error>(all)
@@ -136,10 +136,7 @@ impl Embedder {
         let mut vectors: Vec<Vec<f32>> = vec![Vec::new(); texts.len()];
         for finished in finished {
             if let Some((row, reason)) = finished.failed.first() {
-                return Err(Error::BadRecord {
-                    place: format!("text {row}"),
-                    reason: reason.clone(),
-                });
+                return Err(Error::record(Place::file(format!("text {row}")), reason));
             }
             for (&row, vector) in finished
                 .rows
@@ -287,7 +284,7 @@ impl RowWorker {
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
         let unexpected = |width: usize, values: usize| {
-            Error::Internal(format!(
+            Error::internal(format!(
                 "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
                 plan.length
             ))

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::batch::Plan;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The rows of a plan that fit into memory, in the plan's order, and those that don't even alone.
 #[derive(Debug, Default, PartialEq)]
@@ -65,9 +65,9 @@ impl TokenLimit {
                     fitted.vectors.append(&mut vectors);
                     return Ok(());
                 }
-                Err(Error::OutOfMemory { engine, reason }) => {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                     if let [row] = plan.rows[..] {
-                        let reason = too_long(engine, &reason, plan.length);
+                        let reason = too_long(&error, plan.length);
                         fitted.failed.push((row, reason));
                         return Ok(());
                     }
@@ -101,9 +101,9 @@ impl TokenLimit {
     }
 }
 
-fn too_long(engine: &str, reason: &str, length: usize) -> String {
+fn too_long(error: &Error, length: usize) -> String {
     format!(
-        "the device's memory does not hold this record of {length} tokens alone ({engine}: {reason}); \
+        "the device's memory does not hold this record of {length} tokens alone ({error}); \
          --max-length cuts records, --provider cpu uses the processor's memory"
     )
 }
@@ -125,10 +125,8 @@ mod tests {
             let tokens = plan.rows.len() * plan.length;
             sizes.push(plan.rows.len());
             if tokens > most {
-                return Err(Error::OutOfMemory {
-                    engine: "fake",
-                    reason: format!("no room for {tokens} tokens"),
-                });
+                let reason = format!("no room for {tokens} tokens");
+                return Err(Error::new(ErrorKind::OutOfMemory, "fake", reason));
             }
             Ok(plan.rows.iter().map(|&row| row as f32).collect())
         }
@@ -184,9 +182,9 @@ mod tests {
         let mut runs = 0;
         let result = limit.run(&plan(4), &mut |_| {
             runs += 1;
-            Err(Error::Internal("broken".into()))
+            Err(Error::internal("broken"))
         });
-        assert!(matches!(result, Err(Error::Internal(_))));
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Internal);
         assert_eq!((runs, limit.warning()), (1, None));
     }
 }

@@ -40,5 +40,5 @@ mod threads;
 pub mod tokenize;
 
 pub use embedder::Embedder;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use threads::usable_cores;

@@ -74,7 +74,7 @@ impl Profile {
         fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, error))?;
         let path = path(folder, &self.fingerprint, &self.machine, provider);
         let mut json = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::Internal(format!("writing a profile: {error}")))?;
+            .map_err(|error| Error::internal(format!("writing a profile: {error}")))?;
         json.push('\n');
         // Renamed into place: a run that looks now finds the old one or this one.
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -101,7 +101,7 @@ impl Profile {
             Err(error) => return Err(Error::io("read", &path, error)),
         };
         let damaged = |reason: String| {
-            Error::Usage(format!(
+            Error::usage(format!(
                 "{} is no tuned profile ({reason}); remove it, or use --no-profile",
                 path.display()
             ))

@@ -163,7 +163,7 @@ impl Rows {
     /// If `keep` is not as long as there are rows.
     pub fn retain(self, keep: &[bool]) -> Result<Self> {
         if keep.len() != self.len() {
-            return Err(Error::Internal(format!(
+            return Err(Error::internal(format!(
                 "{} flags for {} rows",
                 keep.len(),
                 self.len()
@@ -171,7 +171,7 @@ impl Rows {
         }
         let columns =
             arrow::compute::filter_record_batch(&self.columns, &BooleanArray::from(keep.to_vec()))
-                .map_err(|error| Error::Internal(format!("filtering rows: {error}")))?;
+                .map_err(|error| Error::internal(format!("filtering rows: {error}")))?;
         let kept = |index: &usize| keep[*index];
         let indices: Vec<usize> = (0..self.len()).filter(kept).collect();
         Ok(Self {

@@ -70,7 +70,7 @@ impl RejectsWriter {
         let source = reject.origin.source;
         let file = names
             .get(source as usize)
-            .ok_or_else(|| Error::Internal(format!("a record came from source {source}")))?;
+            .ok_or_else(|| Error::internal(format!("a record came from source {source}")))?;
         let raw_truncated = reject.raw.len() >= Reject::RAW_BYTES;
         let raw = if raw_truncated {
             without_cut_character(&reject.raw)

@@ -8,11 +8,12 @@ use std::thread;
 
 use serde::{Serialize, Serializer};
 
-use self::unusable::{Platform, Unusable, package, pointless, unusable};
+use self::unusable::{Unusable, package, pointless, unusable};
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
 use crate::engine::rten;
 use crate::error::{Error, Result};
+use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
 
@@ -106,7 +107,7 @@ pub fn report(
     ort_library: Option<&Path>,
     cancel: &CancelToken,
 ) -> Result<DeviceReport> {
-    let panicked = |_| Error::Internal("looking at the hardware panicked".to_owned());
+    let panicked = |_| Error::internal("looking at the hardware panicked");
     let (hardware, embedded, libraries) = thread::scope(|scope| {
         let hardware = scope.spawn(Hardware::detect);
         let embedded = scope.spawn(rten::check);
@@ -114,7 +115,7 @@ pub fn report(
         (hardware.join(), embedded.join(), libraries)
     });
     if cancel.is_cancelled() {
-        return Err(Error::Interrupted);
+        return Err(Error::interrupted());
     }
     let hardware = hardware.map_err(panicked)?;
     let embedded = embedded.map_err(panicked)?;

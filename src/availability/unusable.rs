@@ -4,25 +4,9 @@
 //! A library knows only the file that it missed first. Whether a remedy is apt, the hardware decides:
 //! without an NVIDIA GPU no package makes CUDA work.
 
-use crate::device::{Gpu, Hardware, NvidiaDriver, Vendor};
+use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
 use crate::provider::Provider;
-
-/// The kind of machine, in the words of [`std::env::consts`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Platform {
-    /// `linux`, `windows`, `macos`, …
-    pub os: &'static str,
-    /// `x86_64`, `aarch64`, …
-    pub arch: &'static str,
-}
-
-impl Platform {
-    /// What this program was built for.
-    pub(super) const HERE: Self = Self {
-        os: std::env::consts::OS,
-        arch: std::env::consts::ARCH,
-    };
-}
+use crate::provider::obtain::{self, Platform};
 
 /// Why a provider cannot work here, and what helps if something does.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,28 +37,14 @@ pub(super) fn unusable(
     hardware: &Hardware,
     platform: Platform,
 ) -> Option<Unusable> {
+    if let Some(reason) = obtain::of_another_system(provider, platform) {
+        return Some(Unusable::of(reason));
+    }
     match provider {
-        Provider::Cuda | Provider::TensorRt if platform.os == "macos" => {
-            Some(Unusable::of("there is no CUDA for macOS"))
-        }
         Provider::Cuda | Provider::TensorRt => nvidia(hardware, platform),
-        Provider::DirectMl if platform.os != "windows" => {
-            Some(Unusable::of("DirectML is a part of Windows"))
-        }
-        Provider::CoreMl if platform.os != "macos" => {
-            Some(Unusable::of("Core ML is a part of macOS"))
-        }
-        Provider::MiGraphX if platform.os != "linux" => {
-            Some(Unusable::of("MIGraphX exists for Linux alone"))
-        }
         Provider::MiGraphX => amd(hardware),
         Provider::WebGpu => vulkan(hardware),
-        Provider::DirectMl
-        | Provider::CoreMl
-        | Provider::Cpu
-        | Provider::OpenVino
-        | Provider::Xnnpack
-        | Provider::Rten => None,
+        _ => None,
     }
 }
 
@@ -100,22 +70,17 @@ fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Unusable> {
     if gpus.any(|gpu| gpu.number.is_some()) {
         return None;
     }
-    let problem =
-        Unusable::of(problem.unwrap_or_else(|| "the NVIDIA driver is not installed".into()));
-    let says = |words: &str| problem.reason.contains(words);
-    Some(if says("CUDA_VISIBLE_DEVICES") {
-        Unusable::of("CUDA_VISIBLE_DEVICES hides all NVIDIA GPUs")
-            .with("unset CUDA_VISIBLE_DEVICES")
-    } else if says("libraries") {
-        // The kernel has the driver, this file system has not: a container.
-        problem.with("start the container with: --gpus all")
-    } else if says("not installed") {
-        problem.with(match platform.os {
+    let problem = problem.unwrap_or(GpuProblem::NoDriver(Vendor::Nvidia, None));
+    let unusable = Unusable::of(problem.to_string());
+    Some(match problem {
+        GpuProblem::Hidden => Unusable::of("CUDA_VISIBLE_DEVICES hides all NVIDIA GPUs")
+            .with("unset CUDA_VISIBLE_DEVICES"),
+        GpuProblem::NoLibraries => unusable.with("start the container with: --gpus all"),
+        GpuProblem::NoDriver(..) => unusable.with(match platform.os {
             "linux" => "install the NVIDIA driver (on Ubuntu: sudo ubuntu-drivers install)",
             _ => "install the NVIDIA driver: https://www.nvidia.com/drivers",
-        })
-    } else {
-        problem
+        }),
+        _ => unusable,
     })
 }
 
@@ -127,13 +92,17 @@ fn amd(hardware: &Hardware) -> Option<Unusable> {
     if gpus.iter().any(|gpu| gpu.problem.is_none()) {
         return None;
     }
-    let problem = gpus.iter().find_map(|gpu| gpu.problem.clone())?;
-    Some(if problem.contains("may not open") {
-        Unusable::of(problem).with("sudo usermod -aG render,video $USER, then log in again")
-    } else if problem.contains("missing") {
-        Unusable::of(problem).with("start the container with: --device /dev/kfd --device /dev/dri")
-    } else {
-        Unusable::of(problem).with("sudo modprobe amdgpu")
+    let problem = gpus.iter().find_map(|gpu| gpu.problem.as_ref())?;
+    let unusable = Unusable::of(problem.to_string());
+    Some(match problem {
+        GpuProblem::NoAccess(_) => {
+            unusable.with("sudo usermod -aG render,video $USER, then log in again")
+        }
+        GpuProblem::NoNode(_) => {
+            unusable.with("start the container with: --device /dev/kfd --device /dev/dri")
+        }
+        GpuProblem::NoDriver(..) => unusable.with("sudo modprobe amdgpu"),
+        _ => unusable,
     })
 }
 
@@ -173,32 +142,7 @@ pub(super) fn package(
     platform: Platform,
 ) -> Option<String> {
     let cuda = hardware.nvidia.as_ref().and_then(NvidiaDriver::cuda_major);
-    let before_13 = cuda.is_some_and(|major| major < 13);
-    let packages = match (provider, platform.os, platform.arch) {
-        (Provider::Cpu, "linux" | "windows", "x86_64" | "aarch64")
-        | (Provider::Cpu | Provider::CoreMl, "macos", "aarch64") => "onnxruntime",
-        // The last version for CUDA 12, where the driver runs nothing newer.
-        (Provider::Cuda, "linux" | "windows", "x86_64") if before_13 => {
-            "\"onnxruntime-gpu[cuda,cudnn]<1.27\""
-        }
-        (Provider::Cuda, "linux", "x86_64" | "aarch64") | (Provider::Cuda, "windows", "x86_64") => {
-            "\"onnxruntime-gpu[cuda,cudnn]\""
-        }
-        // ONNX Runtime wants TensorRT 10, and the package without a bound is 11.
-        (Provider::TensorRt, "linux" | "windows", "x86_64") if before_13 => {
-            "\"onnxruntime-gpu[cuda,cudnn]<1.27\" \"tensorrt-cu12-libs==10.*\""
-        }
-        (Provider::TensorRt, "linux" | "windows", "x86_64") => {
-            "\"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\""
-        }
-        (Provider::DirectMl, "windows", "x86_64") => "onnxruntime-directml",
-        (Provider::OpenVino, "linux" | "windows", "x86_64") => "onnxruntime-openvino",
-        (Provider::WebGpu, "linux" | "windows", "x86_64")
-        | (Provider::WebGpu, "macos", "aarch64") => "onnxruntime-webgpu",
-        (Provider::MiGraphX, "linux", "x86_64") => "onnxruntime-migraphx",
-        _ => return None,
-    };
-    Some(format!("pip install {packages}"))
+    Some(obtain::package(provider, platform, cuda)?.command())
 }
 
 #[cfg(test)]
@@ -227,10 +171,10 @@ mod tests {
         }
     }
 
-    fn gpu(vendor: Vendor, number: Option<u32>, problem: Option<&str>) -> Gpu {
+    fn gpu(vendor: Vendor, number: Option<u32>, problem: Option<GpuProblem>) -> Gpu {
         Gpu {
             number,
-            problem: problem.map(str::to_owned),
+            problem,
             ..Gpu::new(vendor, "a card".into())
         }
     }
@@ -271,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_card_that_cuda_can_use_is_no_obstacle() {
-        let hidden = gpu(Vendor::Nvidia, None, Some("hidden by CUDA_VISIBLE_DEVICES"));
+        let hidden = gpu(Vendor::Nvidia, None, Some(GpuProblem::Hidden));
         let used = gpu(Vendor::Nvidia, Some(0), None);
         let hardware = with(vec![hidden.clone(), used], driver("13.0"));
         assert_eq!(unusable(Provider::Cuda, &hardware, LINUX), None);
@@ -298,11 +242,11 @@ mod tests {
             let hardware = with(vec![gpu(Vendor::Nvidia, None, Some(problem))], None);
             unusable(Provider::Cuda, &hardware, LINUX).unwrap().remedy
         };
-        let install = remedy("the NVIDIA driver is not installed (nouveau is in use)").unwrap();
+        let install = remedy(GpuProblem::NoDriver(Vendor::Nvidia, Some("nouveau".into()))).unwrap();
         assert!(install.contains("install the NVIDIA driver"), "{install}");
-        let container = remedy("its driver is loaded, but the driver's libraries are not here");
+        let container = remedy(GpuProblem::NoLibraries);
         assert!(container.unwrap().contains("--gpus all"));
-        assert_eq!(remedy("it is set aside for virtual machines"), None);
+        assert_eq!(remedy(GpuProblem::SetAside), None);
     }
 
     #[test]
@@ -314,8 +258,8 @@ mod tests {
                 .remedy
                 .unwrap()
         };
-        assert!(remedy("this user may not open /dev/kfd").contains("usermod"));
-        assert!(remedy("/dev/kfd is missing").contains("--device /dev/kfd"));
+        assert!(remedy(GpuProblem::NoAccess("/dev/kfd".into())).contains("usermod"));
+        assert!(remedy(GpuProblem::NoNode("/dev/kfd".into())).contains("--device /dev/kfd"));
         let well = with(vec![gpu(Vendor::Amd, Some(0), None)], None);
         assert_eq!(unusable(Provider::MiGraphX, &well, LINUX), None);
     }

@@ -39,7 +39,7 @@ pub(super) enum NoReply {
 impl WorkerProcess {
     /// Starts `command`, program first.
     pub(super) fn start(command: &[OsString]) -> Result<Self> {
-        let failed = |what: &str| Error::Internal(format!("cannot start a worker process: {what}"));
+        let failed = |what: &str| Error::internal(format!("cannot start a worker process: {what}"));
         let (program, arguments) = command.split_first().ok_or_else(|| failed("no program"))?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -169,7 +169,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         .name(name.into())
         .spawn(work)
         .map(drop)
-        .map_err(|error| Error::Internal(format!("starting the {name} thread: {error}")))
+        .map_err(|error| Error::internal(format!("starting the {name} thread: {error}")))
 }
 
 #[cfg(unix)]

@@ -11,14 +11,14 @@ impl Comparison {
     /// If they have no configuration in common, or embedded different texts.
     pub fn of(report: &Report, baseline: &Report, max_regression: f64) -> Result<Self> {
         if baseline.schema != SCHEMA {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--baseline: the report is of schema {}, and this version reads {SCHEMA}; measure it again",
                 baseline.schema
             )));
         }
         let (new, old) = (&report.workload, &baseline.workload);
         if (new.built_in, &new.name) != (old.built_in, &old.name) || new.records != old.records {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--baseline: it was measured on other texts ({}, {} records; this run: {}, {}), which \
                  says nothing about speed; use the same --corpus or --input",
                 old.name, old.records, new.name, new.records
@@ -33,10 +33,9 @@ impl Comparison {
             })
             .collect();
         if rows.iter().all(|row| row.verdict == Verdict::New) {
-            return Err(Error::Usage(
+            return Err(Error::usage(
                 "--baseline: it has none of this run's configurations; give the same options as it was \
-                 measured with (they stand in it under rows[].configuration)"
-                    .into(),
+                 measured with (they stand in it under rows[].configuration)",
             ));
         }
         let gone = |old: &&Row| !report.rows.iter().any(|row| is_same(old, row));

@@ -80,13 +80,13 @@ impl Configuration {
     pub fn model_options(&self) -> Result<ModelOptions> {
         let pooling = self.pooling.as_ref().map(|modes| {
             let modes = modes.iter().map(|mode| mode.parse());
-            modes.collect::<Result<_, String>>().map_err(Error::Usage)
+            modes.collect::<Result<_, String>>().map_err(Error::usage)
         });
         let precision = self.precision.as_ref().map(|name| name.parse());
         Ok(ModelOptions {
             model: self.model.clone(),
             model_file: self.model_file.clone(),
-            precision: precision.transpose().map_err(Error::Usage)?,
+            precision: precision.transpose().map_err(Error::usage)?,
             cache_dir: self.cache_dir.clone(),
             pooling: pooling.transpose()?,
             normalize: self.normalize,
@@ -104,10 +104,10 @@ impl Configuration {
     pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
         let provider_options = self.provider_options.iter().map(|option| option.parse());
         Ok(EngineOptions {
-            providers: self.provider.parse().map_err(Error::Usage)?,
+            providers: self.provider.parse().map_err(Error::usage)?,
             provider_options: provider_options
                 .collect::<Result<_, String>>()
-                .map_err(Error::Usage)?,
+                .map_err(Error::usage)?,
             devices: self.devices.clone(),
             all_devices: self.all_devices,
             runtime: RuntimeOptions {

@@ -225,7 +225,7 @@ impl Folder {
                 Err(error) => return Err(Error::io("create", &path, error)),
             }
         }
-        Err(Error::Internal(format!(
+        Err(Error::internal(format!(
             "no name is free in {}",
             base.display()
         )))

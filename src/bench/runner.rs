@@ -211,7 +211,7 @@ impl Runner {
         };
         match worker.ask(&Request::Work, shared.cancel) {
             Ok(Reply::Work(work)) => self.work = Some(work),
-            Err(NoReply::Interrupted) => return Err(Error::Interrupted),
+            Err(NoReply::Interrupted) => return Err(Error::interrupted()),
             Ok(_) | Err(NoReply::Failed(_)) => {}
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Runner {
         };
         match worker.ask(request, shared.cancel) {
             Ok(reply) => Ok(Some(reply)),
-            Err(NoReply::Interrupted) => Err(Error::Interrupted),
+            Err(NoReply::Interrupted) => Err(Error::interrupted()),
             Err(NoReply::Failed(reason)) => {
                 self.failed = Some(reason);
                 self.worker = None;

@@ -49,11 +49,11 @@ pub fn serve(
     let mut session = None;
     for line in requests {
         let reply = serde_json::from_str(&line)
-            .map_err(|error| Error::Internal(format!("a request to a worker: {error}: {line}")))
+            .map_err(|error| Error::internal(format!("a request to a worker: {error}: {line}")))
             .and_then(|request| answer(request, &mut session, probe, &cancel))
             .unwrap_or_else(|error| Reply::Failed(with_causes(&error)));
         let json = serde_json::to_string(&reply)
-            .map_err(|error| Error::Internal(format!("a worker's reply: {error}")))?;
+            .map_err(|error| Error::internal(format!("a worker's reply: {error}")))?;
         // A library may have printed something and left its line open.
         writeln!(output, "\n{json}")
             .and_then(|()| output.flush())
@@ -93,7 +93,7 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
             }
             cancel.cancel();
         })
-        .map_err(|error| Error::Internal(format!("starting the requests thread: {error}")))?;
+        .map_err(|error| Error::internal(format!("starting the requests thread: {error}")))?;
     Ok(receiver)
 }
 
@@ -110,7 +110,7 @@ fn answer(
     }
     let session = session
         .as_mut()
-        .ok_or_else(|| Error::Internal("a worker was asked to measure nothing".into()))?;
+        .ok_or_else(|| Error::internal("a worker was asked to measure nothing"))?;
     match request {
         Request::Open(_) => unreachable!("answered above"),
         Request::Sample { input, output } => session.sample(&input, &output).map(Reply::Sampled),

@@ -140,7 +140,7 @@ fn records(
     let (mut texts, mut rejected, mut cut) = (Texts::default(), 0, false);
     'reading: while let Some(window) = reader.next_window()? {
         if cancel.is_cancelled() {
-            return Err(Error::Interrupted);
+            return Err(Error::interrupted());
         }
         rejected += window.rejects.len();
         for text in window.texts.iter() {
@@ -152,7 +152,7 @@ fn records(
         }
     }
     if texts.is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "{} holds no record to measure with{}",
             names.join(", "),
             if rejected > 0 {
@@ -238,7 +238,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for text in ["", "{\"body\":\"b\"}\n"] {
             let error = lines(text, folder.path()).unwrap_err();
-            assert!(matches!(error, Error::Usage(_)), "{error}");
+            assert!(error.kind() == crate::ErrorKind::Usage, "{error}");
             assert!(error.to_string().contains("own.jsonl"), "{error}");
         }
     }

@@ -18,6 +18,7 @@ mod nvidia;
 mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
+mod problem;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod testing;
@@ -32,6 +33,7 @@ use serde::Serialize;
 pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;
+pub use problem::GpuProblem;
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;
@@ -121,7 +123,7 @@ pub struct Gpu {
     /// The kernel's driver for it.
     pub driver: Option<String>,
     /// Why it cannot be used, or not by everything.
-    pub problem: Option<String>,
+    pub problem: Option<GpuProblem>,
 }
 
 impl Gpu {

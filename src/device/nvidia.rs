@@ -7,7 +7,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::visible::cuda_numbers;
-use super::{Gpu, NvidiaDriver, Vendor};
+use super::{Gpu, GpuProblem, NvidiaDriver, Vendor};
 
 /// Where the library lies, beyond the loader's own search. Under Windows' Linux (WSL) the driver is
 /// Windows' own, in a folder that not every loader is told of; the last is where old Windows drivers have
@@ -124,7 +124,7 @@ fn describe(nvml: &Nvml) -> (NvidiaDriver, Vec<Gpu>) {
     for (gpu, number) in gpus.iter_mut().zip(numbers) {
         gpu.number = number;
         if number.is_none() && gpu.problem.is_none() {
-            gpu.problem = Some("hidden by CUDA_VISIBLE_DEVICES".to_owned());
+            gpu.problem = Some(GpuProblem::Hidden);
         }
     }
     let driver = NvidiaDriver {
@@ -154,7 +154,7 @@ fn gpu(nvml: &Nvml, index: u32) -> Gpu {
         Ok(device) => device,
         Err(error) => {
             let mut gpu = Gpu::new(Vendor::Nvidia, format!("NVIDIA GPU {index}"));
-            gpu.problem = Some(format!("the driver cannot reach it: {error}"));
+            gpu.problem = Some(GpuProblem::OutOfReach(error.to_string()));
             return gpu;
         }
     };

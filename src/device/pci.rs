@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::pci_names;
-use super::{Gpu, Npu, Vendor};
+use super::{Gpu, GpuProblem, Npu, Vendor};
 
 /// The GPUs; `root` stands for `/`. Only those of makers whose GPUs compute: every server has a chip for
 /// its console.
@@ -135,30 +135,16 @@ fn compute_nodes(root: &Path) -> BTreeMap<String, ComputeNode> {
 }
 
 /// Why a device cannot be used for computing, as far as the system shows it.
-fn problem(root: &Path, folder: &Path, gpu: &Gpu) -> Option<String> {
-    if gpu.driver.as_deref() == Some("vfio-pci") {
-        return Some("it is set aside for virtual machines (vfio-pci)".to_owned());
-    }
-    match gpu.vendor {
+fn problem(root: &Path, folder: &Path, gpu: &Gpu) -> Option<GpuProblem> {
+    let driver = gpu.driver.as_deref();
+    let missing = || Some(GpuProblem::NoDriver(gpu.vendor, gpu.driver.clone()));
+    match (gpu.vendor, driver) {
+        (_, Some("vfio-pci")) => Some(GpuProblem::SetAside),
         // Where NVIDIA's own library answers, this entry is not used.
-        Vendor::Nvidia => Some(match gpu.driver.as_deref() {
-            Some("nvidia") => {
-                "its driver is loaded, but the driver's libraries (libnvidia-ml.so.1, libcuda.so.1) \
-                 are not here"
-                    .to_owned()
-            }
-            Some(other) => format!("the NVIDIA driver is not installed ({other} is in use)"),
-            None => "the NVIDIA driver is not installed".to_owned(),
-        }),
-        Vendor::Amd => match gpu.driver.as_deref() {
-            Some("amdgpu") => unreachable_node(&root.join("dev/kfd"), "/dev/kfd"),
-            Some(other) => Some(format!("the driver amdgpu is needed ({other} is in use)")),
-            None => Some("the driver amdgpu is not loaded".to_owned()),
-        },
-        Vendor::Intel => {
-            if gpu.driver.is_none() {
-                return Some("no driver is loaded for it (i915 or xe)".to_owned());
-            }
+        (Vendor::Nvidia, Some("nvidia")) => Some(GpuProblem::NoLibraries),
+        (Vendor::Amd, Some("amdgpu")) => unreachable_node(&root.join("dev/kfd"), "/dev/kfd"),
+        (Vendor::Nvidia | Vendor::Amd, _) | (Vendor::Intel, None) => missing(),
+        (Vendor::Intel, Some(_)) => {
             let node = children(&folder.join("drm"))
                 .iter()
                 .filter_map(|path| file_name(path))
@@ -168,19 +154,19 @@ fn problem(root: &Path, folder: &Path, gpu: &Gpu) -> Option<String> {
                 &format!("/dev/dri/{node}"),
             )
         }
-        Vendor::Apple | Vendor::Other => None,
+        (Vendor::Apple | Vendor::Other, _) => None,
     }
 }
 
 /// Why the device file at `path` cannot be opened, if so; `shown` is its name for people.
-fn unreachable_node(path: &Path, shown: &str) -> Option<String> {
+fn unreachable_node(path: &Path, shown: &str) -> Option<GpuProblem> {
     if !path.exists() {
-        return Some(format!("{shown} is missing"));
+        return Some(GpuProblem::NoNode(shown.to_owned()));
     }
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
     // SAFETY: the name ends with a zero byte and lives for the call, which only looks.
     let allowed = unsafe { libc::access(name.as_ptr(), libc::R_OK | libc::W_OK) } == 0;
-    (!allowed).then(|| format!("this user may not open {shown}"))
+    (!allowed).then(|| GpuProblem::NoAccess(shown.to_owned()))
 }
 
 fn maker(vendor: Vendor) -> &'static str {

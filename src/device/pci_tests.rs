@@ -57,7 +57,7 @@ fn a_card_without_its_driver_is_seen_and_says_so() {
         device(&machine, "0000:01:00.0", &H100, driver);
         let gpus = gpus(machine.path());
         assert_eq!(gpus[0].name, "NVIDIA GPU 10de:2330");
-        gpus[0].problem.clone().unwrap()
+        gpus[0].problem.as_ref().unwrap().to_string()
     };
     assert_eq!(words(None), "the NVIDIA driver is not installed");
     assert_eq!(
@@ -138,7 +138,7 @@ fn a_large_accelerator_of_amds_is_a_gpu() {
     device(&machine, "0000:05:00.0", &files, Some("amdgpu"));
     let gpus = gpus(machine.path());
     assert_eq!(gpus[0].name, "AMD Instinct MI300X");
-    assert_eq!(gpus[0].problem.as_deref(), Some("/dev/kfd is missing"));
+    assert_eq!(gpus[0].problem, Some(GpuProblem::NoNode("/dev/kfd".into())));
     assert_eq!(gpus[0].number, None);
 }
 
@@ -176,10 +176,8 @@ fn intels_card_needs_its_render_node() {
     device(&machine, "0000:00:02.0", &files, Some("i915"));
     let gpu = &gpus(machine.path())[0];
     assert_eq!(gpu.name, "Intel GPU 8086:56a0");
-    assert_eq!(
-        gpu.problem.as_deref(),
-        Some("/dev/dri/renderD128 is missing")
-    );
+    let node = "/dev/dri/renderD128".to_owned();
+    assert_eq!(gpu.problem, Some(GpuProblem::NoNode(node)));
     write(machine.path(), &[("dev/dri/renderD128", "")]);
     assert_eq!(gpus(machine.path())[0].problem, None);
 }

@@ -100,14 +100,14 @@ impl Cosine {
             Arithmetic::Int8 => "--precision int16",
             _ => "--precision fp32",
         };
-        Err(Error::Engine {
-            engine: "native",
-            reason: format!(
+        Err(Error::engine(
+            "native",
+            format!(
                 "with --precision {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below --min-cosine \
                  {asked}; {better} is more exact",
                 self.texts, self.least
             ),
-        })
+        ))
     }
 }
 

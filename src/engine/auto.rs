@@ -49,7 +49,7 @@ pub(super) fn hopeless(provider: Provider, may_have: impl FnOnce() -> bool) -> O
     }
     let mut reason = "no library here has it".to_owned();
     if card == Some(true) {
-        let how = crate::runtime::remedy::how_to_get(provider);
+        let how = crate::provider::obtain::how_to_get(provider);
         let _ = write!(reason, ", though there is a {what}. {how}");
     }
     Some(reason)

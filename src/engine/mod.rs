@@ -128,7 +128,7 @@ fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
     if options.all_devices || matches!(options.devices[..], [] | [0]) {
         return Ok(());
     }
-    Err(Error::Usage(format!(
+    Err(Error::usage(format!(
         "--device: the provider {provider} has one device, number 0; leave --device out, or name a provider \
          that has more"
     )))

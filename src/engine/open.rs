@@ -1,9 +1,8 @@
 //! Opening a model: the providers of a choice, one after another, until one works.
 
 use super::{Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, ort, rten};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::runtime::Failure;
 use crate::runtime::selection::Selection;
 
 /// Opens the first provider of the choice that works, remembering why others were passed over.
@@ -48,16 +47,19 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         }
         let opened = match provider {
             Provider::Rten => rten::open(model, options, &passed_over),
-            other => match ort::open(model, options, other, &selection, &passed_over) {
-                Err(Failure::NamedLibrary(error)) => return Err(error),
-                Err(Failure::Other(error)) if auto => return Err(error),
-                opened => opened.map_err(Failure::into_error),
-            },
+            other => ort::open(model, options, other, &selection, &passed_over),
         };
         match opened {
             Ok(engine) => return Ok(engine),
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
+                let stop = match error.kind() {
+                    ErrorKind::Interrupted | ErrorKind::NamedLibrary => true,
+                    ErrorKind::NoLibrary | ErrorKind::Provider => false,
+                    _ => auto && provider != Provider::Rten,
+                };
+                if stop {
+                    return Err(error);
+                }
                 passed_over.push(passed(provider, reason(&error)));
                 last = Some(error);
             }
@@ -65,20 +67,19 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     }
     Err(match last {
         // What is wrong with the model itself is wrong for every engine.
-        Some(error @ (Error::Model { .. } | Error::Io { .. })) => error,
+        Some(error) if matches!(error.kind(), ErrorKind::Model | ErrorKind::Io) => error,
         Some(error) if passed_over.len() == 1 => error,
-        _ => Error::Engine {
-            engine: "embedctl",
-            reason: none_works(&passed_over),
-        },
+        _ => Error::new(ErrorKind::Provider, "embedctl", none_works(&passed_over)),
     })
 }
 
 /// An error's reason without the engine's name, which stands beside it.
 fn reason(error: &Error) -> String {
-    match error {
-        Error::Engine { reason, .. } => reason.clone(),
-        other => other.to_string(),
+    match (error.kind(), error.remedy()) {
+        (ErrorKind::Engine | ErrorKind::NoLibrary | ErrorKind::Provider, None) => {
+            error.reason().to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

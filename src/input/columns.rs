@@ -129,7 +129,7 @@ impl Columns {
         let mut arrays = vec![self.id.finish()];
         arrays.extend(self.kept.iter_mut().map(|column| column.builder.finish()));
         RecordBatch::try_new(self.schema(), arrays)
-            .map_err(|error| Error::Internal(format!("columns of the input: {error}")))
+            .map_err(|error| Error::internal(format!("columns of the input: {error}")))
     }
 }
 

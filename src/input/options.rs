@@ -58,7 +58,7 @@ impl Default for InputOptions {
 
 /// Checks what does not depend on any source's format.
 pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
-    let usage = |message: String| Err(Error::Usage(message));
+    let usage = |message: String| Err(Error::usage(message));
     if sources
         .iter()
         .filter(|&source| *source == Source::Stdin)
@@ -114,7 +114,7 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
     ];
     for (option, name, default) in named {
         if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "`{option} {name}` needs JSONL, but {} is read as text, which has no fields (its ids are \
                  line numbers); say `-i jsonl` if it is JSONL",
                 sources.first().map_or("the input", |source| &source.name)
@@ -131,7 +131,7 @@ pub(super) fn check_text(source: &Planned, options: &InputOptions) -> Result<()>
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
     });
     match strange {
-        Some(keep) if source.format == InputFormat::Text => Err(Error::Usage(format!(
+        Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
             "`--keep {keep}` needs JSONL, but {} is read as text, which has only the text itself \
              (`--keep {text_field}`); say `-i jsonl` if it is JSONL",
             source.name

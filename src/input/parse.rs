@@ -108,7 +108,7 @@ impl Parser {
                 "say `-i jsonl` and name the field that holds the text with `--text-field`",
             )
         };
-        Error::Usage(format!(
+        Error::usage(format!(
             "{} looks like JSONL: its first record is a JSON object{has}; {remedy} to embed that field, or \
              `-i text` to embed the lines as they are",
             source.name

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::compression::{self, Decoded, Encoding};
 use super::format::{self, InputFormat};
 use super::lines::{LineReader, Start};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 
 /// How standard input is called in messages.
 pub(super) const STDIN: &str = "standard input";
@@ -122,20 +122,18 @@ impl Planned {
         let metadata = fs::metadata(path).map_err(failed)?;
         let name = path.display().to_string();
         if metadata.is_dir() {
-            return Err(Error::Input {
-                reason: format!(
-                    "is a directory; name the files in it, for example `{}`",
-                    path.join("*.jsonl").display()
-                ),
-                place: name,
-            });
+            let reason = format!(
+                "is a directory; name the files in it, for example `{}`",
+                path.join("*.jsonl").display()
+            );
+            return Err(Error::input(Place::file(name), reason));
         }
         if metadata.is_file() {
             File::open(path).map_err(failed)?;
         }
         let (ending, encoding) = format::by_ending(path);
         let format = format.or(ending).ok_or_else(|| {
-            Error::Usage(format!(
+            Error::usage(format!(
                 "cannot tell the format of {name}: endings that are known are .txt, .jsonl and .ndjson, \
                  each also with .gz or .zst; say `-i text` or `-i jsonl`"
             ))
@@ -156,7 +154,7 @@ impl Planned {
         let reader: Box<dyn Read + Send> = match &self.source {
             Source::Stdin => match stdin.take() {
                 Some(stdin) => stdin.reader,
-                None => return Err(Error::Internal("standard input read twice".to_owned())),
+                None => return Err(Error::internal("standard input read twice")),
             },
             Source::Path(path) => {
                 let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
@@ -181,12 +179,10 @@ impl Planned {
         };
         match opened.lines.begin() {
             Ok(Start::Utf8) => Ok(opened),
-            Ok(Start::Utf16) => Err(Error::Input {
-                place: self.name.clone(),
-                reason: "is UTF-16; convert it to UTF-8 first, for example with \
-                         `iconv -f UTF-16 -t UTF-8`"
-                    .to_owned(),
-            }),
+            Ok(Start::Utf16) => Err(Error::input(
+                Place::file(&self.name),
+                "is UTF-16; convert it to UTF-8 first, for example with `iconv -f UTF-16 -t UTF-8`",
+            )),
             Err(error) => Err(self.failed(&opened, error)),
         }
     }
@@ -198,20 +194,16 @@ impl Planned {
     }
 
     fn error(&self, reason: Option<String>, line: u64, error: io::Error) -> Error {
+        let place = match line {
+            0 => Place::file(&self.name),
+            line => Place::file(&self.name).line(line),
+        };
         match reason {
-            None => Error::Io {
-                action: "read",
-                path: PathBuf::from(&self.name),
-                source: error,
-            },
-            Some(reason) => Error::Input {
-                place: match line {
-                    0 => self.name.clone(),
-                    line => format!("{}, after line {line}", self.name),
-                },
-                reason,
-            },
+            // A pipe that breaks on the way in is no reader of ours that went away.
+            None => Error::new(ErrorKind::Io, "", "read").at(place),
+            Some(reason) => Error::input(place, reason),
         }
+        .caused_by(error)
     }
 }
 

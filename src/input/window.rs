@@ -135,5 +135,5 @@ fn without(
 
 fn filter(columns: &RecordBatch, stays: Vec<bool>) -> Result<RecordBatch> {
     filter_record_batch(columns, &BooleanArray::from(stays))
-        .map_err(|error| Error::Internal(format!("columns of the input: {error}")))
+        .map_err(|error| Error::internal(format!("columns of the input: {error}")))
 }

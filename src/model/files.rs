@@ -265,8 +265,8 @@ fn locate(options: &ModelOptions) -> Result<Located> {
 
 fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
     if options.model_file.is_some() && options.precision.is_some() {
-        return Err(Error::Usage(
-            "--model-file and --precision exclude each other: one of them chooses the file".into(),
+        return Err(Error::usage(
+            "--model-file and --precision exclude each other: one of them chooses the file",
         ));
     }
     if let Some(named) = &options.model_file {

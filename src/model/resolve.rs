@@ -236,7 +236,7 @@ fn max_length(
 
     if let Some(asked) = options.max_length {
         if asked <= special {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--max-length {asked} leaves no room for text: this model adds {special} special tokens, so the least \
                  is {}{}",
                 special + 1,
@@ -246,7 +246,7 @@ fn max_length(
             )));
         }
         if let Some(max) = usable.filter(|&max| asked > max) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--max-length {asked} is beyond this model's {max} positions; choose a value from {} to {max}",
                 special + 1
             )));
@@ -295,8 +295,8 @@ fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Resu
         }
     };
     match (&options.prompt, &options.prompt_name) {
-        (Some(_), Some(_)) => Err(Error::Usage(
-            "--prompt and --prompt-name exclude each other: give the text or the name".into(),
+        (Some(_), Some(_)) => Err(Error::usage(
+            "--prompt and --prompt-name exclude each other: give the text or the name",
         )),
         (Some(prompt), None) => Ok(prompt.clone()),
         // The reference has these two for every model, empty unless the files fill them.
@@ -304,7 +304,7 @@ fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Resu
             Ok(prompts.by_name.get(name).cloned().unwrap_or_default())
         }
         (None, Some(name)) => prompts.by_name.get(name).cloned().ok_or_else(|| {
-            Error::Usage(format!(
+            Error::usage(format!(
                 "--prompt-name {name}: no such prompt; {} (a prompt's own text can be given with --prompt)",
                 known()
             ))
@@ -341,7 +341,7 @@ fn pooling(
 ) -> Result<Pooled> {
     if let OutputChoice::Sentence(name) = output {
         if options.pooling.is_some() {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--pooling has nothing to pool: the graph gives finished vectors ('{name}'); another export can be named \
                  with --model-file"
             )));
@@ -408,7 +408,7 @@ fn pooling(
     };
     if let Some(modes) = &options.pooling {
         if modes.is_empty() {
-            return Err(Error::Usage("--pooling needs at least one mode".into()));
+            return Err(Error::usage("--pooling needs at least one mode"));
         }
         pooled.modes.clone_from(modes);
     }
@@ -460,7 +460,7 @@ fn check_widths(
 
 fn dimensions(full: usize, options: &ModelOptions, stated: Option<usize>) -> Result<Option<usize>> {
     match options.dimensions {
-        Some(asked) if asked == 0 || asked > full => Err(Error::Usage(format!(
+        Some(asked) if asked == 0 || asked > full => Err(Error::usage(format!(
             "--dimensions {asked} is not possible: this model's vectors have {full} components"
         ))),
         Some(asked) => Ok((asked < full).then_some(asked)),

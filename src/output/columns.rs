@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
             DataType::Utf8 => Self::String(array.as_string()),
             DataType::LargeUtf8 => Self::LargeString(array.as_string()),
             other => {
-                return Err(Error::Internal(format!(
+                return Err(Error::internal(format!(
                     "column {:?} has the type {other}, which no output writes",
                     field.name()
                 )));

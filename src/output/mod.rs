@@ -99,7 +99,7 @@ impl FromStr for OutputFormat {
             "parquet" => Ok(Self::Parquet),
             "npy" => Ok(Self::Npy),
             "jsonl" => Ok(Self::Jsonl),
-            _ => Err(Error::Usage(format!(
+            _ => Err(Error::usage(format!(
                 "unknown output format {name:?}; -f takes parquet, npy or jsonl"
             ))),
         }
@@ -127,7 +127,7 @@ impl OutputOptions {
             (Some(format), _) => Ok(format),
             (None, Destination::Stdout) => Ok(OutputFormat::Jsonl),
             (None, Destination::Path(path)) => OutputFormat::from_path(path).ok_or_else(|| {
-                Error::Usage(format!(
+                Error::usage(format!(
                     "the ending of {} names no output format; end it in .parquet, .npy or .jsonl, \
                      or say which with -f",
                     path.display()
@@ -252,17 +252,16 @@ fn plan(
     let place = Place::find(&options.destination, "-o")?;
     match format {
         OutputFormat::Npy if place.file().is_none() => {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "NPY needs a regular file, since its header is completed at the end, and {} is none; \
                  name a file with -o, or choose -f jsonl or -f parquet",
                 place.shown().display()
             )));
         }
         OutputFormat::Parquet if place.is_terminal() => {
-            return Err(Error::Usage(
+            return Err(Error::usage(
                 "Parquet is not written to a terminal; name a file with -o, redirect standard \
-                 output, or choose -f jsonl"
-                    .into(),
+                 output, or choose -f jsonl",
             ));
         }
         _ => {}
@@ -280,13 +279,13 @@ fn check_names(format: OutputFormat, columns: &Schema, sources: usize) -> Result
     for (index, field) in columns.fields().iter().enumerate() {
         let name = field.name().as_str();
         if own.contains(&name) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--keep {name}: {format} output has a column of its own by that name; rename the \
                  field, or leave it out"
             )));
         }
         if columns.fields()[..index].iter().any(|f| f.name() == name) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "--keep {name}: the output has that column already; name each field once"
             )));
         }
@@ -303,7 +302,7 @@ fn check_shape(rows: &Rows, dimensions: usize) -> Result<()> {
     {
         return Ok(());
     }
-    Err(Error::Internal(format!(
+    Err(Error::internal(format!(
         "{} rows of {} dimensions came with {} values, {} ids and {} origins, to an output of {} \
          dimensions",
         rows.len(),

@@ -34,7 +34,7 @@ impl NpyWriter {
     pub fn new(mut target: Target, dimensions: usize, names: SourceNames) -> Result<Self> {
         let sidecar = target
             .sidecar(publish::ROWS)?
-            .ok_or_else(|| Error::Internal("an NPY file was opened on a stream".into()))?;
+            .ok_or_else(|| Error::internal("an NPY file was opened on a stream"))?;
         let mut writer = Self {
             target,
             dimensions,
@@ -67,7 +67,7 @@ impl NpyWriter {
                 push(&mut self.buffer, &origin.line);
                 if self.names.len() > 1 {
                     let name = self.names.get(origin.source as usize).ok_or_else(|| {
-                        Error::Internal(format!("a row came from source {}", origin.source))
+                        Error::internal(format!("a row came from source {}", origin.source))
                     })?;
                     self.buffer.extend_from_slice(b",\"file\":");
                     push(&mut self.buffer, name);

@@ -21,7 +21,7 @@ pub fn refuse_overlap<'a>(
     let mut known = Vec::new();
     let mut add = |what: String, identity: Identity| -> Result<()> {
         if let Some((other, _)) = known.iter().find(|(_, one)| identity.is(one)) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "{what} is the same file as {other}; give each its own"
             )));
         }

@@ -49,7 +49,7 @@ impl ParquetWriter {
     /// Begins a file; `dimensions` is the width of a vector.
     pub fn new(target: Target, dimensions: usize) -> Result<Self> {
         let width = i32::try_from(dimensions)
-            .map_err(|_| Error::Internal(format!("vectors of {dimensions} dimensions")))?;
+            .map_err(|_| Error::internal(format!("vectors of {dimensions} dimensions")))?;
         Ok(Self {
             shown: target.shown().to_path_buf(),
             target: Some(target),
@@ -79,7 +79,7 @@ impl ParquetWriter {
         }
         self.writer
             .as_mut()
-            .ok_or_else(|| Error::Internal("the Parquet file could not be begun".into()))
+            .ok_or_else(|| Error::internal("the Parquet file could not be begun"))
     }
 }
 
@@ -97,7 +97,7 @@ impl VectorWriter for ParquetWriter {
             arrays.push(Arc::new(list));
             RecordBatch::try_new(self.schema.clone(), arrays)
         });
-        let batch = batch.map_err(|error| Error::Internal(format!("rows for Parquet: {error}")))?;
+        let batch = batch.map_err(|error| Error::internal(format!("rows for Parquet: {error}")))?;
         let shown = self.shown.clone();
         let writer = self.open(&Schema::empty())?;
         writer
@@ -163,6 +163,6 @@ fn properties(schema: &Schema, dimensions: usize, row_group_bytes: usize) -> Wri
 fn failure(shown: &Path, error: &ParquetError) -> Error {
     match io_cause(error) {
         Some(cause) => write_error(shown, cause),
-        None => Error::Internal(format!("encoding Parquet: {error}")),
+        None => Error::internal(format!("encoding Parquet: {error}")),
     }
 }

@@ -101,13 +101,13 @@ impl Place {
 
 fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
     let folder = || {
-        Error::Usage(format!(
+        Error::usage(format!(
             "{option} {}: that is a folder; name a file in it",
             path.display()
         ))
     };
     if path.as_os_str().is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "{option} is empty; name a file, or `-`"
         )));
     }
@@ -135,7 +135,7 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
     match fs::metadata(parent) {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "{option} {}: {} is a file, not a folder",
                 path.display(),
                 parent.display()
@@ -147,7 +147,7 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             ) =>
         {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "{option} {}: there is no folder {}; create it first, or write elsewhere",
                 path.display(),
                 parent.display()

@@ -92,7 +92,7 @@ pub(super) fn publish(files: &[(&Temporary, &Path)], force: bool) -> Result<()> 
     let mut live = main.run().live();
     let alive = |file: &Temporary| live.iter().any(|path| path == file.path());
     if !files.iter().all(|(file, _)| alive(file)) {
-        return Err(Error::Interrupted);
+        return Err(Error::interrupted());
     }
     if let Some((file, name)) = files.iter().find(|(file, _)| !file.stands()) {
         let gone = io::Error::new(
@@ -109,8 +109,7 @@ pub(super) fn publish(files: &[(&Temporary, &Path)], force: bool) -> Result<()> 
         .and_then(|()| plan.carry_out());
     carried_out.map_err(|(path, error)| {
         let source = journal.undo(&plan, with_remedy(error));
-        let kept = plan.kept();
-        Error::Unpublished { path, kept, source }
+        Error::unpublished(&path, &plan.kept(), source)
     })
 }
 

@@ -228,7 +228,7 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &Place) -> Res
     let option = place.option();
     let shown = place.shown().display();
     if !force && fs::symlink_metadata(path).is_ok() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "{option} {shown}: the file exists; pass --force to replace it, or write elsewhere"
         )));
     }
@@ -236,14 +236,14 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &Place) -> Res
         let sidecar = sidecar_path(path, ending);
         match fs::symlink_metadata(&sidecar) {
             Ok(metadata) if metadata.is_dir() => {
-                return Err(Error::Usage(format!(
+                return Err(Error::usage(format!(
                     "{option} {shown}: {} is written with it, and there is a folder of that name; \
                      write elsewhere",
                     sidecar.display()
                 )));
             }
             Ok(_) if !force => {
-                return Err(Error::Usage(format!(
+                return Err(Error::usage(format!(
                     "{option} {shown}: {} is written with it, and exists; pass --force to replace \
                      it, or write elsewhere",
                     sidecar.display()

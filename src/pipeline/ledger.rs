@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::stages::InFlight;
 use super::{OnError, Summary};
 use crate::embedder::Finished;
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::model::Model;
 use crate::output::VectorWriter;
 use crate::pool::Pooler;
@@ -13,18 +13,13 @@ use crate::progress::{Counts, Progress};
 use crate::record::{Origin, Reject, RowRef, Rows, SourceNames};
 use crate::rejects::RejectsWriter;
 
-fn place(names: &SourceNames, origin: &Origin) -> String {
-    let name = names
-        .get(origin.source as usize)
-        .map_or("input", String::as_str);
-    format!("{name}:{}", origin.line)
+fn place(names: &SourceNames, origin: &Origin) -> Place {
+    let name = names.get(origin.source as usize);
+    Place::file(name.map_or("input", String::as_str)).line(origin.line)
 }
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
-    Error::BadRecord {
-        place: place(names, &reject.origin),
-        reason: reject.reason.clone(),
-    }
+    Error::record(place(names, &reject.origin), reject.reason.as_str())
 }
 
 /// Counts every record and writes every row.

@@ -250,7 +250,7 @@ fn run(
         recv(run) -> result => result.map_err(|_| ended("run"))?,
         recv(cancel.channel()) -> _ => run.recv_timeout(LAST_BATCHES).unwrap_or_else(|_| {
             options.files.remove();
-            Err(Error::Interrupted)
+            Err(Error::interrupted())
         }),
     }
 }
@@ -384,7 +384,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         let message = select! {
             recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
-            recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
+            recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
         };
         match message {
             Message::InFlight(in_flight) => {
@@ -405,7 +405,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         ..
     } = ledger;
     if counts.read != read || counts.embedded + counts.rejected != read {
-        return Err(Error::Internal(format!(
+        return Err(Error::internal(format!(
             "{read} records were read and {} accounted for: {} embedded, {} rejected",
             counts.read, counts.embedded, counts.rejected
         )));
@@ -413,9 +413,9 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let files = wait(cancel, &hashes)?;
     let provenance = Provenance::new(&model, &files, &info, &counts, parts.profile.as_ref());
     let provenance = serde_json::to_value(&provenance)
-        .map_err(|error| Error::Internal(format!("writing the provenance: {error}")))?;
+        .map_err(|error| Error::internal(format!("writing the provenance: {error}")))?;
     if cancel.is_cancelled() {
-        return Err(Error::Interrupted);
+        return Err(Error::interrupted());
     }
     let finish = Finish {
         schema,

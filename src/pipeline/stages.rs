@@ -62,7 +62,7 @@ pub(super) struct Job {
 
 /// A thread that ended without saying why.
 pub(super) fn ended(what: &str) -> Error {
-    Error::Internal(format!("the {what} thread ended early"))
+    Error::internal(format!("the {what} thread ended early"))
 }
 
 /// Runs `work` on a thread of its own; its result, or its panic as an error, comes through the channel.
@@ -75,7 +75,7 @@ pub(super) fn in_background<T: Send + 'static>(
         let result = catch_unwind(AssertUnwindSafe(work));
         // The other side may be gone after an error; there is nobody to tell then.
         let _ = sender
-            .send(result.unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic)))));
+            .send(result.unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic)))));
     })?;
     Ok(receiver)
 }
@@ -84,14 +84,14 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new()
         .name(name.to_string())
         .spawn(work)
-        .map_err(|error| Error::Internal(format!("starting the {name} thread: {error}")))
+        .map_err(|error| Error::internal(format!("starting the {name} thread: {error}")))
 }
 
 /// Waits for a result or for cancellation.
 pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
     select! {
         recv(result) -> message => message.map_err(|_| ended("background"))?,
-        recv(cancel.channel()) -> _ => Err(Error::Interrupted),
+        recv(cancel.channel()) -> _ => Err(Error::interrupted()),
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn spawn_reader(
             let next = catch_unwind(AssertUnwindSafe(|| {
                 clocks.read.time(|| reader.next_window())
             }))
-            .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
             let (message, last) = match next {
                 Ok(Some(window)) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;
@@ -181,7 +181,7 @@ pub(super) fn spawn_tokenizer(
                     return;
                 }
                 Ok(Read::Window(window)) => catch_unwind(AssertUnwindSafe(|| launch(window)))
-                    .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic)))),
+                    .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic)))),
                 Err(error) => Err(error),
             };
             match launched {
@@ -278,7 +278,7 @@ impl Workers {
                 let made = catch_unwind(AssertUnwindSafe(|| {
                     RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks)
                 }))
-                .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
                 match made {
                     Ok(worker) => {
                         let _ = ready.send(());
@@ -299,7 +299,7 @@ impl Workers {
         select! {
             recv(self.ready) -> ready => ready.map_err(|_| self.failure()),
             recv(self.failures) -> failure => Err(failure.unwrap_or_else(|_| ended("worker"))),
-            recv(cancel.channel()) -> _ => Err(Error::Interrupted),
+            recv(cancel.channel()) -> _ => Err(Error::interrupted()),
         }
     }
 
@@ -337,7 +337,7 @@ fn run_jobs(
         };
         waiting.lap(&clocks.wait);
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(&job.plan, &job.tokens)))
-            .unwrap_or_else(|panic| Err(Error::Internal(panic_message(&*panic))));
+            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
         match result {
             Ok(finished) => {
                 let _ = job.done.send(finished);
@@ -367,7 +367,7 @@ pub(super) fn collect(
         let finished = select! {
             recv(in_flight.done) -> message => message.map_err(|_| workers.failure())?,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
-            recv(cancel.channel()) -> _ => return Err(Error::Interrupted),
+            recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
         };
         if let Some(warning) = &finished.warning {
             progress.warning(warning);

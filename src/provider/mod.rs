@@ -3,6 +3,7 @@
 //! What both engines and the search for libraries must agree on stands here, below all of them.
 
 pub(crate) mod check_graph;
+pub(crate) mod obtain;
 mod options;
 mod report;
 

@@ -3,12 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::Provider;
+use super::obtain::how_to_get;
 
 /// What came of trying a provider of a library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProviderReport {
     /// The provider.
     pub provider: Provider,
+    /// Whether whoever tried it has it at all.
+    #[serde(default = "yes")]
+    pub built_in: bool,
     /// Whether it ran a small graph, matrix products included, with the right result.
     pub works: bool,
     /// Why not, in the library's or the loader's words where there are any.
@@ -27,13 +31,20 @@ pub struct ProviderReport {
 }
 
 impl ProviderReport {
-    /// The reason of a provider that is none of the library's.
-    pub(crate) const NOT_BUILT_IN: &'static str = "this library was built without it";
+    /// A provider that the library was built without.
+    pub(crate) fn not_built_in(provider: Provider) -> Self {
+        Self {
+            built_in: false,
+            remedy: Some(how_to_get(provider)),
+            ..Self::refused(provider, "this library was built without it")
+        }
+    }
 
     /// A provider that does not work, and why.
     pub(crate) fn refused(provider: Provider, reason: impl Into<String>) -> Self {
         Self {
             provider,
+            built_in: true,
             works: false,
             reason: Some(reason.into()),
             remedy: None,
@@ -43,4 +54,8 @@ impl ProviderReport {
             software: false,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::fault::LibraryFault;
 use super::search_path::System;
 
 /// Tables longer than this are no tables: the file is damaged, or not what it seems.
@@ -22,7 +23,7 @@ struct Binary {
 
 /// Why this program cannot load the file at `path`, as far as its headers tell; a file that is not there
 /// or cannot be read is left to the loader.
-pub(super) fn check(path: &Path) -> Result<(), String> {
+pub(super) fn check(path: &Path) -> Result<(), LibraryFault> {
     let Ok(mut file) = File::open(path) else {
         return Ok(());
     };
@@ -32,37 +33,25 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
         return Ok(());
     }
     if head.is_empty() {
-        return Err("the file is empty".into());
+        return Err(LibraryFault::Empty);
     }
     if head.starts_with(b"version https://git-lfs") {
-        return Err(
-            "it is a pointer to a file in Git LFS, not the file; 'git lfs pull' gets it".into(),
-        );
+        return Err(LibraryFault::LfsPointer);
     }
     let Some(binary) = identify(&head) else {
-        return Err("it is no shared library".into());
+        return Err(LibraryFault::NoLibrary);
     };
     if binary.system != System::HERE {
-        return Err(format!(
-            "it is a library for {}, and this is {}",
-            binary.system.name(),
-            System::HERE.name()
-        ));
+        return Err(LibraryFault::OtherSystem(binary.system));
     }
     if !binary.machines.iter().any(|machine| machine == HERE) {
-        return Err(format!(
-            "foreign architecture: the file is for {}, and this program is for {HERE}",
-            binary.machines.join(" and ")
-        ));
+        return Err(LibraryFault::OtherProcessor(binary.machines));
     }
     if binary.system == System::Linux
         && let Ok(elf) = Elf::read(&mut file)
         && elf.end() > length
     {
-        return Err(format!(
-            "the file is cut short: it has {length} bytes of at least {}",
-            elf.end()
-        ));
+        return Err(LibraryFault::CutShort(length, elf.end()));
     }
     Ok(())
 }
@@ -278,7 +267,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("libonnxruntime.so");
         std::fs::write(&path, content).unwrap();
-        check(&path)
+        check(&path).map_err(|fault| fault.to_string())
     }
 
     #[test]

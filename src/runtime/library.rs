@@ -13,8 +13,9 @@ use ort::environment::Environment;
 use ort::logging::LogLevel;
 
 use super::discovery::Candidate;
-use super::engine_error;
-use crate::error::Error;
+use super::fault::LibraryFault;
+use super::{NAME, binary};
+use crate::error::{Error, ErrorKind};
 use crate::provider::PassedOver;
 
 /// The oldest usable library is 1.`ort::MINOR_VERSION`.
@@ -57,18 +58,19 @@ pub fn disable_telemetry() {
 /// Loads the library at `path` and no other, for a process that was started for it.
 ///
 /// # Errors
-/// If it cannot be used, in words without its name.
-pub(crate) fn load_exactly(path: &Path) -> Result<Library, String> {
+/// If it cannot be used.
+pub(crate) fn load_exactly(path: &Path) -> Result<Library, LibraryFault> {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(library) = loaded.as_ref() {
         return if library.path == path {
             Ok(library.clone())
         } else {
-            Err(format!("{} is loaded already", library.path.display()))
+            let words = format!("{} is loaded already", library.path.display());
+            Err(LibraryFault::Words(words))
         };
     }
     let version = probe(path)?;
-    let library = init(path, version, Vec::new())?;
+    let library = init(path, version, Vec::new()).map_err(LibraryFault::Words)?;
     Ok(loaded.insert(library).clone())
 }
 
@@ -82,11 +84,9 @@ pub(crate) fn start(
     passed_over: Vec<PassedOver>,
 ) -> Result<Library, Error> {
     init(&candidate.path, version, passed_over).map_err(|reason| {
-        engine_error(format!(
-            "cannot start {} ({}): {reason}",
-            candidate.path.display(),
-            candidate.origin
-        ))
+        let path = candidate.path.display();
+        let reason = format!("cannot start {path} ({}): {reason}", candidate.origin);
+        Error::new(ErrorKind::NoLibrary, NAME, reason)
     })
 }
 
@@ -113,19 +113,20 @@ fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Li
 }
 
 /// Opens the library at `path` and returns its version, if this program can work with it.
-pub(crate) fn probe(path: &Path) -> Result<String, String> {
-    super::binary::check(path)?;
+pub(crate) fn probe(path: &Path) -> Result<String, LibraryFault> {
+    binary::check(path)?;
     // SAFETY: loading runs the library's initializers. The file has the name of an ONNX Runtime library
     // and lies where the user or the system put it; that is the trust any dynamic library gets.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
+    let library = unsafe { libloading::Library::new(path) }
+        .map_err(|error| LibraryFault::Words(with_causes(&error)))?;
     // SAFETY: every ONNX Runtime exports this function with this signature, whatever its version.
     let version = unsafe {
         let base = library
             .get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase\0")
-            .map_err(|_| "it is no ONNX Runtime (OrtGetApiBase is missing)".to_owned())?;
+            .map_err(|_| LibraryFault::NoOnnxRuntime)?;
         let base = base();
         if base.is_null() {
-            return Err("OrtGetApiBase returned nothing".into());
+            return Err(LibraryFault::NoOnnxRuntime);
         }
         CStr::from_ptr(((*base).GetVersionString)())
             .to_string_lossy()
@@ -135,16 +136,14 @@ pub(crate) fn probe(path: &Path) -> Result<String, String> {
     Ok(version)
 }
 
-fn check(version: &str) -> Result<(), String> {
+fn check(version: &str) -> Result<(), LibraryFault> {
     let mut numbers = version.split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(1)), Some(Ok(minor))) if minor >= MINIMUM => Ok(()),
-        (Some(Ok(1)), Some(Ok(_))) => Err(format!(
-            "it is version {version}, and 1.{MINIMUM} or later is needed"
-        )),
-        _ => Err(format!(
-            "it calls itself version '{version}', and 1.{MINIMUM} or later is needed"
-        )),
+        _ => Err(LibraryFault::Version {
+            said: version.to_owned(),
+            needed: MINIMUM,
+        }),
     }
 }
 
@@ -173,7 +172,10 @@ mod tests {
             assert_eq!(check(&version), Ok(()), "{version}");
         }
         for version in ["1.23.2", "1.9.0", "2.0.0", "", "nightly"] {
-            assert!(check(version).unwrap_err().contains("1.24"), "{version}");
+            assert!(
+                check(version).unwrap_err().to_string().contains("1.24"),
+                "{version}"
+            );
         }
     }
 
@@ -182,8 +184,10 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("libonnxruntime.so");
         std::fs::write(&path, "not a library").unwrap();
-        assert_eq!(probe(&path).unwrap_err(), "it is no shared library");
-        let gone = probe(&folder.path().join("gone.so")).unwrap_err();
+        assert_eq!(probe(&path).unwrap_err(), LibraryFault::NoLibrary);
+        let gone = probe(&folder.path().join("gone.so"))
+            .unwrap_err()
+            .to_string();
         // The loader's words name the file; "dlopen failed" alone would not.
         #[cfg(unix)]
         assert!(gone.contains("gone.so"), "{gone}");

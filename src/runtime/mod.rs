@@ -9,6 +9,7 @@
 
 mod binary;
 mod discovery;
+mod fault;
 pub(crate) mod library;
 mod node;
 pub(crate) mod placement;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 pub use library::disable_telemetry;
 pub use probe::ProbeCommand;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The engine's name in messages.
 pub(crate) const NAME: &str = "ONNX Runtime";
@@ -40,41 +41,12 @@ pub struct RuntimeOptions {
     pub probe: Option<ProbeCommand>,
 }
 
-/// Why a model could not be opened with ONNX Runtime.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// There is no library here, and none was named.
-    NoLibrary(Error),
-    /// A library was named, and it cannot be used.
-    NamedLibrary(Error),
-    /// The library has no such provider, the provider cannot be had here or cannot load the model, or it
-    /// left the work to the CPU: a step that `auto` passes over.
-    Provider(Error),
-    /// Anything else: the model, as a rule.
-    Other(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl Failure {
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Self::NoLibrary(error)
-            | Self::NamedLibrary(error)
-            | Self::Provider(error)
-            | Self::Other(error) => error,
-        }
-    }
-}
-
 /// An error of ONNX Runtime's.
 pub(crate) fn engine_error(reason: String) -> Error {
-    Error::Engine {
-        engine: NAME,
-        reason,
-    }
+    Error::engine(NAME, reason)
+}
+
+/// The same of one provider: a step that `auto` passes over.
+pub(crate) fn provider_error(reason: String) -> Error {
+    Error::new(ErrorKind::Provider, NAME, reason)
 }

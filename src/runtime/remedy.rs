@@ -1,10 +1,14 @@
 //! From the words of a loader or a driver to what helps against them: the package, the file, the driver.
+//!
+//! ONNX Runtime, the loader and the drivers have no codes for what they refuse, only words. This is the one
+//! place that reads them; our own faults are types ([`super::fault`]).
 
 use std::fmt::Write as _;
 
 use super::library::Library;
 use super::preload::{self, DRIVER, Prepared};
 use crate::provider::Provider;
+use crate::provider::obtain::how_to_get;
 
 /// Why something does not work, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,61 +23,6 @@ pub(crate) fn with(reason: String, remedy: Option<String>) -> String {
         Some(remedy) => format!("{reason}. What helps: {remedy}"),
         None => reason,
     }
-}
-
-/// How a library with `provider` is got.
-#[must_use]
-pub fn how_to_get(provider: Provider) -> String {
-    let (command, note) = match provider {
-        Provider::Cpu => ("pip install onnxruntime", ""),
-        Provider::Cuda => (
-            "pip install \"onnxruntime-gpu[cuda,cudnn]\"",
-            " brings it with CUDA's libraries",
-        ),
-        Provider::TensorRt => (
-            "pip install \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\"",
-            " brings it with CUDA's and TensorRT's libraries",
-        ),
-        Provider::DirectMl if cfg!(windows) => ("pip install onnxruntime-directml", " brings it"),
-        Provider::DirectMl => return "DirectML is a part of Windows".into(),
-        Provider::CoreMl if cfg!(target_vendor = "apple") => (
-            "pip install onnxruntime",
-            " brings it, for Apple's own processors",
-        ),
-        Provider::CoreMl => return "CoreML is a part of macOS".into(),
-        Provider::OpenVino => ("pip install onnxruntime-openvino", " brings it"),
-        Provider::WebGpu => ("pip install onnxruntime-webgpu", " brings it"),
-        Provider::MiGraphX => (
-            "pip install onnxruntime-migraphx",
-            " brings it; it needs AMD's ROCm 7",
-        ),
-        Provider::Xnnpack => {
-            return "No package for this system has it: build ONNX Runtime with --use_xnnpack"
-                .into();
-        }
-        Provider::Rten => return "it is inside this program".into(),
-    };
-    format!("'{command}'{note}")
-}
-
-/// What helps against a library that cannot be used at all.
-pub(crate) fn of_library(reason: &str) -> Option<String> {
-    let lower = reason.to_ascii_lowercase();
-    let remedy = if lower.contains("glibc") && lower.contains("not found") {
-        "this system's C library is older than the package wants: install an older version of the package, or \
-         use a newer system"
-            .to_owned()
-    } else if lower.contains("later is needed") {
-        "'pip install --upgrade' the package that it came from".to_owned()
-    } else if lower.contains("foreign architecture") {
-        format!("install the package for {}", std::env::consts::ARCH)
-    } else if lower.contains("cut short") || lower.contains("file is empty") {
-        "install the package again".to_owned()
-    } else {
-        let file = missing_file(reason)?;
-        format!("install the package that holds {file}, or add its folder to LD_LIBRARY_PATH")
-    };
-    Some(remedy)
 }
 
 /// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
@@ -229,7 +178,7 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
 }
 
 /// `libcuda.so.1` in `libcuda.so.1: cannot open shared object file: No such file or directory`.
-fn missing_file(words: &str) -> Option<&str> {
+pub(super) fn missing_file(words: &str) -> Option<&str> {
     let before = words.split(": cannot open shared object file").next()?;
     if before.len() == words.len() {
         return None;

@@ -126,37 +126,3 @@ fn other_providers_have_theirs() {
         "{npm}"
     );
 }
-
-#[test]
-fn every_provider_can_be_got_or_says_why_not() {
-    for provider in Provider::ALL {
-        assert!(!how_to_get(provider).is_empty());
-    }
-    assert!(how_to_get(Provider::Cuda).contains("onnxruntime-gpu[cuda,cudnn]"));
-}
-
-#[test]
-fn a_library_that_cannot_be_used_has_its_remedy() {
-    for (reason, sign) in [
-        (
-            "/lib/libc.so.6: version `GLIBC_2.38' not found (required by /x/libonnxruntime.so)",
-            "older version of the package",
-        ),
-        (
-            "it is version 1.23.2, and 1.24 or later is needed",
-            "--upgrade",
-        ),
-        (
-            "the file is cut short: it has 5 bytes of at least 9",
-            "again",
-        ),
-        (
-            "libstdc++.so.6: cannot open shared object file: No such file or directory",
-            "libstdc++.so.6",
-        ),
-    ] {
-        let remedy = of_library(reason).unwrap_or_default();
-        assert!(remedy.contains(sign), "{reason}: {remedy}");
-    }
-    assert_eq!(of_library("it crashed (SIGSEGV)"), None);
-}

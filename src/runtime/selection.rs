@@ -18,10 +18,11 @@ use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
 use super::search_path::{SearchPath, System, real};
-use super::{Failure, RuntimeOptions, engine_error, preload, remedy};
+use super::{NAME, RuntimeOptions, preload, provider_error, remedy};
 use crate::cancel::CancelToken;
-use crate::error::Error;
-use crate::provider::{PassedOver, Provider, ProviderReport};
+use crate::error::{Error, ErrorKind, Result};
+use crate::provider::obtain::how_to_get;
+use crate::provider::{PassedOver, Provider};
 
 /// The search for libraries, for one opening of a model.
 pub(crate) struct Selection<'a> {
@@ -86,7 +87,7 @@ impl<'a> Selection<'a> {
     /// # Errors
     /// If no library here serves it; if the one that the user named, or that this process holds already,
     /// does not.
-    pub(crate) fn library(&self, provider: Provider) -> Result<Library, Failure> {
+    pub(crate) fn library(&self, provider: Provider) -> Result<Library> {
         let mut loaded = library::LOADED
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -111,31 +112,31 @@ impl<'a> Selection<'a> {
     }
 
     /// The library that this process holds, if it will do.
-    fn held(&self, library: &Library, provider: Provider) -> Result<Library, Failure> {
+    fn held(&self, library: &Library, provider: Provider) -> Result<Library> {
         let path = library.path.display();
         let is_it = |candidate: &Candidate| real(&candidate.path) == real(&library.path);
         if let Some(named) = &self.named
             && !named.candidates(self.here.system).iter().any(is_it)
         {
-            return Err(Failure::NamedLibrary(engine_error(format!(
+            return Err(self.named_error(format!(
                 "{path} is loaded already, and a process can hold only one library; {} ({}) needs a process \
                  of its own",
                 named.path.display(),
                 named.by
-            ))));
+            )));
         }
         if has(provider, &library.path) == Has::No {
-            return Err(Failure::Provider(engine_error(format!(
+            return Err(provider_error(format!(
                 "{path} is loaded already, and it has no provider {provider}; a process can hold only one \
                  library"
-            ))));
+            )));
         }
         Ok(library.clone())
     }
 
     /// Takes candidates one after another, as they are found: the first that can be used and may have the
     /// provider is loaded.
-    fn take_first(&self, provider: Provider) -> Result<Library, Failure> {
+    fn take_first(&self, provider: Provider) -> Result<Library> {
         let mut refused = Vec::new();
         let mut places = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
@@ -160,11 +161,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The version of a candidate that can be used and may have `provider`.
-    fn usable(
-        &self,
-        candidate: &Candidate,
-        provider: Provider,
-    ) -> Result<Result<String, Refused>, Failure> {
+    fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
         if has(provider, &candidate.path) == Has::No {
             return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
         }
@@ -174,21 +171,19 @@ impl<'a> Selection<'a> {
             match probe::ask(command, candidate, 0, attempts, stop) {
                 Ok(report) => return Ok(self.verdict(report, provider)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    return Err(Error::Interrupted.into());
+                    return Err(Error::interrupted());
                 }
                 // This program cannot be started again (it was replaced, perhaps): it goes without.
                 Err(_) => {}
             }
         }
-        Ok(library::probe(&candidate.path).map_err(|reason| {
-            let remedy = remedy::of_library(&reason);
-            Refused::Library(remedy::with(reason, remedy))
-        }))
+        Ok(library::probe(&candidate.path)
+            .map_err(|fault| Refused::Library(remedy::with(fault.to_string(), fault.remedy()))))
     }
 
     /// Asks all candidates that may have `provider` at the same time and takes the first, in their order, in
     /// which it works.
-    fn ask_all(&self, command: &ProbeCommand, provider: Provider) -> Result<Library, Failure> {
+    fn ask_all(&self, command: &ProbeCommand, provider: Provider) -> Result<Library> {
         let candidates = &self.found().candidates;
         let device = self.device;
         let mut verdicts: Vec<Option<Result<String, Refused>>> = candidates
@@ -231,7 +226,7 @@ impl<'a> Selection<'a> {
                         }
                         Err(_) => break Ok(()),
                     },
-                    recv(self.cancel.channel()) -> _ => break Err(Error::Interrupted),
+                    recv(self.cancel.channel()) -> _ => break Err(Error::interrupted()),
                 }
             };
             // Ends the children whose answers are no longer needed.
@@ -261,7 +256,7 @@ impl<'a> Selection<'a> {
         let Some(tried) = report.provider(provider) else {
             return Err(Refused::Provider("it did not say what came of it".into()));
         };
-        if tried.reason.as_deref() == Some(ProviderReport::NOT_BUILT_IN) {
+        if !tried.built_in {
             return Err(Refused::Lacks(inside(&report)));
         }
         if !tried.works {
@@ -280,10 +275,20 @@ impl<'a> Selection<'a> {
         Ok(report.version.unwrap_or_default())
     }
 
-    fn unusable(&self, error: Error) -> Failure {
+    /// The error of the library that the user named.
+    fn named_error(&self, reason: String) -> Error {
+        let error = Error::new(ErrorKind::NamedLibrary, NAME, reason);
+        match &self.named {
+            Some(named) => error.of_option(named.by),
+            None => error,
+        }
+    }
+
+    /// The error of a library that was chosen and does not start.
+    fn unusable(&self, error: Error) -> Error {
         match self.named {
-            Some(_) => Failure::NamedLibrary(error),
-            None => Failure::NoLibrary(error),
+            Some(_) => self.named_error(error.reason().to_owned()),
+            None => error,
         }
     }
 
@@ -293,7 +298,7 @@ impl<'a> Selection<'a> {
         provider: Provider,
         refused: &[(Candidate, Refused)],
         places: &[String],
-    ) -> Failure {
+    ) -> Error {
         let reasons = |wanted: fn(&Refused) -> Option<String>| -> Vec<String> {
             refused
                 .iter()
@@ -318,42 +323,42 @@ impl<'a> Selection<'a> {
             // A bare name is the loader's to find.
             let bare = named.path.parent() == Some(Path::new(""));
             if !bare && !named.path.exists() {
-                return Failure::NamedLibrary(engine_error(format!(
+                return self.named_error(format!(
                     "there is no {} ({}); name the library's file or the folder that holds it, or leave that \
                      out and libraries are looked for",
                     named.path.display(),
                     named.by
-                )));
+                ));
             }
             if refused.is_empty() {
-                return Failure::NamedLibrary(engine_error(format!(
+                return self.named_error(format!(
                     "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
                     named.path.display(),
                     named.by
-                )));
+                ));
             }
             if failing.is_empty() && lacking.is_empty() {
-                return Failure::NamedLibrary(engine_error(format!(
+                return self.named_error(format!(
                     "the library named by {} cannot be used: {}",
                     named.by,
                     broken.join("; ")
-                )));
+                ));
             }
         }
         if !failing.is_empty() {
             let all = [failing, broken].concat();
-            return Failure::Provider(engine_error(format!(
+            return provider_error(format!(
                 "the provider {provider} does not work here: {}",
                 all.join("; ")
-            )));
+            ));
         }
-        let how = remedy::how_to_get(provider);
+        let how = how_to_get(provider);
         if !lacking.is_empty() {
             let all = [lacking, broken].concat();
-            return Failure::Provider(engine_error(format!(
+            return provider_error(format!(
                 "no library here has the provider {provider} ({}). {how}",
                 all.join("; ")
-            )));
+            ));
         }
         let tried = if broken.is_empty() {
             String::new()
@@ -366,10 +371,14 @@ impl<'a> Selection<'a> {
             }
             _ => how,
         };
-        Failure::NoLibrary(engine_error(format!(
-            "no usable library was found{tried}; looked {}; {get}",
-            places.join(", ")
-        )))
+        Error::new(
+            ErrorKind::NoLibrary,
+            NAME,
+            format!(
+                "no usable library was found{tried}; looked {}; {get}",
+                places.join(", ")
+            ),
+        )
     }
 }
 

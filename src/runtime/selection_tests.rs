@@ -3,6 +3,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
+use crate::provider::ProviderReport;
 
 /// What a search is made with.
 type Options = (RuntimeOptions, CancelToken);
@@ -28,15 +29,9 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
     }
 }
 
-fn refusal(selection: &Selection, provider: Provider) -> (Failure, String) {
-    let failure = selection.take_first(provider).unwrap_err();
-    let text = match &failure {
-        Failure::NoLibrary(error)
-        | Failure::NamedLibrary(error)
-        | Failure::Provider(error)
-        | Failure::Other(error) => error.to_string(),
-    };
-    (failure, text)
+fn refusal(selection: &Selection, provider: Provider) -> (ErrorKind, String) {
+    let error = selection.take_first(provider).unwrap_err();
+    (error.kind(), error.to_string())
 }
 
 #[test]
@@ -45,8 +40,8 @@ fn finding_nothing_says_where_and_what_to_do() {
     fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
     let options = Options::default();
     let selection = selection(&options, &folder);
-    let (failure, text) = refusal(&selection, Provider::Cpu);
-    assert!(matches!(failure, Failure::NoLibrary(_)), "{text}");
+    let (kind, text) = refusal(&selection, Provider::Cpu);
+    assert_eq!(kind, ErrorKind::NoLibrary, "{text}");
     for part in [
         "libonnxruntime.so",
         "it is no shared library",
@@ -66,8 +61,8 @@ fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
     let selection = selection(&options, &folder);
     assert!(!selection.may_have(Provider::Cuda));
     assert!(selection.may_have(Provider::WebGpu));
-    let (failure, text) = refusal(&selection, Provider::Cuda);
-    assert!(matches!(failure, Failure::Provider(_)), "{text}");
+    let (kind, text) = refusal(&selection, Provider::Cuda);
+    assert_eq!(kind, ErrorKind::Provider, "{text}");
     assert!(text.contains("onnxruntime-gpu[cuda,cudnn]"), "{text}");
     let part = System::HERE.provider_library("cuda");
     fs::write(folder.path().join(part), "").unwrap();
@@ -91,8 +86,8 @@ fn what_was_named_and_cannot_be_used_is_named_again() {
             },
             CancelToken::new(),
         );
-        let (failure, text) = refusal(&selection(&options, &folder), Provider::Cpu);
-        assert!(matches!(failure, Failure::NamedLibrary(_)), "{text}");
+        let (kind, text) = refusal(&selection(&options, &folder), Provider::Cpu);
+        assert_eq!(kind, ErrorKind::NamedLibrary, "{text}");
         assert!(text.contains("--ort-lib") && text.contains(part), "{text}");
     }
 }
@@ -133,7 +128,8 @@ fn an_answer_is_a_verdict() {
         words(selection.verdict(emulated(), provider)),
         "provider: it would run on llvmpipe, which the processor emulates"
     );
-    let without = report(false, false, Some(ProviderReport::NOT_BUILT_IN));
+    let mut without = report(false, false, None);
+    without.providers = vec![ProviderReport::not_built_in(provider)];
     assert_eq!(
         words(selection.verdict(without, provider)),
         "lacks: it has cpu"

@@ -77,7 +77,7 @@ impl LongTexts {
             let encoding = self
                 .tokenizer
                 .encode_fast(part, false)
-                .map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))?;
+                .map_err(|error| Error::internal(format!("the tokenizer failed: {error}")))?;
             if part.len() == text.len() || encoding.get_ids().len() >= enough {
                 return Ok(encoding);
             }

@@ -52,7 +52,7 @@ impl TextTokenizer {
             .num_threads(threads)
             .thread_name(|index| format!("tokenize-{index}"))
             .build()
-            .map_err(|error| Error::Internal(format!("starting tokenizer threads: {error}")))?;
+            .map_err(|error| Error::internal(format!("starting tokenizer threads: {error}")))?;
         let text_tokens = model
             .config
             .max_length

@@ -208,7 +208,7 @@ fn uses<'a>(settings: &Tuned, asked: &'a str, winner: &'a str) -> Vec<(&'a str, 
 fn pair(runners: &mut [Runner], one: usize, other: usize) -> Result<[&mut Runner; 2]> {
     runners
         .get_disjoint_mut([one, other])
-        .map_err(|error| Error::Internal(format!("runners {one} and {other}: {error}")))
+        .map_err(|error| Error::internal(format!("runners {one} and {other}: {error}")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use embedctl::Error;
+use embedctl::{Error, ErrorKind};
 
 use crate::exit::ExitCode;
 
@@ -19,7 +19,7 @@ pub struct Failure {
 impl Failure {
     /// Options that cannot be meant; `message` names them and the remedy.
     pub fn usage(message: impl Into<String>) -> Self {
-        Error::Usage(message.into()).into()
+        Error::usage(message.into()).into()
     }
 
     /// The message and then its causes, outermost first. A cause whose words already stand in the
@@ -43,10 +43,10 @@ impl Failure {
     /// The code that this failure leads to.
     pub fn exit_code(&self) -> ExitCode {
         for cause in self.error.chain() {
-            match cause.downcast_ref::<Error>() {
-                Some(Error::Usage(_)) => return ExitCode::Usage,
-                Some(Error::Interrupted) => return ExitCode::Interrupted,
-                Some(Error::ClosedPipe) => return ExitCode::Done,
+            match cause.downcast_ref().map(Error::kind) {
+                Some(ErrorKind::Usage) => return ExitCode::Usage,
+                Some(ErrorKind::Interrupted) => return ExitCode::Interrupted,
+                Some(ErrorKind::ClosedPipe) => return ExitCode::Done,
                 _ => {}
             }
             let system = cause.downcast_ref::<io::Error>();
@@ -79,18 +79,15 @@ impl From<Error> for Failure {
 
 /// Advice about options of this command line, which the library does not know.
 fn hint(error: &Error) -> Option<String> {
-    let Error::BadRecord { .. } = error else {
-        return None;
-    };
     let advice = "--on-error skip --rejects PATH leaves such records out and lists them in PATH";
-    Some(advice.to_owned())
+    (error.kind() == ErrorKind::Record).then(|| advice.to_owned())
 }
 
 /// Runs `work`; a panic becomes a failure like any other, so that it has a message and an exit code.
 pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     // Nothing of `work` is used after a panic but the message.
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|payload| Err(Error::Internal(panic_message(payload.as_ref())).into()))
+        .unwrap_or_else(|payload| Err(Error::internal(panic_message(payload.as_ref())).into()))
 }
 
 /// The words of a panic.
@@ -122,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_found_under_context() {
-        let error = Err::<(), _>(Error::Interrupted).context("embedding");
+        let error = Err::<(), _>(Error::interrupted()).context("embedding");
         let failure = Failure::from(error.expect_err("made as an error"));
         assert_eq!(failure.exit_code(), ExitCode::Interrupted);
     }

@@ -44,11 +44,8 @@ pub fn open(
     passed_over: &[PassedOver],
     provider: Provider,
 ) -> Result<Box<dyn Engine>> {
-    let failed = |reason: String| Error::Engine {
-        engine: NAME,
-        reason,
-    };
-    let isa = Isa::here().map_err(Error::Usage)?;
+    let failed = |reason: String| Error::engine(NAME, reason);
+    let isa = Isa::here().map_err(Error::usage)?;
     let architecture = Architecture::read(&model.transformer)
         .map_err(|unsupported| failed(unsupported.to_string()))?;
     let checkpoint = Checkpoint::open(&model.transformer)?.ok_or_else(|| {

@@ -117,7 +117,7 @@ impl Executor<'_> {
                 let id = rows.ids[token];
                 let row = &mut out[token * width..(token + 1) * width];
                 if id as usize >= around.word.rows() {
-                    return Err(Error::Internal(format!(
+                    return Err(Error::internal(format!(
                         "the tokenizer made the id {id}, and the model's table has {} rows",
                         around.word.rows()
                     )));
@@ -129,7 +129,7 @@ impl Executor<'_> {
                 if embeddings.types > 0 {
                     let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
                     if kind >= embeddings.types {
-                        return Err(Error::Internal(format!(
+                        return Err(Error::internal(format!(
                             "the tokenizer made the token type {kind}, and the model has {}",
                             embeddings.types
                         )));
@@ -146,7 +146,7 @@ impl Executor<'_> {
                         }
                     };
                     if position >= table.rows() {
-                        return Err(Error::Usage(format!(
+                        return Err(Error::usage(format!(
                             "--max-length: a text of {} tokens needs position {position}, and the model has {} \
                              positions; give a smaller --max-length",
                             span.len(),

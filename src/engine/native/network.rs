@@ -311,7 +311,7 @@ impl<'a> Loader<'a> {
             .find(is_there)
             .or(spellings.first())
             .cloned()
-            .ok_or_else(|| Error::Internal(format!("layer {set} has no name")))
+            .ok_or_else(|| Error::internal(format!("layer {set} has no name")))
     }
 
     /// The full name of the first alternative that is there, else of the first.

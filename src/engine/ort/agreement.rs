@@ -13,7 +13,7 @@ use super::session::OrtWorker;
 use crate::batch::Batch;
 use crate::engine::{Output, Provider, Worker as _};
 use crate::model::Model;
-use crate::runtime::{Failure, engine_error};
+use crate::runtime::provider_error;
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -41,17 +41,17 @@ pub(super) fn check(
     reference: impl FnOnce() -> Option<Session>,
     model: &Model,
     worker: &mut OrtWorker,
-) -> Result<Option<f64>, Failure> {
+) -> crate::Result<Option<f64>> {
     if weight_bytes(model) > MOST_BYTES {
         return Ok(None);
     }
     let batch = sample(model, reading.feeds.max_rows);
     let ours = rows(worker, &batch).map_err(|error| {
-        Failure::Provider(engine_error(format!(
+        provider_error(format!(
             "{} cannot run {}: {error}",
             provider,
             model.onnx.display()
-        )))
+        ))
     })?;
     let Some(reference) = on_cpu(reference, reading, &batch) else {
         return Ok(None);
@@ -69,12 +69,12 @@ pub(super) fn check(
     if cosine >= least {
         return Ok(Some((cosine * 1e5).round() / 1e5));
     }
-    Err(Failure::Provider(engine_error(format!(
+    Err(provider_error(format!(
         "{0} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU; another version of the library or another export of the model (--model-file) may be right, \
          --provider cpu is",
         provider
-    ))))
+    )))
 }
 
 /// The sample's rows as the CPU has them; `None` where it can't run them.

@@ -88,7 +88,7 @@ mod tests {
             let tokens = batch.rows * 64;
             sizes.push(tokens);
             if tokens > most {
-                return Err(Error::Internal("no room".into()));
+                return Err(Error::internal("no room"));
             }
             Ok(())
         });

@@ -32,11 +32,11 @@ use super::feeds::Feeds;
 use super::{
     BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker, single_device,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
+use crate::runtime::engine_error;
 use crate::runtime::library::with_causes;
 use crate::runtime::selection::Selection;
-use crate::runtime::{Failure, engine_error};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -47,14 +47,14 @@ const TYPICAL_LENGTH: usize = 64;
 /// Opens `model` with `provider` of the library that `selection` finds for it; libraries that were tried in
 /// vain are appended to `passed_over`.
 ///
-/// A provider other than the CPU is proved to do the work; see [`Failure::Provider`].
+/// A provider other than the CPU is proved to do the work; else the error is an [`ErrorKind::Provider`].
 pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
     selection: &Selection,
     passed_over: &[PassedOver],
-) -> Result<Box<dyn Engine>, Failure> {
+) -> Result<Box<dyn Engine>> {
     let feeds = Arc::new(Feeds::of(model)?);
     settings::forbid_tf32(provider, options);
     let library = selection.library(provider)?;
@@ -84,14 +84,14 @@ fn on_processor(
     options: &EngineOptions,
     opener: Opener,
     mut info: EngineInfo,
-) -> Result<OrtEngine, Failure> {
+) -> Result<OrtEngine> {
     single_device(opener.provider, options)?;
     let mut shared = None;
     if options.workers > 1 && opener.provider == Provider::Cpu {
         let builder = || opener.builder();
         match SharedSessions::open(&builder, &model.onnx, options.workers, &opener.cancel) {
             Ok(sessions) => shared = Some(sessions),
-            Err(_) if opener.cancel.is_cancelled() => return Err(Error::Interrupted.into()),
+            Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
             // Works without, too, in more memory. If the model is at fault, loading it will say so.
             Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
@@ -128,7 +128,7 @@ fn on_devices(
     options: &EngineOptions,
     opener: Opener,
     mut info: EngineInfo,
-) -> Result<OrtEngine, Failure> {
+) -> Result<OrtEngine> {
     let numbers = opener.devices(options)?;
     let mut sessions = Vec::new();
     for &number in &numbers {
@@ -144,7 +144,11 @@ fn on_devices(
                     output: proved.output,
                 });
             }
-            Err(Failure::Provider(error)) if options.all_devices && !sessions.is_empty() => {
+            Err(error)
+                if error.kind() == ErrorKind::Provider
+                    && options.all_devices
+                    && !sessions.is_empty() =>
+            {
                 // Devices are counted by trying: this is the first number that there is none for.
                 info.passed_over.push(PassedOver {
                     candidate: format!("{} device {number}", opener.provider),
@@ -152,7 +156,7 @@ fn on_devices(
                 });
                 break;
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error),
         }
     }
     let mut limits = BatchLimits {
@@ -186,7 +190,7 @@ fn measured_budget(
     device: &Device,
     opener: &Opener,
     most_rows: usize,
-) -> Result<Option<usize>, Failure> {
+) -> Result<Option<usize>> {
     if opener.reading.feeds.max_rows.is_some() {
         return Ok(None);
     }
@@ -202,7 +206,7 @@ fn measured_budget(
         &mut |batch| worker.run(batch).map(drop),
     );
     if opener.cancel.is_cancelled() {
-        return Err(Error::Interrupted.into());
+        return Err(Error::interrupted());
     }
     Ok(budget)
 }
@@ -279,7 +283,7 @@ impl Engine for OrtEngine {
                 let (session, weights) = match ready {
                     Some(session) => (session, weights.clone()),
                     None => {
-                        let session = opener.session().map_err(Failure::into_error)?;
+                        let session = opener.session()?;
                         (Arc::new(Mutex::new(session)), None)
                     }
                 };

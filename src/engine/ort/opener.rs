@@ -24,7 +24,7 @@ use crate::model::{Model, OutputChoice};
 use crate::runtime::library::{Library, with_causes};
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
-use crate::runtime::{Failure, engine_error, remedy};
+use crate::runtime::{engine_error, provider_error, remedy};
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;
@@ -143,7 +143,7 @@ impl Opener {
 
     /// A session with weights of its own, on the provider's default device. On a provider that was proved,
     /// it must leave no more to the CPU than the proved one does.
-    pub(super) fn session(&self) -> Result<Session, Failure> {
+    pub(super) fn session(&self) -> Result<Session> {
         let builder = self.builder().map_err(|error| self.refused(&error))?;
         let builder = placement::record(builder).map_err(engine_error)?;
         let builder = self.register(builder, 0)?;
@@ -151,17 +151,17 @@ impl Opener {
         if let Some(&proved) = self.products_on_cpu.get()
             && products_on_cpu(&session) > proved
         {
-            return Err(Failure::Provider(engine_error(format!(
+            return Err(provider_error(format!(
                 "{} placed another session of the same model differently, and left products to the CPU",
                 self.provider
-            ))));
+            )));
         }
         Ok(session)
     }
 
     /// A session on device `number` that has run a batch, whose products were not left to the CPU.
-    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<Proved, Failure> {
-        let provider = |reason: String| Failure::Provider(engine_error(reason));
+    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<Proved> {
+        let provider = |reason: String| provider_error(reason);
         let builder = self.builder().map_err(|error| self.refused(&error))?;
         let builder = placement::record(builder).map_err(provider)?;
         let builder = self.register(builder, number)?;
@@ -185,7 +185,7 @@ impl Opener {
                 ))
             })?;
         if self.cancel.is_cancelled() {
-            return Err(Error::Interrupted.into());
+            return Err(Error::interrupted());
         }
         let (placement, complaint) = proof::judge(&ran, self.provider, &self.operators);
         if let Some(complaint) = complaint {
@@ -209,7 +209,7 @@ impl Opener {
         };
         drop(worker);
         if self.cancel.is_cancelled() {
-            return Err(Error::Interrupted.into());
+            return Err(Error::interrupted());
         }
         let session = Arc::into_inner(session)
             .expect("the worker that shared it is gone")
@@ -253,22 +253,22 @@ impl Opener {
             })
     }
 
-    fn register(&self, builder: SessionBuilder, number: u32) -> Result<SessionBuilder, Failure> {
+    fn register(&self, builder: SessionBuilder, number: u32) -> Result<SessionBuilder> {
         let settings = ProviderSettings {
             device: number,
             ..self.settings.clone()
         };
         registration::register(builder, self.provider, &settings).map_err(|reason| {
             let reason = remedy::complete(self.provider, &reason, &self.library);
-            Failure::Provider(engine_error(format!(
+            provider_error(format!(
                 "the provider {} cannot be had from {}: {reason}",
                 self.provider,
                 self.library.path.display()
-            )))
+            ))
         })
     }
 
-    fn load(&self, builder: SessionBuilder) -> Result<Session, Failure> {
+    fn load(&self, builder: SessionBuilder) -> Result<Session> {
         let session = self
             .source
             .load(builder, &self.cancel)
@@ -279,9 +279,9 @@ impl Opener {
 
     /// ONNX Runtime's words, and what to do where the library is too old for the model. On the CPU the
     /// model is at fault; another provider may have reasons of its own.
-    fn refused(&self, error: &ort::Error) -> Failure {
+    fn refused(&self, error: &ort::Error) -> Error {
         if self.cancel.is_cancelled() {
-            return Error::Interrupted.into();
+            return Error::interrupted();
         }
         let words = with_causes(error);
         let lower = words.to_ascii_lowercase();
@@ -304,12 +304,12 @@ impl Opener {
         };
         let model = self.onnx.display();
         if self.provider == Provider::Cpu {
-            Failure::Other(engine_error(format!("cannot load {model}: {words}{hint}")))
+            engine_error(format!("cannot load {model}: {words}{hint}"))
         } else {
-            Failure::Provider(engine_error(format!(
+            provider_error(format!(
                 "{} cannot load {model}: {words}{hint}",
                 self.provider
-            )))
+            ))
         }
     }
 }

@@ -12,7 +12,7 @@ use super::inputs::{Inputs, Reading};
 use super::weights::Weights;
 use crate::batch::Batch;
 use crate::engine::{Output, Worker};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::ElementType;
 use crate::runtime::library::with_causes;
 use crate::runtime::{NAME, engine_error};
@@ -137,10 +137,7 @@ impl Worker for OrtWorker {
                 batch.rows, batch.length
             );
             if says_too_large(&words) {
-                Error::OutOfMemory {
-                    engine: NAME,
-                    reason,
-                }
+                Error::new(ErrorKind::OutOfMemory, NAME, reason)
             } else {
                 engine_error(reason)
             }

@@ -88,10 +88,7 @@ fn trial(rows: usize, length: usize) -> Batch {
 }
 
 fn failed(reason: String) -> Error {
-    Error::Engine {
-        engine: NAME,
-        reason,
-    }
+    Error::engine(NAME, reason)
 }
 
 /// Runs rten's code; a panic becomes an error.

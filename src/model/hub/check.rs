@@ -96,7 +96,7 @@ pub fn check(
         Ok(ModelName::Hub(id)) => id,
         Err(reason) => {
             let reason = format!("'{model}' {reason}");
-            return Err(Error::Usage(reason));
+            return Err(Error::usage(reason));
         }
     };
     let store = Store::new(&settings.cache, &id.repository);
@@ -190,7 +190,7 @@ fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileStat
     }
     let found = sums(place, remote.digest.as_ref(), cancel)
         .map_err(|error| Error::io("read", place, error))?
-        .ok_or(Error::Interrupted)?;
+        .ok_or(Error::interrupted())?;
     Ok(match difference(remote, &found) {
         Some(reason) => FileState::Damaged { reason },
         None if remote.digest.is_none() => FileState::Unverifiable,

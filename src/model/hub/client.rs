@@ -117,7 +117,7 @@ impl From<Error> for Fault {
 /// Does `work` with a client whose requests end at once when `cancel` is cancelled.
 ///
 /// # Errors
-/// Those of `work`; [`Error::Interrupted`] if cancelled meanwhile.
+/// Those of `work`; [`ErrorKind::Interrupted`](crate::error::ErrorKind::Interrupted) if cancelled meanwhile.
 pub(super) fn with_client<T>(
     settings: &Settings,
     cancel: &CancelToken,
@@ -142,7 +142,7 @@ pub(super) fn with_client<T>(
         result
     });
     if cancel.is_cancelled() {
-        return Err(Error::Interrupted);
+        return Err(Error::interrupted());
     }
     // A server may send back what it was sent, in any of its words.
     result.map_err(|error| error.reworded(&|text| settings.secrets.redact(text).into_owned()))
@@ -156,7 +156,7 @@ impl<'a> Client<'a> {
             .ok()
             .and_then(|uri| UrlOrigin::of(&uri))
             .ok_or_else(|| {
-                Error::Usage(format!("'{}' is no address of a Hub", settings.endpoint))
+                Error::usage(format!("'{}' is no address of a Hub", settings.endpoint))
             })?;
         Ok(Self {
             settings,
@@ -197,7 +197,7 @@ impl<'a> Client<'a> {
                 .run(self.request(model, method, &uri, from, to_hub)?)
                 .map_err(|error| {
                     if self.cancel.is_cancelled() {
-                        return Fault::Final(Error::Interrupted);
+                        return Fault::Final(Error::interrupted());
                     }
                     refusal::unreachable(model, &uri, proxy, self.settings, &error)
                 })?;
@@ -262,7 +262,7 @@ impl<'a> Client<'a> {
     /// bytes have come so far: attempts that got somewhere don't count.
     ///
     /// # Errors
-    /// The last fault; [`Error::Interrupted`] if cancelled meanwhile.
+    /// The last fault; [`ErrorKind::Interrupted`](crate::error::ErrorKind::Interrupted) if cancelled meanwhile.
     pub(super) fn retrying<T>(
         &self,
         model: &str,
@@ -276,7 +276,7 @@ impl<'a> Client<'a> {
         let mut furthest = arrived();
         loop {
             if self.cancel.is_cancelled() {
-                return Err(Error::Interrupted);
+                return Err(Error::interrupted());
             }
             let (reason, after) = match work() {
                 Ok(done) => return Ok(done),
@@ -284,7 +284,7 @@ impl<'a> Client<'a> {
                 Err(Fault::Transient { reason, after }) => (reason, after),
             };
             if self.cancel.is_cancelled() {
-                return Err(Error::Interrupted);
+                return Err(Error::interrupted());
             }
             let now = arrived();
             if now >= furthest.saturating_add(PROGRESS) {
@@ -395,12 +395,12 @@ impl<'a> Client<'a> {
         }
         // Under the lock: what `stop` does not find here must not begin after it.
         if self.cancel.is_cancelled() {
-            return Err(Error::Interrupted);
+            return Err(Error::interrupted());
         }
         let proxy = named
             .map(|(variable, address)| {
                 Proxy::new(address).map_err(|_| {
-                    Error::Usage(format!(
+                    Error::usage(format!(
                         "{variable} holds no address of a proxy; write it as http://host:port or socks5://host:port"
                     ))
                 })
@@ -446,7 +446,7 @@ fn root_certificates(settings: &Settings) -> Result<RootCerts> {
         return Ok(RootCerts::PlatformVerifier);
     };
     let pem = small_file::read(path, LARGEST_CERTIFICATES).map_err(|error| {
-        Error::Usage(format!(
+        Error::usage(format!(
             "{variable} names certificates in {}, which cannot be read: {error}",
             shown(path)
         ))
@@ -458,7 +458,7 @@ fn root_certificates(settings: &Settings) -> Result<RootCerts> {
         })
         .collect();
     if certificates.is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "{variable} names {}, which holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)",
             shown(path)
         )));

@@ -7,13 +7,12 @@ use super::client::with_client;
 use super::download::download;
 use super::listing;
 use super::lockfile::LARGEST;
-use super::refusal::UNREACHABLE;
 use super::revision::Revision;
 use super::select::MODULES;
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted, not_cached, offline};
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{ModelName, ModelOptions};
 use crate::small_file;
 
@@ -45,7 +44,7 @@ pub fn ensure(
                     Found::Doubtful { .. } => return Ok(()),
                     Found::Lacking(missing) => missing,
                 },
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {
                     transfer.note(&format!(
                         "{} (the Hub could not be asked: {error})",
@@ -72,17 +71,14 @@ pub fn ensure(
     match download(settings, &wanted, transfer, cancel) {
         Ok(_) => Ok(()),
         // Who has no network at all is told what else can be done.
-        Err(Error::Model { reason, .. }) if reason.starts_with(UNREACHABLE) => {
+        Err(error) if error.kind() == ErrorKind::Unreachable => {
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
-            let Error::Model { model, reason: way } =
-                not_cached(&wanted.model, &settings.cache, &missing)
-            else {
-                unreachable!("not_cached makes errors of this kind");
-            };
-            Err(Error::Model {
-                model,
-                reason: format!("{reason}. It {way}"),
-            })
+            let cached = not_cached(&wanted.model, &settings.cache, &missing);
+            let reason = format!("{}. It {}", error.reason(), cached.reason());
+            let remedy = cached.remedy().unwrap_or_default();
+            Err(Error::new(error.kind(), &wanted.model, reason)
+                .with_remedy(remedy)
+                .caused_by(error))
         }
         Err(error) => Err(error),
     }

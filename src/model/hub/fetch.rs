@@ -69,7 +69,7 @@ pub(super) fn fetch(
         )?;
         let found = sums(incomplete, content.remote.digest.as_ref(), client.cancel())
             .map_err(|error| Error::io("read", incomplete, error))?
-            .ok_or(Error::Interrupted)?;
+            .ok_or(Error::interrupted())?;
         let Some(wrong) = difference(content.remote, &found) else {
             publish(incomplete, place)?;
             return Ok(found);
@@ -161,14 +161,14 @@ fn go_on(
     let mut buffer = vec![0; CHUNK];
     loop {
         if client.cancel().is_cancelled() {
-            return Err(Error::Interrupted.into());
+            return Err(Error::interrupted().into());
         }
         let count = match reader.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if client.cancel().is_cancelled() => {
                 drop(error);
-                return Err(Error::Interrupted.into());
+                return Err(Error::interrupted().into());
             }
             Err(error) if is_transient(&error) => {
                 return Err(Fault::Transient {

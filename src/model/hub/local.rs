@@ -54,7 +54,7 @@ impl Folder {
         transfer: &dyn Transfer,
     ) -> Result<Self> {
         let refuse = |reason: String| {
-            Err(Error::Usage(format!(
+            Err(Error::usage(format!(
                 "--local-dir {}: {reason}",
                 path.display()
             )))
@@ -106,7 +106,7 @@ impl Folder {
         } else {
             String::new()
         };
-        Err(Error::Usage(format!(
+        Err(Error::usage(format!(
             "--local-dir {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
              vectors; name another folder, or remove what is not the model's",
             self.path.display(),

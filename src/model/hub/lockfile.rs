@@ -80,7 +80,7 @@ impl Lock {
         let text =
             small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
         let refuse = |reason: String| {
-            Error::Usage(format!(
+            Error::usage(format!(
                 "{} is no lock file of `embedctl download --lock` ({reason})",
                 path.display()
             ))

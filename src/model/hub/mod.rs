@@ -169,22 +169,16 @@ pub(super) fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Err
             missing.join(", ")
         )
     };
-    Error::model(
-        model,
-        format!(
-            "{lacking}; fetch it with `embedctl download {model}`, or, for a machine without a network, run `embedctl \
+    Error::model(model, lacking).with_remedy(format!(
+            "fetch it with `embedctl download {model}`, or, for a machine without a network, run `embedctl \
              download {model} --local-dir FOLDER` elsewhere, bring the folder here, and name it with --model"
-        ),
-    )
+    ))
 }
 
 /// The same, where something forbids the network.
 fn offline(model: &ModelId, settings: &Settings, by: &str, missing: &[&str]) -> Error {
-    match not_cached(model, &settings.cache, missing) {
-        Error::Model { model, reason } => Error::Model {
-            model,
-            reason: format!("{reason} ({by} forbids the network)"),
-        },
-        other => other,
-    }
+    let error = not_cached(model, &settings.cache, missing);
+    let remedy = error.remedy().unwrap_or_default();
+    let remedy = format!("{remedy} ({by} forbids the network)");
+    error.with_remedy(remedy)
 }

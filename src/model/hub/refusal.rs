@@ -7,10 +7,7 @@ use ureq::http::{StatusCode, Uri};
 use super::client::{Fault, is_transient};
 use super::origin::host;
 use super::settings::Settings;
-use crate::error::Error;
-
-/// How every reason begins that says that the network, and not the Hub, stood in the way.
-pub(super) const UNREACHABLE: &str = "cannot be asked for";
+use crate::error::{Error, ErrorKind};
 
 /// An answer that refuses.
 pub(super) struct Refused<'a> {
@@ -129,22 +126,28 @@ pub(super) fn unreachable(
     let through = proxy.map_or_else(String::new, |variable| {
         format!(" through the proxy that {variable} names")
     });
-    let fatal = |words: String| Fault::Final(Error::model(model, words));
+    let fatal = |words: String| {
+        let reason = format!("cannot be asked for: {words}");
+        Fault::Final(Error::new(ErrorKind::Unreachable, model, reason))
+    };
     match error {
         ureq::Error::HostNotFound => fatal(format!(
-            "cannot be asked for: the name of {host}{through} is not known here; check the connection, HF_ENDPOINT \
+            "the name of {host}{through} is not known here; check the connection, HF_ENDPOINT \
              ({}) and, behind a firewall, HTTPS_PROXY",
             settings.endpoint
         )),
         ureq::Error::ConnectProxyFailed(reason) => fatal(format!(
-            "cannot be asked for: the proxy that {} names refuses to connect to {host} ({}); check its address and \
+            "the proxy that {} names refuses to connect to {host} ({}); check its address and \
              password, or list the host in NO_PROXY",
             proxy.unwrap_or("HTTPS_PROXY"),
             first_line(reason)
         )),
-        ureq::Error::InvalidProxyUrl => fatal(format!(
-            "{} holds no address of a proxy; write it as http://host:port or socks5://host:port",
-            proxy.unwrap_or("HTTPS_PROXY")
+        ureq::Error::InvalidProxyUrl => Fault::Final(Error::model(
+            model,
+            format!(
+                "{} holds no address of a proxy; write it as http://host:port or socks5://host:port",
+                proxy.unwrap_or("HTTPS_PROXY")
+            ),
         )),
         ureq::Error::Timeout(_) => Fault::Transient {
             reason: format!(
@@ -160,21 +163,19 @@ pub(super) fn unreachable(
                 after: None,
             },
             None => fatal(format!(
-                "cannot be asked for: {host}{through} cannot be reached ({cause}); check the connection, HF_ENDPOINT \
+                "{host}{through} cannot be reached ({cause}); check the connection, HF_ENDPOINT \
                  ({}) and, behind a firewall, HTTPS_PROXY",
                 settings.endpoint
             )),
         },
         ureq::Error::Rustls(cause) => fatal(untrusted(&host, settings, cause)),
-        ureq::Error::Tls(cause) => fatal(format!(
-            "cannot be asked for: no encrypted connection to {host} ({cause})"
-        )),
+        ureq::Error::Tls(cause) => fatal(format!("no encrypted connection to {host} ({cause})")),
         // What came was no HTTP, or ended in the middle of it.
         ureq::Error::Protocol(cause) => Fault::Transient {
             reason: format!("{host}{through} sent no proper answer ({cause})"),
             after: None,
         },
-        other => fatal(format!("cannot be asked for: {host}{through}: {other}")),
+        other => fatal(format!("{host}{through}: {other}")),
     }
 }
 
@@ -185,7 +186,7 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
 fn untrusted(host: &str, settings: &Settings, error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(_) = error else {
         return format!(
-            "cannot be asked for: no encrypted connection to {host} ({error}); check that HF_ENDPOINT ({}) and the \
+            "no encrypted connection to {host} ({error}); check that HF_ENDPOINT ({}) and the \
              proxy's address begin with the right one of http:// and https://",
             settings.endpoint
         );
@@ -200,7 +201,7 @@ fn untrusted(host: &str, settings: &Settings, error: &rustls::Error) -> String {
                  else check this machine's clock and its ca-certificates package"
             .into(),
     };
-    format!("cannot be asked for: the certificate of {host} is not trusted ({error}); {remedy}")
+    format!("the certificate of {host} is not trusted ({error}); {remedy}")
 }
 
 fn first_line(text: &str) -> &str {

@@ -23,7 +23,7 @@ impl Revision {
         transfer: &dyn Transfer,
     ) -> Result<Self> {
         let model = &wanted.model;
-        ModelId::new(&model.repository, &model.revision).map_err(Error::Usage)?;
+        ModelId::new(&model.repository, &model.revision).map_err(Error::usage)?;
         if let Some(locked) = &wanted.locked {
             return Ok(Self {
                 commit: locked.revision.clone(),

@@ -207,7 +207,7 @@ impl Environment<'_> {
         });
         if !valid {
             let endpoint = self.secrets().redact(endpoint).into_owned();
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "HF_ENDPOINT is '{endpoint}', which is no address of a Hub; write it as {DEFAULT_ENDPOINT}"
             )));
         }
@@ -227,7 +227,7 @@ impl Environment<'_> {
             return Ok(None);
         };
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Usage(format!(
+            return Err(Error::usage(format!(
                 "the token from {origin} holds blanks or characters that no token has; store it again with \
                  `hf auth login`, or set HF_TOKEN"
             )));

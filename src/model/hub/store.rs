@@ -228,7 +228,7 @@ pub(super) fn wait_for(
         }
         // Disconnected means cancelled; nothing is ever sent.
         if cancel.channel().recv_timeout(LOOK_EVERY).is_err() && cancel.is_cancelled() {
-            return Err(Error::Interrupted);
+            return Err(Error::interrupted());
         }
     }
 }
@@ -437,7 +437,7 @@ mod tests {
         assert!(held.is_some());
         cancel.cancel();
         let error = store.lock(HASH, &cancel, &Silent).unwrap_err();
-        assert!(matches!(error, Error::Interrupted));
+        assert!(error.is_interrupted());
         drop(held);
         assert!(
             store

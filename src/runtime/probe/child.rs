@@ -97,9 +97,12 @@ pub fn serve(request: &Request, output: &mut dyn Write) -> io::Result<()> {
 fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
     let library = match library::load_exactly(&request.library) {
         Ok(library) => library,
-        Err(reason) => {
-            let remedy = remedy::of_library(&reason);
-            return Event::Unusable { reason, remedy }.write(output);
+        Err(fault) => {
+            return Event::Unusable {
+                reason: fault.to_string(),
+                remedy: fault.remedy(),
+            }
+            .write(output);
         }
     };
     let available = match trial::available() {
@@ -133,9 +136,7 @@ fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
         let report = if built_in(&provider) {
             attempt(&library, provider, request.device)
         } else {
-            let mut report = ProviderReport::refused(provider, ProviderReport::NOT_BUILT_IN);
-            report.remedy = Some(remedy::how_to_get(provider));
-            report
+            ProviderReport::not_built_in(provider)
         };
         Event::Tried(report).write(output)?;
     }

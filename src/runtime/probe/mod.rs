@@ -107,10 +107,9 @@ pub(super) fn ask(
     attempts: Attempts,
     stop: &CancelToken,
 ) -> io::Result<LibraryReport> {
-    if let Err(reason) = binary::check(&candidate.path) {
+    if let Err(fault) = binary::check(&candidate.path) {
         let mut report = LibraryReport::new(candidate);
-        report.remedy = super::remedy::of_library(&reason);
-        report.unusable = Some(reason);
+        report.fail(&fault);
         return Ok(report);
     }
     parent::ask(command, candidate, device, attempts, stop)

@@ -14,7 +14,7 @@ use super::report::LibraryReport;
 use crate::cancel::CancelToken;
 use crate::provider::ProviderReport;
 use crate::runtime::discovery::Candidate;
-use crate::runtime::remedy;
+use crate::runtime::fault::LibraryFault;
 
 /// The end of what a child says on standard error, kept for the report of a crash.
 const LAST_WORDS: usize = 2048;
@@ -79,8 +79,7 @@ pub(super) fn ask(
         };
         let Some(provider) = trying else {
             if report.version.is_none() {
-                report.remedy = remedy::of_library(&death);
-                report.unusable = Some(death);
+                report.fail(&LibraryFault::Words(death));
             }
             return Ok(report);
         };

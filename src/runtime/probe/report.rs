@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::discovery::Candidate;
+use crate::runtime::fault::LibraryFault;
 use crate::runtime::placement::library_name;
 
 /// What is known about one ONNX Runtime library.
@@ -43,6 +44,12 @@ impl LibraryReport {
             available: Vec::new(),
             providers: Vec::new(),
         }
+    }
+
+    /// Says that the library cannot be used, why, and what helps.
+    pub(super) fn fail(&mut self, fault: &LibraryFault) {
+        self.unusable = Some(fault.to_string());
+        self.remedy = fault.remedy();
     }
 
     /// Whether the library says that it was built with `provider`.

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
@@ -68,7 +67,7 @@ pub fn run(
     let result = pipeline::embed(&options, &progress, &cancel);
     live.end();
     let summary = match result {
-        Err(error @ Error::Interrupted) => {
+        Err(error) if error.is_interrupted() => {
             let how_far = live.interrupted(&options.output.destination);
             return Err(anyhow::Error::new(error).context(how_far).into());
         }

@@ -182,7 +182,7 @@ fn gpu(gpu: &Gpu) -> String {
                 true => name.clone(),
                 false => format!("compute capability {name}"),
             }),
-        gpu.problem.clone(),
+        gpu.problem.as_ref().map(ToString::to_string),
     ])
 }
 
@@ -284,7 +284,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use embedctl::device::Vendor;
+    use embedctl::device::{GpuProblem, Vendor};
 
     use super::*;
 
@@ -358,10 +358,13 @@ mod tests {
             memory: None,
             utilization: None,
             architecture: Some("gfx1100".into()),
-            problem: Some("it is on fire".into()),
+            problem: Some(GpuProblem::NoNode("/dev/kfd".into())),
             ..card
         };
-        assert_eq!(gpu(&alone), "NVIDIA L4, --device 1, gfx1100, it is on fire");
+        assert_eq!(
+            gpu(&alone),
+            "NVIDIA L4, --device 1, gfx1100, /dev/kfd is missing"
+        );
     }
 
     #[test]

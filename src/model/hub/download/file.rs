@@ -230,7 +230,7 @@ impl Download<'_> {
     fn sums(&self, place: &Path, remote: &Remote) -> Result<Sums> {
         sums(place, remote.digest.as_ref(), self.client.cancel())
             .map_err(|error| Error::io("read", place, error))?
-            .ok_or(Error::Interrupted)
+            .ok_or(Error::interrupted())
     }
 
     fn fetch(&self, path: &str, remote: &Remote, incomplete: &Path, place: &Path) -> Result<Sums> {

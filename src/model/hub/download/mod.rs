@@ -298,7 +298,7 @@ impl<'a> Download<'a> {
         });
         match failure {
             Some(error) => Err(error),
-            None if self.client.cancel().is_cancelled() => Err(Error::Interrupted),
+            None if self.client.cancel().is_cancelled() => Err(Error::interrupted()),
             None => Ok(()),
         }
     }

@@ -202,7 +202,7 @@ fn fetch(
         // A model that cannot be had fails in its worker, with the same words, and is a row; unless
         // nothing else is wanted.
         match ensured {
-            Err(error @ embedctl::Error::Interrupted) => return Err(error.into()),
+            Err(error) if error.is_interrupted() => return Err(error.into()),
             Err(error)
                 if configurations
                     .iter()
