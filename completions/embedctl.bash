@@ -31,8 +31,32 @@ _embedctl() {
             embedctl,embed)
                 cmd="embedctl__subcmd__embed"
                 ;;
+            embedctl,help)
+                cmd="embedctl__subcmd__help"
+                ;;
             embedctl,man)
                 cmd="embedctl__subcmd__man"
+                ;;
+            embedctl__subcmd__help,bench)
+                cmd="embedctl__subcmd__help__subcmd__bench"
+                ;;
+            embedctl__subcmd__help,completions)
+                cmd="embedctl__subcmd__help__subcmd__completions"
+                ;;
+            embedctl__subcmd__help,devices)
+                cmd="embedctl__subcmd__help__subcmd__devices"
+                ;;
+            embedctl__subcmd__help,download)
+                cmd="embedctl__subcmd__help__subcmd__download"
+                ;;
+            embedctl__subcmd__help,embed)
+                cmd="embedctl__subcmd__help__subcmd__embed"
+                ;;
+            embedctl__subcmd__help,help)
+                cmd="embedctl__subcmd__help__subcmd__help"
+                ;;
+            embedctl__subcmd__help,man)
+                cmd="embedctl__subcmd__help__subcmd__man"
                 ;;
             *)
                 ;;
@@ -41,7 +65,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed download devices bench completions man"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed download devices bench completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -74,7 +98,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --input-format --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-i -m -p -q -v -h --corpus --input --input-format --text-column --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -111,6 +135,10 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --text-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-record-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -138,7 +166,7 @@ _embedctl() {
                     return 0
                     ;;
                 --pooling)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
                     return 0
                     ;;
                 --max-length)
@@ -146,11 +174,11 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --device)
@@ -297,7 +325,7 @@ _embedctl() {
             fi
             case "${prev}" in
                 --require)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --ort-lib)
@@ -409,8 +437,8 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --output-format --force --input-format --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --dimensions --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --overwrite --force --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -449,6 +477,10 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "parquet npy jsonl" -- "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "parquet npy jsonl" -- "${cur}"))
+                    return 0
+                    ;;
                 -f)
                     COMPREPLY=($(compgen -W "parquet npy jsonl" -- "${cur}"))
                     return 0
@@ -462,6 +494,10 @@ _embedctl() {
                     return 0
                     ;;
                 --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -500,7 +536,7 @@ _embedctl() {
                     return 0
                     ;;
                 --pooling)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
                     return 0
                     ;;
                 --normalize)
@@ -523,12 +559,16 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --provider)
+                --truncate-dim)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
                 -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --device)
@@ -601,6 +641,118 @@ _embedctl() {
                     fi
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=()
+            return 0
+            ;;
+        embedctl__subcmd__help)
+            opts="embed download devices bench completions man help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__devices)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__download)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__embed)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

@@ -37,15 +37,18 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand bench 'Measure how fast a model is here, what limits it, and which settings are best'
             cand completions 'Print a shell''s completion script'
             cand man 'Print the manual page (roff)'
+            cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'embedctl;embed'= {
             cand -o 'File to write; ''-'': standard output'
             cand --output 'File to write; ''-'': standard output'
             cand -f 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand --output-format 'Format [default: by the ending of OUT; jsonl for ''-'']'
+            cand --format 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand -i 'Format of every input [default: by its ending; text for standard input]'
             cand --input-format 'Format of every input [default: by its ending; text for standard input]'
             cand --text-field 'JSONL field that holds the text; nested as a.b'
+            cand --text-column 'JSONL field that holds the text; nested as a.b'
             cand --id-field 'JSONL field that holds the id; nested as a.b'
             cand --id-type 'Type of the id column'
             cand --keep 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated'
@@ -58,7 +61,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --max-length 'Tokens of a record at most; longer ones are cut and counted'
             cand --prompt 'Text put before every record'
             cand --prompt-name 'Prompt of the model''s own, by its name (such as query)'
-            cand --dimensions 'Components of a vector to keep (Matryoshka models); not scaled to length 1 again'
+            cand --dimensions 'Components of a vector to keep (Matryoshka models)'
+            cand --truncate-dim 'Components of a vector to keep (Matryoshka models)'
             cand -p 'Execution providers in order of preference, or auto'
             cand --provider 'Execution providers in order of preference, or auto'
             cand --device 'Device numbers of the provider, with commas between, or all'
@@ -76,7 +80,9 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
             cand --cache-dir 'Folder of the Hub''s cache, where models are kept'
             cand --force 'Replace OUT if it exists'
+            cand --overwrite 'Replace OUT if it exists'
             cand --no-profile 'Ignore the settings that `bench --tune` has found for this model here'
+            cand --fail-on-empty 'Fail, and write nothing, if there is no record to embed'
             cand -q 'Say nothing but errors and rejected records'
             cand --quiet 'Say nothing but errors and rejected records'
             cand -v 'Say more: load time, libraries that were passed over and why'
@@ -129,6 +135,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -i 'Format of every input [default: by its ending; text for standard input]'
             cand --input-format 'Format of every input [default: by its ending; text for standard input]'
             cand --text-field 'JSONL field that holds the text; nested as a.b [default: text]'
+            cand --text-column 'JSONL field that holds the text; nested as a.b [default: text]'
             cand --max-record-bytes 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]'
             cand -m 'Hub id (org/name or org/name@revision) or a folder; may be repeated'
             cand --model 'Hub id (org/name or org/name@revision) or a folder; may be repeated'
@@ -191,6 +198,29 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --offline 'Never use the network: models must be here'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;help'= {
+            cand embed 'Embed the records of files or of standard input'
+            cand download 'Fetch and verify models from the Hugging Face Hub'
+            cand devices 'Show what hardware and runtimes are here, which providers work, and what the others lack'
+            cand bench 'Measure how fast a model is here, what limits it, and which settings are best'
+            cand completions 'Print a shell''s completion script'
+            cand man 'Print the manual page (roff)'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'embedctl;help;embed'= {
+        }
+        &'embedctl;help;download'= {
+        }
+        &'embedctl;help;devices'= {
+        }
+        &'embedctl;help;bench'= {
+        }
+        &'embedctl;help;completions'= {
+        }
+        &'embedctl;help;man'= {
+        }
+        &'embedctl;help;help'= {
         }
     ]
     $completions[$command]

@@ -275,7 +275,21 @@ impl RowWorker {
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
     fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Fitted> {
         let limit = Arc::clone(&self.limit);
-        limit.run(plan, &mut |part| self.vectors(part, tokens))
+        let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
+        // What was too long with the padding of its batch may fit without.
+        for (row, reason) in std::mem::take(&mut fitted.failed) {
+            let length = tokens.get(row as usize).len();
+            if length == plan.length {
+                fitted.failed.push((row, reason));
+                continue;
+            }
+            let rows = vec![row];
+            let mut alone = self.fitting(&Plan { rows, length }, tokens)?;
+            fitted.rows.append(&mut alone.rows);
+            fitted.vectors.append(&mut alone.vectors);
+            fitted.failed.append(&mut alone.failed);
+        }
+        Ok(fitted)
     }
 
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {

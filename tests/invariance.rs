@@ -50,7 +50,8 @@ fn assert_close(a: &Matrix, b: &Matrix, pairs: impl Iterator<Item = (usize, usiz
     assert_eq!((a.rows, a.width), (b.rows, b.width), "{what}");
     for (i, j) in pairs {
         let apart = a.row(i).iter().zip(b.row(j)).map(|(x, y)| (x - y).abs());
-        let worst = apart.fold(0.0_f32, f32::max);
+        // In this order NaN is the farthest apart.
+        let worst = apart.max_by(f32::total_cmp).unwrap();
         assert!(
             worst <= 1e-5,
             "{what}: row {i} is {worst} away from row {j}"

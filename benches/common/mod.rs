@@ -26,6 +26,7 @@ pub fn whole_run(
             force: false,
         },
         on_error: OnError::Fail,
+        fail_on_empty: false,
         rejects: None,
         batch_tokens: None,
         batch_rows: None,

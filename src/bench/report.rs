@@ -13,6 +13,12 @@ use super::stats::{Spread, percentile, rate};
 use super::workload::WorkloadInfo;
 use crate::profile::Tuned;
 
+/// Gains below this are not worth a setting.
+pub(super) const LEAST_GAIN: f64 = 1.01;
+
+/// Samples further apart than this, as a share of their median, are worth a warning.
+const NOISY: f64 = 0.2;
+
 /// Version of the report's schema.
 pub(super) const SCHEMA: u32 = 1;
 
@@ -240,7 +246,23 @@ impl Latency {
     }
 }
 
+impl Step {
+    /// Whether the candidate was dropped though it may well be faster: its samples don't prove it.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        let high = self.ratio.as_ref().map(|ratio| ratio.interval().1);
+        !self.kept && self.failed.is_none() && high.is_some_and(|high| high >= LEAST_GAIN)
+    }
+}
+
 impl Row {
+    /// Whether the samples are so far apart that their median says little.
+    #[must_use]
+    pub fn is_noisy(&self) -> bool {
+        let measured = self.measured.as_ref();
+        measured.is_some_and(|measured| measured.rows_per_second.noise() > NOISY)
+    }
+
     /// What became of `runner`, one of `all`, on a machine with this peak.
     pub(super) fn of(runner: &Runner, all: &[Configuration], peak_gflops: Option<f64>) -> Self {
         let measured = match &runner.failed {
@@ -255,12 +277,30 @@ impl Row {
             }
         };
         Self {
-            name: runner.configuration.label(all),
+            name: name(runner, all),
             configuration: runner.configuration.clone(),
             measured,
             failed,
         }
     }
+}
+
+/// The configuration's label; `auto` is called what it came down to, unless another one is called so.
+fn name(runner: &Runner, all: &[Configuration]) -> String {
+    let own = &runner.configuration;
+    let label = own.label(all);
+    let Some(opened) = runner.opened.as_ref().filter(|_| own.provider == "auto") else {
+        return label;
+    };
+    let named = Configuration {
+        provider: opened.provider.clone(),
+        ..own.clone()
+    };
+    let taken = all.iter().any(|other| other.label(all) == named.label(all));
+    if taken {
+        return label.replacen("auto", &format!("auto ({})", opened.provider), 1);
+    }
+    named.label(all)
 }
 
 impl Measured {

@@ -213,6 +213,7 @@ impl Session {
                 force: true,
             },
             on_error: OnError::Skip,
+            fail_on_empty: false,
             rejects: None,
             batch_tokens: Some(limits.tokens),
             batch_rows: Some(limits.rows),

@@ -32,8 +32,9 @@ pub(super) struct Line<'a> {
 pub(super) enum Start {
     /// Nothing speaks against UTF-8.
     Utf8,
-    /// UTF-16: a byte-order mark and an ASCII character, or two ASCII characters without a mark.
-    Utf16,
+    /// UTF-16, as iconv calls it: a byte-order mark and an ASCII character, or two ASCII characters without a
+    /// mark.
+    Utf16(&'static str),
 }
 
 /// Reads lines.
@@ -74,9 +75,11 @@ impl LineReader {
         let matters = |bytes: &[u8]| {
             let utf16 = matches!(
                 bytes,
-                [0xff | 0xfe | 0] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [_, 0, ..] | [0, _, ..]
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [_, 0, ..] | [0, _, ..]
             );
-            (utf16 && bytes.len() < 4)
+            // A line of one byte is whole; of anything else there is more to come.
+            matches!(bytes, [first] if *first != b'\n')
+                || (utf16 && bytes.len() < 4)
                 || (bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes))
         };
         while !self.ended && matters(&self.buffer[self.start..self.end]) {
@@ -84,12 +87,13 @@ impl LineReader {
         }
         match &self.buffer[self.start..self.end] {
             &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => {
-                return Ok(Start::Utf16);
+                return Ok(Start::Utf16("UTF-16"));
             }
-            &[first, 0, second, 0, ..] | &[0, first, 0, second, ..]
-                if first != 0 && second != 0 =>
-            {
-                return Ok(Start::Utf16);
+            &[first, 0, second, 0, ..] if first != 0 && second != 0 => {
+                return Ok(Start::Utf16("UTF-16LE"));
+            }
+            &[0, first, 0, second, ..] if first != 0 && second != 0 => {
+                return Ok(Start::Utf16("UTF-16BE"));
             }
             bytes if bytes.starts_with(BYTE_ORDER_MARK) => self.consume(BYTE_ORDER_MARK.len()),
             _ => {}
@@ -284,9 +288,14 @@ mod tests {
 
     #[test]
     fn utf_16_is_recognised() {
-        for bytes in [&b"\xff\xfea\0\n\0"[..], b"\xfe\xff\0a\0\n"] {
+        for (bytes, name) in [
+            (&b"\xff\xfea\0\n\0"[..], "UTF-16"),
+            (b"\xfe\xff\0a\0\n", "UTF-16"),
+            (b"a\0\n\0", "UTF-16LE"),
+            (b"\0a\0\n", "UTF-16BE"),
+        ] {
             let mut reader = LineReader::new(Box::new(Drip(bytes.to_vec(), 1)), 10);
-            assert_eq!(reader.begin().unwrap(), Start::Utf16);
+            assert_eq!(reader.begin().unwrap(), Start::Utf16(name));
         }
     }
 

@@ -119,14 +119,18 @@ impl Planned {
             });
         };
         let failed = |error| Error::io("read", path, error);
-        let metadata = fs::metadata(path).map_err(failed)?;
         let name = path.display().to_string();
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::usage(format!(
+                "there is no input {name}; check its name and folder"
+            )),
+            _ => failed(error),
+        })?;
         if metadata.is_dir() {
-            let reason = format!(
-                "is a directory; name the files in it, for example `{}`",
+            return Err(Error::usage(format!(
+                "{name} is a directory; name the files in it, for example `{}`",
                 path.join("*.jsonl").display()
-            );
-            return Err(Error::input(Place::file(name), reason));
+            )));
         }
         if metadata.is_file() {
             File::open(path).map_err(failed)?;
@@ -179,9 +183,11 @@ impl Planned {
         };
         match opened.lines.begin() {
             Ok(Start::Utf8) => Ok(opened),
-            Ok(Start::Utf16) => Err(Error::input(
+            Ok(Start::Utf16(name)) => Err(Error::input(
                 Place::file(&self.name),
-                "is UTF-16; convert it to UTF-8 first, for example with `iconv -f UTF-16 -t UTF-8`",
+                format!(
+                    "is UTF-16; convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
+                ),
             )),
             Err(error) => Err(self.failed(&opened, error)),
         }

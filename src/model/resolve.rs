@@ -99,6 +99,12 @@ pub(super) fn resolve(
         default: whole.default_prompt_name,
     };
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
+    if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
+        notes.push(format!(
+            "--prompt-name {name} has no effect: the model's files put nothing before texts under that name (--prompt \
+             gives a text of your own)"
+        ));
+    }
     let mut pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
     let hidden = hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(|| {
         Error::model(

@@ -30,7 +30,7 @@ use self::stages::{
 };
 use crate::cancel::CancelToken;
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Finish, OutputOptions, RunFiles, VectorWriter};
@@ -70,6 +70,8 @@ pub struct EmbedOptions {
     pub on_error: OnError,
     /// Where rejected records are written (JSONL).
     pub rejects: Option<PathBuf>,
+    /// Whether a run without a single row fails.
+    pub fail_on_empty: bool,
     /// Padded tokens in a batch at most; `None`: what suits the engine.
     pub batch_tokens: Option<usize>,
     /// Rows in a batch at most; `None`: what suits the engine.
@@ -237,6 +239,7 @@ fn run(
         rejects,
         threads,
         on_error: options.on_error,
+        fail_on_empty: options.fail_on_empty,
         batch_tokens: options.batch_tokens,
         batch_rows: options.batch_rows,
         profile: options.profile.clone(),
@@ -272,6 +275,7 @@ struct Parts {
     /// Workers, where the user has said how many.
     workers: Option<usize>,
     on_error: OnError,
+    fail_on_empty: bool,
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
     profile: Option<ProfileUsed>,
@@ -409,6 +413,16 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             "{read} records were read and {} accounted for: {} embedded, {} rejected",
             counts.read, counts.embedded, counts.rejected
         )));
+    }
+    if parts.fail_on_empty && counts.embedded == 0 {
+        let reason = match counts.rejected {
+            0 => "there is no record to embed, which --fail-on-empty forbids".to_owned(),
+            rejected => format!(
+                "none of {rejected} records can be embedded, which --fail-on-empty forbids; the first: {}",
+                reasons.first().map_or("", String::as_str)
+            ),
+        };
+        return Err(Error::input(Place::file(names.join(", ")), reason));
     }
     let files = wait(cancel, &hashes)?;
     let provenance = Provenance::new(&model, &files, &info, &counts, parts.profile.as_ref());

@@ -109,6 +109,84 @@ fn a_variable_is_checked_like_an_option() {
     let sandbox = sandbox_with_texts();
     let mut command = sandbox.embed_command("texts.txt -o out.npy");
     assert_snapshot!(sandbox.finish(command.env("EMBEDCTL_DEVICE", "gpu0")));
+    // The option goes before it, and is at fault alone.
+    let run = sandbox.finish(command.args(["--device", "gpu1"]));
+    assert!(!run.stderr.contains("EMBEDCTL_DEVICE"), "{run}");
+}
+
+#[test]
+fn a_variable_that_leads_nowhere_is_named() {
+    let sandbox = sandbox_with_texts();
+    let mut command = sandbox.embed_command("texts.txt -o out.npy");
+    let run = sandbox.finish(command.env("EMBEDCTL_MODEL", "./model"));
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr
+            .ends_with("hint: the environment says EMBEDCTL_MODEL=./model\n"),
+        "{run}"
+    );
+    let run = sandbox.embed("texts.txt -o out.npy --model ./model");
+    assert!(!run.stderr.contains("EMBEDCTL_MODEL"), "{run}");
+}
+
+#[test]
+fn other_tools_names_of_options_are_understood() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "{\"body\": \"one\"}\n");
+    sandbox.write("out", "worthless");
+    let line = "a.jsonl --text-column body -o out --format jsonl --overwrite --truncate-dim 8";
+    let run = sandbox.embed(line);
+    assert_eq!(run.code, Some(0), "{run}");
+    let rows = jsonl(&fs::read_to_string(sandbox.path("out")).unwrap());
+    assert_eq!(rows[0]["embedding"].as_array().map(Vec::len), Some(8));
+}
+
+/// The reference has these names for every model; that they do nothing here should not go unnoticed.
+#[test]
+fn a_prompt_without_effect_is_told() {
+    let run = sandbox_with_texts().embed("texts.txt -o out.npy --prompt-name query");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr
+            .contains("note: --prompt-name query has no effect"),
+        "{run}"
+    );
+}
+
+#[test]
+fn dimensions_are_scaled_again_where_that_is_asked_for() {
+    let sandbox = sandbox_with_texts();
+    let norm = |options: &str| -> f64 {
+        let run = sandbox.embed(&format!("texts.txt -o - --dimensions 8 {options}"));
+        let row = &jsonl(&run.stdout)[0]["embedding"];
+        let components = row.as_array().unwrap().iter().filter_map(Value::as_f64);
+        components.map(|one| one * one).sum::<f64>().sqrt()
+    };
+    assert!((norm("--normalize true") - 1.0).abs() < 1e-5);
+    assert!((norm("") - 1.0).abs() > 1e-3);
+}
+
+#[test]
+fn pooling_modes_have_the_names_of_the_files_and_of_the_help() {
+    let sandbox = sandbox_with_texts();
+    for mode in ["mean_sqrt_len", "mean_sqrt_len_tokens"] {
+        let run = sandbox.embed(&format!("texts.txt -o out.npy --force --pooling {mode}"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let help = sandbox.run("embed --help").stdout;
+    let error = sandbox
+        .run("embed texts.txt -o out.npy --pooling median")
+        .stderr;
+    for mode in [
+        "cls",
+        "max",
+        "mean",
+        "mean_sqrt_len_tokens",
+        "weightedmean",
+        "lasttoken",
+    ] {
+        assert!(help.contains(mode) && error.contains(mode), "{mode}");
+    }
 }
 
 // Inputs, models and outputs that cannot be had.
@@ -128,6 +206,23 @@ fn an_input_that_is_not_here() {
     let sandbox = sandbox_with_texts();
     assert_snapshot!(sandbox.embed("texts.txt missing.txt -o out.npy"));
     assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+/// What is named and not there, or there already, is a wrong option, as the help says.
+#[test]
+fn names_that_cannot_be_meant_have_one_exit_code() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("out.npy", "precious");
+    for line in [
+        "missing.txt -o new.npy",
+        ". -o new.npy",
+        "texts.txt -o out.npy",
+        "texts.txt -o .",
+        "texts.txt -o nowhere/new.npy",
+    ] {
+        let run = sandbox.embed(line);
+        assert_eq!(run.code, Some(2), "{line}: {run}");
+    }
 }
 
 #[test]
@@ -233,6 +328,70 @@ fn nothing_to_embed() {
     sandbox.write("texts.txt", "");
     assert_snapshot!(sandbox.embed("texts.txt -o out.parquet"));
     assert_eq!(sandbox.files(), ["out.parquet", "texts.txt"]);
+}
+
+#[test]
+fn nothing_to_embed_can_be_a_failure() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "");
+    let run = sandbox.embed("texts.txt -o out.parquet --fail-on-empty");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr
+            .contains("no record to embed, which --fail-on-empty forbids"),
+        "{run}"
+    );
+    sandbox.write("records.jsonl", "{}\n");
+    let run = sandbox.embed("records.jsonl -o out.parquet --on-error skip --fail-on-empty");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("none of 1 records can be embedded"),
+        "{run}"
+    );
+    assert_eq!(sandbox.files(), ["records.jsonl", "texts.txt"]);
+    sandbox.write("texts.txt", "\n");
+    let run = sandbox.embed("texts.txt -o out.parquet --fail-on-empty");
+    assert_eq!(run.code, Some(0), "an empty text is a record: {run}");
+}
+
+#[test]
+fn repeated_texts_are_told_and_are_no_speed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n".repeat(500));
+    let run = sandbox.embed("texts.txt -o out.npy");
+    assert!(
+        run.stderr
+            .contains("tokens/s, 499 rows not counted that repeat a text"),
+        "{run}"
+    );
+    let output = sandbox.embed_command("texts.txt -o out.npy --force --log-format json");
+    let output = { output }.output().unwrap();
+    let summary = jsonl(&String::from_utf8(output.stderr).unwrap())
+        .pop()
+        .unwrap();
+    assert_eq!(summary["repeated"], 499);
+    let rows =
+        summary["rows_per_second"].as_f64().unwrap() * summary["run_seconds"].as_f64().unwrap();
+    assert!((rows - 1.0).abs() < 1e-6, "{summary}");
+}
+
+#[test]
+fn fields_that_no_record_has_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "{\"text\": \"one\", \"title\": \"t\"}\n");
+    assert_snapshot!(sandbox.embed("a.jsonl -o out.npy --keep titel --id-field key"));
+    let run = sandbox_with_texts().embed("texts.txt -o out.npy --id-field key");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("`--id-field key` needs JSONL"), "{run}");
+}
+
+#[test]
+fn text_that_is_none_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wide.txt", b"o\0n\0e\0\n\0");
+    assert_snapshot!(sandbox.embed("wide.txt -o out.npy"));
+    sandbox.write("nul.txt", b"one\ntwo\0three\n");
+    assert_snapshot!(sandbox.embed("nul.txt -o out.npy"));
 }
 
 #[test]

@@ -45,6 +45,61 @@ fn completions_help() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run("help").stdout, sandbox.run("--help").stdout);
+    assert_eq!(
+        sandbox.run("help embed").stdout,
+        sandbox.run("embed --help").stdout
+    );
+    assert_eq!(sandbox.run("help embedd").code, Some(2));
+}
+
+/// Arguments that may be left out stand in brackets, others don't, also in errors.
+#[test]
+fn usage_lines_tell_required_arguments_apart() {
+    let sandbox = Sandbox::new();
+    for (command, usage) in [
+        (
+            "embed",
+            "embedctl embed [OPTIONS] --output <OUT> [INPUT]...",
+        ),
+        ("download", "embedctl download [OPTIONS] <MODEL>..."),
+        ("completions", "embedctl completions [OPTIONS] <SHELL>"),
+        ("man", "embedctl man [OPTIONS] [COMMAND]"),
+        ("devices", "embedctl devices [OPTIONS]"),
+        ("bench", "embedctl bench [OPTIONS]"),
+    ] {
+        let line = format!("Usage: {usage}\n");
+        let help = sandbox.run(&format!("{command} -h")).stdout;
+        assert!(help.contains(&line), "{help}");
+        let wrong = sandbox.run(&format!("{command} --nonsense")).stderr;
+        assert!(wrong.contains(line.trim()), "{wrong}");
+    }
+}
+
+#[test]
+fn tips_are_not_absurd() {
+    let sandbox = Sandbox::new();
+    for line in [
+        "--dtype f16",
+        "--gpu 1",
+        "--batch-size -1",
+        "--max-length -5",
+    ] {
+        let run = sandbox.run(&format!("embed texts.txt -o out.npy {line}"));
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(!run.stderr.contains("tip:"), "{run}");
+    }
+    let run = sandbox.run("embed texts.txt -o out.npy --batch-size -1");
+    let words =
+        "invalid value '-1' for '--batch-size <RECORDS>': must be a whole number of at least 1";
+    assert!(run.stderr.contains(words), "{run}");
+    let run = sandbox.run("embed texts.txt --ouput out.npy");
+    assert!(run.stderr.contains("'--output'"), "{run}");
+}
+
+#[test]
 fn man_help() {
     assert_snapshot!(Sandbox::new().run("man --help"));
 }

@@ -46,7 +46,8 @@ fn json() {
 #[test]
 fn json_of_an_error() {
     let sandbox = Sandbox::new();
-    let run = sandbox.embed("missing.txt -o out.npy --log-format json");
+    sandbox.write("texts.txt", "one\n");
+    let run = sandbox.embed("texts.txt/none.txt -o out.npy --log-format json");
     assert_snapshot!(run);
     let object = &objects(&run.stderr)[0];
     assert_eq!(object["level"], "error");

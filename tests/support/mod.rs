@@ -54,6 +54,18 @@ pub fn onnxruntime(test: &str) -> Option<PathBuf> {
     found.or_else(|| skip(test, "ort", "an ONNX Runtime library"))
 }
 
+/// A program on the path, for the test named `test`; `None` where the test is to be skipped.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `shells`.
+pub fn program(name: &str, test: &str) -> Option<PathBuf> {
+    let path = variable("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found
+        .find(|file| file.is_file())
+        .or_else(|| skip(test, "shells", name))
+}
+
 /// A variable that is set to something.
 fn variable(name: impl AsRef<std::ffi::OsStr>) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -88,10 +88,15 @@ pub(super) fn tune(
     } else {
         "the defaults".to_owned()
     };
+    let advice = if tuning.steps.iter().any(Step::is_unclear) {
+        "; what is unclear may be, and a longer --duration tells"
+    } else {
+        ""
+    };
     let better = if champion == base && best.is_none() {
         if tuning.settings == Tuned::default() {
             tuning.outcome = format!(
-                "nothing that was tried is faster than {reference} beyond noise; no profile was written"
+                "nothing that was tried is proven to be faster than {reference}{advice}; no profile was written"
             );
             return Ok(Some((tuning, None)));
         }
@@ -116,8 +121,8 @@ pub(super) fn tune(
             )
         } else {
             format!(
-                "compared once more, the best settings are not faster than {reference} beyond noise; no \
-                 profile was written"
+                "compared once more, the best settings are not proven to be faster than {reference} (a longer \
+                 --duration tells more); no profile was written"
             )
         };
         last.is_better()

@@ -1,12 +1,10 @@
 //! Two runners compared, sample by sample in turn, until it is clear which is faster.
 
 use crate::bench::options::{BenchOptions, LEAST_SAMPLES};
+use crate::bench::report::LEAST_GAIN;
 use crate::bench::runner::{Runner, Shared};
 use crate::bench::stats::Spread;
 use crate::error::Result;
-
-/// Gains below this are not worth a setting.
-const LEAST_GAIN: f64 = 1.01;
 
 /// A candidate that has lost its first samples by more than this is given up.
 const HOPELESS: f64 = 0.95;

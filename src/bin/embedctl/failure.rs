@@ -1,6 +1,7 @@
 //! A command's failure: the error with its causes, the exit code it leads to, and a hint.
 
 use std::any::Any;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,37 @@ impl Failure {
     /// What may help; printed after everything else.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// Names the environment `variables` that it may come from, where nothing better is advised.
+    pub fn from_variables(mut self, variables: &[OsString]) -> Self {
+        let concerned: &[&str] = self
+            .error
+            .chain()
+            .find_map(|cause| match cause.downcast_ref::<Error>()?.kind() {
+                ErrorKind::Model | ErrorKind::Unreachable => Some(&["EMBEDCTL_MODEL"][..]),
+                ErrorKind::Engine
+                | ErrorKind::NoLibrary
+                | ErrorKind::NamedLibrary
+                | ErrorKind::Provider => {
+                    Some(&["EMBEDCTL_PROVIDER", "EMBEDCTL_ORT_LIB", "EMBEDCTL_DEVICE"])
+                }
+                _ => None,
+            })
+            .unwrap_or_default();
+        let set = concerned
+            .iter()
+            .filter(|&&name| variables.iter().any(|one| *one == *name));
+        let set: Vec<&str> = set.copied().collect();
+        if self.hint.is_none() && !set.is_empty() {
+            let value = |name: &&str| {
+                let value = std::env::var_os(name).unwrap_or_default();
+                format!("{name}={}", value.display())
+            };
+            let set: Vec<String> = set.iter().map(value).collect();
+            self.hint = Some(format!("the environment says {}", set.join(" ")));
+        }
+        self
     }
 
     /// The code that this failure leads to.

@@ -3,7 +3,7 @@
 //! Batches double until a step gains less than a twentieth, memory runs out, or the next step would take
 //! longer than finding out is worth.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
@@ -23,20 +23,20 @@ const TIME: Duration = Duration::from_secs(3);
 const RUNS: u32 = 3;
 
 /// The budget for rows of `length` tokens, of which `most_rows` fit into a batch; `None` where not even
-/// the smallest batch runs. `sample` makes a batch of so many rows, `run` runs it.
+/// the smallest batch runs. `sample` makes a batch of so many rows, `run` runs it and says how long that took.
 pub(super) fn measure(
     length: usize,
     most_rows: usize,
     cancel: &CancelToken,
     sample: &dyn Fn(usize) -> Batch,
-    run: &mut dyn FnMut(&Batch) -> Result<(), Error>,
+    run: &mut dyn FnMut(&Batch) -> Result<Duration, Error>,
 ) -> Option<usize> {
-    let started = Instant::now();
+    let mut spent = Duration::ZERO;
     let mut best: Option<(usize, f64)> = None;
     let mut tokens = FIRST;
     while tokens <= MOST && tokens / length <= most_rows && !cancel.is_cancelled() {
         let batch = sample((tokens / length).max(1));
-        let Some(took) = fastest(&batch, run) else {
+        let Some(took) = fastest(&batch, run, &mut spent) else {
             break;
         };
         let rate = (batch.rows * length) as f64 / took.as_secs_f64();
@@ -45,20 +45,23 @@ pub(super) fn measure(
         }
         best = Some((tokens, rate));
         tokens *= 2;
-        if started.elapsed() + 2 * took * RUNS > TIME {
+        if spent + 2 * took * RUNS > TIME {
             break;
         }
     }
     best.map(|(tokens, _)| tokens)
 }
 
-/// The shortest time of a batch, its first run left out; `None` if it fails.
-fn fastest(batch: &Batch, run: &mut dyn FnMut(&Batch) -> Result<(), Error>) -> Option<Duration> {
+/// The shortest time of a batch, its first run left out; `None` if it fails. All runs count as `spent`.
+fn fastest(
+    batch: &Batch,
+    run: &mut dyn FnMut(&Batch) -> Result<Duration, Error>,
+    spent: &mut Duration,
+) -> Option<Duration> {
     let mut best = Duration::MAX;
     for index in 0..RUNS {
-        let started = Instant::now();
-        run(batch).ok()?;
-        let took = started.elapsed();
+        let took = run(batch).ok()?;
+        *spent += took;
         if index > 0 {
             best = best.min(took);
         } else if took > TIME {
@@ -90,7 +93,7 @@ mod tests {
             if tokens > most {
                 return Err(Error::internal("no room"));
             }
-            Ok(())
+            Ok(Duration::from_micros(1))
         });
         sizes.dedup();
         (sizes, budget)
@@ -119,18 +122,28 @@ mod tests {
 
     #[test]
     fn a_gain_of_less_than_a_twentieth_is_the_last_step() {
-        // Time grows with the square of the size: the second step is slower than the first.
+        // Up to 1,024 tokens take the same time; from there on each takes its own.
         let mut sizes = Vec::new();
         let budget = measure(64, 1 << 20, &CancelToken::new(), &batch, &mut |batch| {
             let tokens = batch.rows * 64;
             sizes.push(tokens);
-            let until = Instant::now() + Duration::from_micros((tokens * tokens / 1024) as u64);
-            while Instant::now() < until {
-                std::hint::spin_loop();
-            }
-            Ok(())
+            Ok(Duration::from_micros(
+                1000 + tokens.saturating_sub(1024) as u64,
+            ))
+        });
+        assert_eq!(budget, Some(1024));
+        assert_eq!(sizes.last(), Some(&2048));
+    }
+
+    #[test]
+    fn a_slow_device_is_not_asked_for_long() {
+        let mut spent = Duration::ZERO;
+        let budget = measure(64, 1 << 20, &CancelToken::new(), &batch, &mut |_| {
+            let took = Duration::from_millis(400);
+            spent += took;
+            Ok(took)
         });
         assert_eq!(budget, Some(512));
-        assert_eq!(sizes.last(), Some(&1024));
+        assert_eq!(spent, Duration::from_millis(1200));
     }
 }

@@ -20,6 +20,7 @@ mod weights;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use ort::session::Session;
 
@@ -203,7 +204,11 @@ fn measured_budget(
         most_rows,
         &opener.cancel,
         &|rows| proof::sample(model, rows, length),
-        &mut |batch| worker.run(batch).map(drop),
+        &mut |batch| {
+            let started = Instant::now();
+            worker.run(batch)?;
+            Ok(started.elapsed())
+        },
     );
     if opener.cancel.is_cancelled() {
         return Err(Error::interrupted());

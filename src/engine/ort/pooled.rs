@@ -331,7 +331,8 @@ mod tests {
             .iter()
             .zip(expected.as_flattened())
             .map(|(a, b)| (a - b).abs())
-            .fold(0.0, f32::max);
+            .max_by(f32::total_cmp)
+            .unwrap();
         assert_eq!(weights.len(), 16);
         assert!(apart < 1e-7, "{weights:?}");
     }

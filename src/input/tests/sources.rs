@@ -93,7 +93,7 @@ fn sources_that_cannot_be_read_fail_before_any_work() {
     let files = Files::new().with("a.txt", "a\n");
     let folder = files.folder.path();
     for (path, expected) in [
-        (folder.join("missing.txt"), "cannot read"),
+        (folder.join("missing.txt"), "there is no input"),
         (folder.to_path_buf(), "is a directory"),
     ] {
         let sources = [files.sources[0].clone(), Source::Path(path)];
@@ -193,17 +193,21 @@ fn damaged_streams_name_the_file_and_the_line() {
 
 #[test]
 fn standard_input_is_text_unless_it_looks_like_jsonl() {
-    let windows = from_stdin(b"{\"body\":1}\n{\"text\":\"a\"}\n", options()).unwrap();
-    assert_eq!(texts(&windows), ["{\"body\":1}", "{\"text\":\"a\"}"]);
+    let windows = from_stdin(b"{body:1}\n{\"text\":\"a\"}\n", options()).unwrap();
+    assert_eq!(texts(&windows), ["{body:1}", "{\"text\":\"a\"}"]);
 
     let input = b"{\"text\":\"a\"}\n";
-    let error = from_stdin(input, options()).unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage);
-    let error = error.to_string();
-    assert!(
-        error.contains("`-i jsonl`") && error.contains("`-i text`"),
-        "{error}"
-    );
+    for (input, words) in [
+        (&input[..], "with the field `text`"),
+        (b"{\"body\":1}\n", "`--text-field`"),
+    ] {
+        let error = from_stdin(input, options()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Usage);
+        let error = error.to_string();
+        for words in [words, "`-i jsonl`", "`-i text`"] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
     assert!(from_stdin(&gzip(input), options()).is_err());
 
     for (format, expected) in [

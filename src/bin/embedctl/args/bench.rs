@@ -10,7 +10,7 @@ use embedctl::engine::Provider;
 use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
-use super::values::{InputFormatName, byte_size, percent, positive, seconds};
+use super::values::{InputFormatName, Named, byte_size, percent, positive, providers, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -65,7 +65,12 @@ pub struct WorkloadArgs {
     pub input_format: Option<InputFormatName>,
 
     /// JSONL field that holds the text; nested as a.b [default: text]
-    #[arg(long, value_name = "NAME", requires = "input")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "input",
+        visible_alias = "text-column"
+    )]
     pub text_field: Option<String>,
 
     /// Size of a record above which it is left out, such as 512KiB [default: 4MiB]
@@ -105,7 +110,13 @@ pub struct BenchModelArgs {
     pub precision: Vec<Precision>,
 
     /// How token states become a vector [default: as the model's files say]
-    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "MODES",
+        value_delimiter = ',',
+        value_parser = Named::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
+        hide_possible_values = true
+    )]
     pub pooling: Option<Vec<PoolingMode>>,
 
     /// Tokens of a record at most; longer ones are cut and counted
@@ -129,7 +140,8 @@ pub struct BenchEngineArgs {
         hide_env_values = true,
         value_delimiter = ',',
         default_value = "auto",
-        value_parser = provider
+        value_parser = Named::new(providers(), provider),
+        hide_possible_values = true
     )]
     pub provider: Vec<String>,
 

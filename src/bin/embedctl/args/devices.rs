@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use embedctl::engine::Provider;
 
+use super::values::Named;
+
 /// Show what hardware and runtimes are here, which providers work, and what the others lack
 ///
 /// Every provider of every ONNX Runtime library that is found computes a small graph, in a process of its
@@ -17,7 +19,13 @@ pub struct DevicesArgs {
     pub json: bool,
 
     /// Exit with 1, and say why, unless these providers work; with commas between
-    #[arg(long, value_name = "PROVIDERS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "PROVIDERS",
+        value_delimiter = ',',
+        value_parser = Named::new(Provider::ALL.map(Provider::name), str::parse::<Provider>),
+        hide_possible_values = true
+    )]
     pub require: Vec<Provider>,
 
     /// ONNX Runtime library, or the folder that holds it; no other is looked at

@@ -12,7 +12,10 @@ use super::OnnxArgs;
 /// sentence-transformers, and one ONNX file with its weights. Every file is verified against the Hub's
 /// hashes, also those that were here before. The cache is the one that Python's huggingface_hub uses.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(
+    after_long_help = EXAMPLES,
+    override_usage = "embedctl download [OPTIONS] <MODEL>...\n       embedctl download [OPTIONS] --locked <FILE> [MODEL]..."
+)]
 pub struct DownloadArgs {
     /// Hub ids: org/name, or org/name@revision for a branch, tag or commit
     #[arg(value_name = "MODEL", required_unless_present = "locked")]

@@ -10,7 +10,8 @@ use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
 use super::values::{
-    IdTypeName, InputFormatName, OnErrorName, OutputFormatName, byte_size, kept_field, positive,
+    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, byte_size, kept_field,
+    positive, providers,
 };
 
 /// Embed the records of files or of standard input
@@ -18,7 +19,10 @@ use super::values::{
 /// Reads records, runs the model, and writes one vector for each record, in the input's order. The
 /// output appears under its name only when it is complete.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help())]
+#[command(
+    after_long_help = after_help(),
+    override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
+)]
 pub struct EmbedArgs {
     /// Files to read, one after another; '-' or nothing: standard input
     ///
@@ -50,11 +54,11 @@ pub struct OutputArgs {
     pub output: PathBuf,
 
     /// Format [default: by the ending of OUT; jsonl for '-']
-    #[arg(short = 'f', long, value_name = "FORMAT")]
+    #[arg(short = 'f', long, value_name = "FORMAT", visible_alias = "format")]
     pub output_format: Option<OutputFormatName>,
 
     /// Replace OUT if it exists
-    #[arg(long)]
+    #[arg(long, visible_alias = "overwrite")]
     pub force: bool,
 }
 
@@ -67,7 +71,12 @@ pub struct InputArgs {
     pub input_format: Option<InputFormatName>,
 
     /// JSONL field that holds the text; nested as a.b
-    #[arg(long, value_name = "NAME", default_value = "text")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "text",
+        visible_alias = "text-column"
+    )]
     pub text_field: String,
 
     /// JSONL field that holds the id; nested as a.b
@@ -109,8 +118,15 @@ pub struct ModelArgs {
 
     /// How token states become a vector; several, with commas between, are concatenated
     ///
-    /// Modes: cls, max, mean, mean_sqrt_len, weightedmean, lasttoken. By default the model's files decide.
-    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    /// Modes: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken. By default the model's files
+    /// decide.
+    #[arg(
+        long,
+        value_name = "MODES",
+        value_delimiter = ',',
+        value_parser = Named::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
+        hide_possible_values = true
+    )]
     pub pooling: Option<Vec<PoolingMode>>,
 
     /// Scale vectors to length 1, or don't, whatever the model's files say
@@ -126,11 +142,17 @@ pub struct ModelArgs {
     pub prompt: Option<String>,
 
     /// Prompt of the model's own, by its name (such as query)
+    ///
+    /// 'query' and 'document' are known to every model, as to sentence-transformers; where its files say
+    /// nothing, they put nothing before the texts, and a note says so.
     #[arg(long, value_name = "NAME")]
     pub prompt_name: Option<String>,
 
-    /// Components of a vector to keep (Matryoshka models); not scaled to length 1 again
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Components of a vector to keep (Matryoshka models)
+    ///
+    /// What is left is scaled to length 1 again with --normalize true, and else is not, as in
+    /// sentence-transformers.
+    #[arg(long, value_name = "N", value_parser = positive, visible_alias = "truncate-dim")]
     pub dimensions: Option<usize>,
 }
 
@@ -170,7 +192,9 @@ pub struct EngineArgs {
         value_name = "PROVIDERS",
         env = "EMBEDCTL_PROVIDER",
         hide_env_values = true,
-        default_value = "auto"
+        default_value = "auto",
+        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
+        hide_possible_values = true
     )]
     pub provider: ProviderChoice,
 
@@ -220,6 +244,10 @@ pub struct BadRecordArgs {
     /// File for skipped records, JSONL: file, line, reason, start of the record
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub rejects: Option<PathBuf>,
+
+    /// Fail, and write nothing, if there is no record to embed
+    #[arg(long)]
+    pub fail_on_empty: bool,
 }
 
 fn after_help() -> String {
@@ -252,6 +280,6 @@ Examples:
 Exit codes:
   0    done
   1    failed
-  2    the options were wrong
+  2    the options were wrong, an input is not there, or an output is there already
   3    done, but some records were rejected
   130  interrupted";

@@ -5,6 +5,7 @@ mod bench;
 mod devices;
 mod download;
 mod embed;
+mod refused;
 mod runtime;
 mod values;
 
@@ -12,9 +13,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
+use clap::parser::ValueSource;
 use clap::{
-    ArgAction, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-    ValueHint,
+    Arg, ArgAction, ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser,
+    Subcommand, ValueEnum, ValueHint,
 };
 
 pub use bench::BenchArgs;
@@ -33,7 +35,6 @@ pub use values::{Devices, OnErrorName};
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_long_help = TOP_HELP
 )]
 pub struct Args {
@@ -44,6 +45,10 @@ pub struct Args {
     /// Options that every command takes.
     #[command(flatten)]
     pub messages: MessageArgs,
+
+    /// Environment variables that took the place of options.
+    #[arg(skip)]
+    pub variables: Vec<OsString>,
 }
 
 /// One variant for each subcommand.
@@ -117,7 +122,10 @@ pub enum LogFormat {
 
 /// Print a shell's completion script
 #[derive(Debug, ClapArgs)]
-#[command(after_long_help = COMPLETIONS_HELP)]
+#[command(
+    after_long_help = COMPLETIONS_HELP,
+    override_usage = "embedctl completions [OPTIONS] <SHELL>\n       embedctl completions [OPTIONS] --dir <DIR>"
+)]
 pub struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL", required_unless_present = "dir")]
@@ -130,7 +138,10 @@ pub struct CompletionsArgs {
 
 /// Print the manual page (roff)
 #[derive(Debug, ClapArgs)]
-#[command(after_long_help = MAN_HELP)]
+#[command(
+    after_long_help = MAN_HELP,
+    override_usage = "embedctl man [OPTIONS] [COMMAND]\n       embedctl man [OPTIONS] --dir <DIR>"
+)]
 pub struct ManArgs {
     /// The command whose page is wanted; without it, embedctl's own
     #[arg(value_name = "COMMAND")]
@@ -171,13 +182,48 @@ impl Page {
 /// # Errors
 /// clap's answer: a usage error, or the text of `--help` and `--version`.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-    let mut matches = without_empty_variables(command()).try_get_matches_from(arguments)?;
-    Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut matches = without_empty_variables(command())
+        .try_get_matches_from(&arguments)
+        .map_err(|error| refused::improved(error, &arguments))?;
+    let variables = variables(&matches);
+    let mut args =
+        Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
+    args.variables = variables;
+    Ok(args)
+}
+
+/// Environment variables that a subcommand's options were taken from.
+fn variables(matches: &ArgMatches) -> Vec<OsString> {
+    let Some((name, matches)) = matches.subcommand() else {
+        return Vec::new();
+    };
+    let command = command();
+    let command = command.find_subcommand(name).into_iter();
+    let is_used = |arg: &&Arg| {
+        arg.get_env().is_some()
+            && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::EnvVariable)
+    };
+    let used = command
+        .flat_map(clap::Command::get_arguments)
+        .filter(is_used);
+    used.filter_map(|arg| arg.get_env().map(OsString::from))
+        .collect()
 }
 
 /// The command line as clap sees it: for help, completions and manual pages.
 pub fn command() -> clap::Command {
-    Args::command()
+    negative_numbers(Args::command())
+}
+
+/// `--batch-size -1` is a wrong number, not an option of the name `-1`.
+fn negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_value)
+        })
+        .mut_subcommands(negative_numbers)
 }
 
 /// A variable that is set to nothing counts as unset, as it does elsewhere in Unix.
@@ -205,7 +251,7 @@ Examples:
 Exit codes:
   0    done
   1    failed
-  2    the options were wrong
+  2    the options were wrong, an input is not there, or an output is there already
   3    done, but some records were rejected
   130  interrupted";
 

@@ -1,9 +1,57 @@
 //! Values as they are typed, and their parsers.
 
-use clap::ValueEnum;
+use std::error::Error;
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, ValueEnum};
+use embedctl::engine::Provider;
 use embedctl::input::{IdType, InputFormat, Keep, KeepType};
 use embedctl::output::OutputFormat;
 use embedctl::pipeline::OnError;
+
+/// A parser whose values have names that shells can complete, though it takes lists or other spellings too.
+#[derive(Debug, Clone)]
+pub struct Named<F> {
+    names: Vec<&'static str>,
+    parse: F,
+}
+
+impl<F> Named<F> {
+    pub fn new(names: impl IntoIterator<Item = &'static str>, parse: F) -> Self {
+        let names = names.into_iter().collect();
+        Self { names, parse }
+    }
+}
+
+impl<F, T, E> TypedValueParser for Named<F>
+where
+    F: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
+    T: Clone + Send + Sync + 'static,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        self.parse.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.names.iter().map(PossibleValue::new)))
+    }
+}
+
+/// What `--provider` takes.
+pub fn providers() -> impl Iterator<Item = &'static str> {
+    ["auto"]
+        .into_iter()
+        .chain(Provider::ALL.map(Provider::name))
+}
 
 /// `--input-format`.
 #[derive(Debug, Clone, Copy, ValueEnum)]

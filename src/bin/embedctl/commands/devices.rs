@@ -30,18 +30,24 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     } else {
         printer.devices(&report)?;
     }
-    // One that is there and broken is a finding; one that is not there is a mistake.
-    if let Some(path) = &args.ort_lib
-        && report
-            .libraries
-            .iter()
-            .all(|one| one.unusable.is_some() && !path.exists())
-    {
-        return Err(anyhow!(
-            "--ort-lib: there is no ONNX Runtime library in {}; name its file, or the folder that holds it",
+    if let Some(path) = &args.ort_lib {
+        let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
+        let words = format!(
+            "--ort-lib: there is no ONNX Runtime library in {}",
             path.display()
-        )
-        .into());
+        );
+        // One that is broken is a finding; a path that leads nowhere is a mistake.
+        if unusable && !path.exists() {
+            return Err(anyhow!(
+                "{words}: nothing is there; name its file, or the folder that holds it"
+            )
+            .into());
+        }
+        if report.libraries.is_empty() {
+            printer.warning(format!(
+                "{words}; name its file, or the folder that holds it"
+            ));
+        }
     }
     match unmet(&report, &args.require) {
         None => Ok(ExitCode::Done),

@@ -133,6 +133,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         },
         on_error: args.records.on_error.into(),
         rejects: args.records.rejects.clone(),
+        fail_on_empty: args.records.fail_on_empty,
         batch_tokens: args.limits.batch_tokens,
         batch_rows: args.limits.batch_size,
         threads: args.limits.threads,

@@ -15,7 +15,7 @@ use crate::printer::Printer;
 
 /// Prints one page, or writes all of them.
 pub fn run(args: &ManArgs, printer: &Printer) -> Result<ExitCode, Failure> {
-    let mut tool = args::command();
+    let mut tool = args::command().disable_help_subcommand(true);
     // Gives every subcommand its full name, `embedctl-embed`, and the global options.
     tool.build();
     let pages = std::iter::once(&tool).chain(tool.get_subcommands());

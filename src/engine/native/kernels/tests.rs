@@ -435,7 +435,8 @@ fn attention_agrees_with_plain_code() {
                     .iter()
                     .zip(&want)
                     .map(|(a, b)| (f64::from(*a) - b).abs())
-                    .fold(0.0, f64::max);
+                    .max_by(f64::total_cmp)
+                    .unwrap();
                 assert!(
                     worst < limit,
                     "{isa} {arithmetic:?} {:?} of {}: {worst}",

@@ -83,6 +83,13 @@ pub fn run(
         picture.write(&report)?;
         printer.info(format!("wrote {}", picture.path.display()));
     }
+    for row in report.rows.iter().filter(|row| row.is_noisy()) {
+        printer.warning(format!(
+            "{}: samples are far apart (± in the table); something else uses this machine, or --duration is too \
+             short: compare nothing with these figures",
+            row.name
+        ));
+    }
     for note in &report.notes {
         printer.note(note);
     }
@@ -219,7 +226,12 @@ fn fetch(
 
 /// Reads an earlier report.
 fn baseline(path: &Path) -> Result<Report, Failure> {
-    let text = fs::read(path).map_err(|error| embedctl::Error::io("read", path, error))?;
+    let text = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::usage(format!("--baseline: there is no {}", path.display()))
+        }
+        _ => embedctl::Error::io("read", path, error).into(),
+    })?;
     serde_json::from_slice(&text).map_err(|error| {
         Failure::usage(format!(
             "--baseline: {} is no report of bench ({error}); make one with `embedctl bench --json`",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use embedctl::bench::{Comparison, Step, Tuning, Verdict};
+use embedctl::bench::{Comparison, Spread, Step, Tuning, Verdict};
 
 use super::super::summary::count;
 use super::{NAME, amount, name, percent, signed, width, wrapped};
@@ -13,6 +13,12 @@ pub(super) fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result 
         f,
         "{:NAME$}{:>9}{:>9}  rows/s against the best so far",
         "tuning", "from", "to"
+    )?;
+    writeln!(
+        f,
+        "{:1$}  (95 % interval; range of fewer than 6 samples)",
+        "",
+        NAME + 18
     )?;
     for step in &tuning.steps {
         let [from, to] = [&step.from, &step.to].map(|value| figure(value));
@@ -28,14 +34,7 @@ pub(super) fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result 
         wrapped(f, &format!("not tuned: {skipped}"))?;
     }
     if let Some(speedup) = &tuning.speedup {
-        let (low, high) = speedup.interval();
-        writeln!(
-            f,
-            "best against the defaults: {} ({} to {})",
-            signed(speedup.median - 1.0),
-            signed(low - 1.0),
-            signed(high - 1.0)
-        )?;
+        writeln!(f, "best against the defaults: {}", gain(speedup))?;
     }
     wrapped(f, &tuning.outcome)?;
     for path in &tuning.saved {
@@ -50,20 +49,29 @@ fn figure(value: &str) -> String {
 }
 
 fn verdict(step: &Step) -> String {
-    let kept = if step.kept { "kept" } else { "dropped" };
+    let verdict = match step {
+        _ if step.kept => "kept",
+        _ if step.is_unclear() => "unclear",
+        _ => "dropped",
+    };
     match (&step.ratio, &step.failed) {
-        (Some(ratio), _) => {
-            let (low, high) = ratio.interval();
-            format!(
-                "{} ({} to {}): {kept}",
-                signed(ratio.median - 1.0),
-                signed(low - 1.0),
-                signed(high - 1.0)
-            )
-        }
+        (Some(ratio), _) => format!("{}: {verdict}", gain(ratio)),
         (None, Some(_)) => "failed: dropped".to_owned(),
-        (None, None) => kept.to_owned(),
+        (None, None) => verdict.to_owned(),
     }
+}
+
+/// `+11.5 % (+9 to +13 %)`; with too few samples for an interval `+11.5 % (range +2 to +13 %)`.
+fn gain(ratio: &Spread) -> String {
+    let (low, high) = ratio.interval();
+    let range = if ratio.low.is_none() { "range " } else { "" };
+    let round = |ratio: f64| signed(ratio - 1.0).replace(".0 %", "").replace(" %", "");
+    format!(
+        "{} ({range}{} to {} %)",
+        signed(ratio.median - 1.0),
+        round(low),
+        round(high)
+    )
 }
 
 pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> fmt::Result {
@@ -106,4 +114,50 @@ pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> f
         wrapped(f, &format!("note: {note}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(values: &[f64], kept: bool) -> Step {
+        Step {
+            setting: "threads".into(),
+            from: "1".into(),
+            to: "2".into(),
+            ratio: Spread::of(values),
+            kept,
+            failed: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_proven_is_unclear_and_says_whether_it_is_a_range() {
+        for (values, kept, words) in [
+            (
+                &[1.115, 1.02, 1.13][..],
+                false,
+                "+11.5 % (range +2 to +13 %): unclear",
+            ),
+            (
+                &[1.1, 1.2, 1.15, 1.15, 1.15, 1.15, 1.15],
+                true,
+                "+15 % (+10 to +20 %): kept",
+            ),
+            (
+                &[0.9, 0.8, 0.85],
+                false,
+                "−15 % (range −20 to −10 %): dropped",
+            ),
+            (
+                &[0.9, 1.3, 1.1, 1.1, 1.1, 1.1],
+                false,
+                "+10 % (−10 to +30 %): unclear",
+            ),
+        ] {
+            let said = verdict(&step(values, kept)).replace(".0 %", " %");
+            assert_eq!(said, words);
+            assert!(said.chars().count() + NAME + 20 <= 80, "{said}");
+        }
+    }
 }
