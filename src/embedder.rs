@@ -11,7 +11,7 @@ use crate::engine::{self, Engine, EngineInfo, EngineOptions, Output, Worker};
 use crate::error::{Error, Place, Result};
 use crate::halving::{Fitted, TokenLimit};
 use crate::model::{Model, ModelOptions};
-use crate::pool::Pooler;
+use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
 use crate::stage::{Clocks, Watch};
 use crate::threads::{panic_message, usable_cores};
@@ -146,9 +146,14 @@ impl Embedder {
                 vectors[row as usize] = vector.to_vec();
             }
         }
-        for vector in vectors.iter_mut().filter(|vector| vector.is_empty()) {
+        let empty = vectors.iter_mut().enumerate();
+        for (text, vector) in empty.filter(|(_, vector)| vector.is_empty()) {
             self.pooler
                 .finish_empty(self.model.config.hidden_width, vector);
+            if !is_finite(vector) {
+                let place = Place::file(format!("text {text}"));
+                return Err(Error::record(place, NOT_FINITE_EMPTY));
+            }
         }
         Ok(vectors)
     }
@@ -181,6 +186,14 @@ impl Embedder {
     }
 }
 
+/// Why a row has no vector.
+const NOT_FINITE: &str = "the model gives NaN or infinity for this text, also when it runs alone; try another \
+                          export of the model (--model-file) or another engine (--provider)";
+
+/// The same, of a text without any token.
+pub(crate) const NOT_FINITE_EMPTY: &str = "this text has no token under the model's tokenizer, and the modules after \
+                                           pooling make NaN or infinity of that; their weights are damaged";
+
 /// A batch's finished rows.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
@@ -200,6 +213,7 @@ pub(crate) struct RowWorker {
     pooler: Arc<Pooler>,
     limit: Arc<TokenLimit>,
     padding_id: u32,
+    model: String,
     batch: Batch,
     clocks: Arc<Clocks>,
 }
@@ -217,6 +231,7 @@ impl RowWorker {
             pooler: Arc::clone(pooler),
             limit: Arc::clone(limit),
             padding_id: model.config.padding_id,
+            model: model.onnx.display().to_string(),
             batch: Batch::default(),
             clocks: Arc::clone(clocks),
         })
@@ -232,7 +247,7 @@ impl RowWorker {
         let warning = self.limit.warning();
         let width = self.pooler.width();
         let mut watch = Watch::start();
-        let all_finite = finite(&vectors);
+        let all_finite = is_finite(&vectors);
         watch.lap(&self.clocks.pool);
         if all_finite {
             return Ok(Finished {
@@ -250,7 +265,7 @@ impl RowWorker {
         for (&row, vector) in rows.iter().zip(vectors.chunks_exact(width)) {
             let mut again = Fitted::default();
             let mut vector = vector;
-            if !finite(vector) && plan.rows.len() > 1 {
+            if !is_finite(vector) && plan.rows.len() > 1 {
                 let alone = Plan {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
@@ -260,13 +275,11 @@ impl RowWorker {
             }
             if !again.failed.is_empty() {
                 finished.failed.append(&mut again.failed);
-            } else if finite(vector) {
+            } else if is_finite(vector) {
                 finished.rows.push(row);
                 finished.vectors.extend_from_slice(vector);
             } else {
-                let reason = "the model gives NaN or infinity for this text, also when it runs alone; try another \
-                              export of the model (--model-file) or another engine (--provider)";
-                finished.failed.push((row, reason.into()));
+                finished.failed.push((row, NOT_FINITE.into()));
             }
         }
         Ok(finished)
@@ -297,11 +310,22 @@ impl RowWorker {
         self.batch.fill(plan, tokens, self.padding_id);
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
+        let (pooler, model) = (&self.pooler, &self.model);
         let unexpected = |width: usize, values: usize| {
-            Error::internal(format!(
-                "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
-                plan.length
-            ))
+            let fits = pooler.accepts(width) || pooler.accepts_pooled(width);
+            if fits {
+                return Error::internal(format!(
+                    "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
+                    plan.length
+                ));
+            }
+            Error::model(
+                model,
+                format!(
+                    "gives vectors of {width} components, which is not what config.json, modules.json and the \
+                     modules' files lead to; fetch them again, from one revision"
+                ),
+            )
         };
         watch.lap(&self.clocks.pool);
         let output = self.worker.run(&self.batch)?;
@@ -344,8 +368,4 @@ impl RowWorker {
         watch.lap(&self.clocks.pool);
         Ok(vectors)
     }
-}
-
-fn finite(vector: &[f32]) -> bool {
-    vector.iter().all(|value| value.is_finite())
 }

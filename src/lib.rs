@@ -22,6 +22,8 @@ pub mod error;
 mod halving;
 pub mod input;
 pub mod model;
+#[cfg(test)]
+mod mutation;
 mod onnx;
 pub mod output;
 pub mod pipeline;

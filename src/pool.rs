@@ -107,20 +107,43 @@ impl Pooler {
         self.finish(vec![0.0; width], out);
     }
 
-    fn finish(&self, mut vector: Vec<f32>, out: &mut Vec<f32>) {
+    fn finish(&self, vector: Vec<f32>, out: &mut Vec<f32>) {
+        let end = out.len() + self.kept;
+        if let Some(mut vector) = self.after_steps(vector) {
+            vector.truncate(self.kept);
+            out.extend_from_slice(&vector);
+        }
+        // Whoever takes the vectors finds it, and rejects the row.
+        out.resize(end, f32::NAN);
+    }
+
+    /// The modules after pooling; `None` as soon as there is NaN or infinity. Looked for before each, since
+    /// activations and norms can turn either into a number.
+    fn after_steps(&self, mut vector: Vec<f32>) -> Option<Vec<f32>> {
         for step in &self.steps {
+            vector = finite(vector)?;
             match step {
-                Step::Dense(layer) => vector = dense(layer, &vector),
-                Step::LayerNorm(norm) => layer_norm(norm, &mut vector),
-                Step::Normalize => normalize(&mut vector),
+                Step::Dense(layer) => vector = dense(layer, &vector)?,
+                Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
+                Step::Normalize => normalize(&mut vector)?,
             }
         }
+        vector = finite(vector)?;
         vector.truncate(self.kept);
         if self.normalize_last {
-            normalize(&mut vector);
+            normalize(&mut vector)?;
         }
-        out.extend_from_slice(&vector);
+        Some(vector)
     }
+}
+
+fn finite(vector: Vec<f32>) -> Option<Vec<f32>> {
+    is_finite(&vector).then_some(vector)
+}
+
+/// Whether a vector holds neither NaN nor infinity.
+pub(crate) fn is_finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
 }
 
 /// Pools one mode; `states` is `[length, width]`, `real` the row's real tokens, of which the first
@@ -151,13 +174,13 @@ fn pool_one(
             let base = out.len();
             out.resize(base + width, f32::NEG_INFINITY);
             for index in start..real.end {
-                // NaN must survive: it is found and reported later.
+                // NaN and infinity must survive: they are found and reported later.
                 for (max, &value) in out[base..].iter_mut().zip(token(index)) {
-                    *max = if value > *max || value.is_nan() {
-                        value
-                    } else {
-                        *max
-                    };
+                    if !value.is_finite() {
+                        *max = f32::NAN;
+                    } else if value > *max {
+                        *max = value;
+                    }
                 }
             }
         }
@@ -188,11 +211,15 @@ fn pool_one(
     }
 }
 
-fn normalize(vector: &mut [f32]) {
+/// Scales to length 1; `None` where the length is beyond f32.
+fn normalize(vector: &mut [f32]) -> Option<()> {
     let norm = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-    // A NaN norm must stay one: `max` would hide it.
-    let norm = if norm < NORM_FLOOR { NORM_FLOOR } else { norm };
+    if !norm.is_finite() {
+        return None;
+    }
+    let norm = norm.max(NORM_FLOOR);
     vector.iter_mut().for_each(|value| *value /= norm);
+    Some(())
 }
 
 fn product<'a>(weight: &'a [f32], input: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
@@ -201,11 +228,13 @@ fn product<'a>(weight: &'a [f32], input: &'a [f32]) -> impl Iterator<Item = f32>
         .map(move |row| row.iter().zip(input).map(|(w, x)| w * x).sum())
 }
 
-fn dense(layer: &Dense, input: &[f32]) -> Vec<f32> {
+/// `None` where a sum is not finite: activations may hide it.
+fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
     let mut output: Vec<f32> = product(&layer.weight, input).collect();
     for (value, bias) in output.iter_mut().zip(&layer.bias) {
         *value += bias;
     }
+    output = finite(output)?;
     for value in &mut output {
         *value = activate(layer.activation, *value);
     }
@@ -222,7 +251,7 @@ fn dense(layer: &Dense, input: &[f32]) -> Vec<f32> {
                 .for_each(|(value, x)| *value += x);
         }
     }
-    output
+    Some(output)
 }
 
 fn activate(activation: Activation, x: f32) -> f32 {
@@ -236,7 +265,8 @@ fn activate(activation: Activation, x: f32) -> f32 {
     }
 }
 
-fn layer_norm(norm: &LayerNorm, vector: &mut [f32]) {
+/// `None` where the variance is beyond f32: the vector would become the bias.
+fn layer_norm(norm: &LayerNorm, vector: &mut [f32]) -> Option<()> {
     #[allow(clippy::cast_precision_loss)]
     let count = vector.len() as f32;
     let mean = vector.iter().sum::<f32>() / count;
@@ -245,10 +275,14 @@ fn layer_norm(norm: &LayerNorm, vector: &mut [f32]) {
         .map(|value| (value - mean) * (value - mean))
         .sum::<f32>()
         / count;
+    if !variance.is_finite() {
+        return None;
+    }
     let scale = 1.0 / (variance + norm.epsilon).sqrt();
     for (value, (weight, bias)) in vector.iter_mut().zip(norm.weight.iter().zip(&norm.bias)) {
         *value = (*value - mean) * scale * weight + bias;
     }
+    Some(())
 }
 
 #[cfg(test)]
@@ -284,12 +318,66 @@ mod tests {
     }
 
     #[test]
-    fn normalizing_zero_gives_zero_and_keeps_nan() {
+    fn normalizing_zero_gives_zero() {
         let mut zero = [0.0, 0.0];
-        normalize(&mut zero);
+        normalize(&mut zero).unwrap();
         assert_eq!(zero, [0.0, 0.0]);
-        let mut nan = [f32::NAN, 1.0];
-        normalize(&mut nan);
-        assert!(nan.iter().all(|value| value.is_nan()));
+    }
+
+    fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
+        let pooler = Pooler {
+            modes: vec![PoolingMode::Mean],
+            pools: true,
+            excluded: 0,
+            steps,
+            kept: 2,
+            normalize_last: false,
+        };
+        let mut out = Vec::new();
+        pooler.finish_pooled(&pooled, &mut out);
+        assert_eq!(out.len(), 2);
+        out
+    }
+
+    fn dense_with(activation: Activation, bias: f32) -> Step {
+        Step::Dense(Dense {
+            input: 2,
+            output: 2,
+            weight: vec![1.0, 0.0, 0.0, 1.0],
+            bias: vec![bias; 2],
+            activation,
+            residual: Residual::None,
+        })
+    }
+
+    #[test]
+    fn nothing_turns_nan_or_infinity_into_numbers() {
+        use Activation::{Gelu, Identity, Relu, Sigmoid, Silu, Tanh};
+        let norm = || {
+            Step::LayerNorm(LayerNorm {
+                weight: vec![1.0; 2],
+                bias: vec![0.0; 2],
+                epsilon: 1e-5,
+            })
+        };
+        for activation in [Identity, Tanh, Relu, Gelu, Sigmoid, Silu] {
+            let after = || vec![dense_with(activation, 0.0), Step::Normalize];
+            assert!(is_finite(&finished(after(), [3.0, -4.0])));
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                assert!(!is_finite(&finished(after(), [bad, 1.0])), "{bad}");
+                // A text without tokens has zeros here.
+                let biased = vec![dense_with(activation, bad), Step::Normalize];
+                assert!(!is_finite(&finished(biased, [0.0, 0.0])), "bias {bad}");
+            }
+        }
+        for overflowing in [[1e20, -1e20], [3e38, -3e38]] {
+            assert!(!is_finite(&finished(vec![Step::Normalize], overflowing)));
+            assert!(!is_finite(&finished(vec![norm()], overflowing)));
+            assert!(is_finite(&finished(Vec::new(), overflowing)));
+        }
+        let mut out = Vec::new();
+        let states = [f32::NEG_INFINITY, 1.0, 2.0, 3.0];
+        pool_one(PoolingMode::Max, &states, 2, &(0..2), 0, &mut out);
+        assert!(!is_finite(&out));
     }
 }

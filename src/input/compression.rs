@@ -4,11 +4,11 @@
 //! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: neither start can begin
 //! UTF-8 text.
 
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 /// How much compressed data is read at a time.
 const CHUNK: usize = 64 * 1024;
@@ -33,11 +33,18 @@ pub(super) struct Decoded {
 }
 
 /// Decompresses `source`; `named` is what its name promises. Reads the first bytes.
-pub(super) fn decode(source: Box<dyn Read + Send>, named: Option<Encoding>) -> io::Result<Decoded> {
+///
+/// `size` is what it held when the run began, where that is known: one that ends before was cut short.
+pub(super) fn decode(
+    source: Box<dyn Read + Send>,
+    named: Option<Encoding>,
+    size: Option<u64>,
+) -> io::Result<Decoded> {
     let consumed = Arc::new(AtomicU64::new(0));
     let mut source = Counted {
         source,
         count: Arc::clone(&consumed),
+        size: size.unwrap_or(0),
     };
     let start = start(&mut source, named)?;
     let found = match start.as_slice() {
@@ -60,7 +67,7 @@ pub(super) fn decode(source: Box<dyn Read + Send>, named: Option<Encoding>) -> i
     let buffered = |all| BufReader::with_capacity(CHUNK, all);
     let reader: Box<dyn Read + Send> = match found {
         Encoding::Plain => Box::new(all),
-        Encoding::Gzip => Box::new(MultiGzDecoder::new(buffered(all))),
+        Encoding::Gzip => Box::new(Members(Some(GzDecoder::new(buffered(all))))),
         Encoding::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?),
     };
     Ok(Decoded {
@@ -73,6 +80,9 @@ pub(super) fn decode(source: Box<dyn Read + Send>, named: Option<Encoding>) -> i
 /// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
 pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
+    if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
+        return Some(short.to_string());
+    }
     let name = match encoding {
         Encoding::Gzip => "gzip",
         Encoding::Zstd => "zstd",
@@ -103,7 +113,11 @@ pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
 /// What a source is whose name promises a compression that its first bytes deny.
 pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String> {
     match (named, error.kind()) {
-        _ if error.raw_os_error().is_some() => None,
+        _ if error.raw_os_error().is_some()
+            || error.get_ref().is_some_and(|it| it.is::<CutShort>()) =>
+        {
+            explain(named, error)
+        }
         (Encoding::Gzip, ErrorKind::InvalidInput) => Some(
             "its name ends in .gz, but it is not gzip data; if it is not compressed, rename it"
                 .into(),
@@ -145,17 +159,75 @@ fn cut(start: &[u8], kind: Encoding) -> bool {
     }
 }
 
-/// Counts what is read.
+/// Counts what is read, and finds that there is less than there was.
 struct Counted {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
+    /// How much there must be at least.
+    size: u64,
 }
 
 impl Read for Counted {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.source.read(into)?;
-        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        if bytes == 0 && before < self.size && !into.is_empty() {
+            let short = CutShort {
+                read: before,
+                size: self.size,
+            };
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, short));
+        }
         Ok(bytes)
+    }
+}
+
+/// A file that has become shorter since the run began.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
+     meanwhile; run again when it is complete"
+)]
+struct CutShort {
+    read: u64,
+    size: u64,
+}
+
+/// All members of a gzip file, and the zeros that may pad the last one (as tapes and some archives do).
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut member) = self.0.take() {
+            let bytes = member.read(into)?;
+            if bytes > 0 || into.is_empty() {
+                self.0 = Some(member);
+                return Ok(bytes);
+            }
+            let mut rest = member.into_inner();
+            let mut padded = false;
+            let followed = loop {
+                let buffer = rest.fill_buf()?;
+                let zeros = buffer.iter().take_while(|&&byte| byte == 0).count();
+                let all = zeros == buffer.len();
+                if buffer.is_empty() || !all {
+                    padded |= zeros > 0;
+                    break !all;
+                }
+                padded = true;
+                rest.consume(zeros);
+            };
+            if followed && padded {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "bytes that are no gzip header follow zeros",
+                ));
+            }
+            if followed {
+                self.0 = Some(GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
     }
 }
 
@@ -178,7 +250,7 @@ pub(super) mod tests {
     /// What is decoded, or the explanation of the error.
     fn read(data: &[u8], named: Option<Encoding>) -> Result<(String, Encoding), String> {
         let mut decoded =
-            decode(Box::new(io::Cursor::new(data.to_vec())), named).map_err(|error| {
+            decode(Box::new(io::Cursor::new(data.to_vec())), named, None).map_err(|error| {
                 explain_start(named.unwrap_or(Encoding::Plain), &error).unwrap_or_default()
             })?;
         let mut text = String::new();
@@ -199,6 +271,43 @@ pub(super) mod tests {
             for named in [Some(encoding), None] {
                 assert_eq!(read(&data, named), Ok(("one\ntwo\n".to_owned(), encoding)));
             }
+        }
+    }
+
+    #[test]
+    fn zeros_may_pad_gzip_and_nothing_else_may() {
+        for zeros in [1, 7, 512, 3 * CHUNK] {
+            let padded = [gzip(b"one\n"), gzip(b"two\n"), vec![0; zeros]].concat();
+            assert_eq!(
+                read(&padded, None),
+                Ok(("one\ntwo\n".to_owned(), Encoding::Gzip))
+            );
+            let followed = [padded, gzip(b"three\n")].concat();
+            let reason = read(&followed, None).unwrap_err();
+            assert!(reason.contains("not gzip follow"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_shorter_than_it_was_is_an_error() {
+        for data in [
+            b"some text".to_vec(),
+            gzip(b"some text"),
+            zstd(b"some text"),
+            Vec::new(),
+        ] {
+            let size = data.len() as u64;
+            let read = |size| {
+                let source = Box::new(io::Cursor::new(data.clone()));
+                let mut text = Vec::new();
+                decode(source, None, Some(size))
+                    .and_then(|mut decoded| decoded.reader.read_to_end(&mut text))
+            };
+            // One that has grown is read to its end.
+            assert!(read(size).is_ok() && read(size.saturating_sub(1)).is_ok());
+            let error = read(size + 1).unwrap_err();
+            let reason = explain(Encoding::Plain, &error).unwrap();
+            assert!(reason.contains("bytes when the run began"), "{reason}");
         }
     }
 

@@ -76,6 +76,24 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     if options.window_rows == 0 || options.window_bytes == 0 {
         return usage("a window needs room for a record; `--window` is 1 at least".to_owned());
     }
+    if options.keep.len() > MOST_KEPT {
+        return usage(format!(
+            "`--keep` names {} fields, and takes {MOST_KEPT}; carry the object that holds them through as one \
+             field instead (`--keep NAME:json`), or leave some out",
+            options.keep.len()
+        ));
+    }
+    let fields = [&options.text_field, &options.id_field];
+    let kept = options.keep.iter().map(|keep| &keep.name);
+    for name in fields.into_iter().chain(kept) {
+        if name.matches('.').count() > MOST_DOTS {
+            return usage(format!(
+                "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
+                 `{}…`",
+                name.chars().take(20).collect::<String>()
+            ));
+        }
+    }
     for (index, keep) in options.keep.iter().enumerate() {
         let name = &keep.name;
         match name.as_str() {
@@ -104,6 +122,12 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     }
     Ok(())
 }
+
+/// Dots in a field's name at most: objects inside each other are read to a depth of 128.
+const MOST_DOTS: usize = 127;
+
+/// Fields that can be kept: each is a column with buffers of its own all along.
+const MOST_KEPT: usize = 1024;
 
 /// Checks that no field is named where no source has any.
 pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {

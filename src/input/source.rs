@@ -165,10 +165,9 @@ impl Planned {
                 Box::new(file)
             }
         };
-        let decoded = compression::decode(reader, self.encoding).map_err(|error| {
-            let reason = self
-                .encoding
-                .and_then(|named| compression::explain_start(named, &error));
+        let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
+            let named = self.encoding.unwrap_or(Encoding::Plain);
+            let reason = compression::explain_start(named, &error);
             self.error(reason, 0, error)
         })?;
         let Decoded {

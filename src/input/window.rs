@@ -62,7 +62,9 @@ impl Filling {
             self.raw.push(raw_start(raw).into());
         }
         let kept: usize = record.kept.iter().map(Cell::bytes).sum();
-        self.bytes += record.text.len() + record.id.bytes() + kept;
+        // A null takes room in its column, too.
+        let columns = record.kept.len() * size_of::<u64>();
+        self.bytes += record.text.len() + record.id.bytes() + kept + columns;
         self.texts.push(&record.text);
         self.origins.push(origin);
         self.columns.push(&record.id, &record.kept);

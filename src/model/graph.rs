@@ -4,10 +4,11 @@
 //! among them), so a file of gigabytes costs little memory. Field numbers: `onnx.proto3` of ONNX 1.x.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use prost::Message;
+
+use crate::small_file;
 
 use crate::error::{Error, Result};
 use crate::onnx::{StringEntry, ValueInfo};
@@ -81,7 +82,7 @@ impl Graph {
     /// # Errors
     /// If the file cannot be read or is no ONNX model.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
         // SAFETY: the mapping is private and read once, right here; a file that another process
         // truncates meanwhile would be fatal for any reader of the weights as well.
         let bytes =

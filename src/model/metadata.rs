@@ -3,31 +3,80 @@
 //! Only fields that decide something are declared; unknown fields are ignored, as the reference does.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokenizers::Tokenizer;
 
 use crate::error::{Error, Result};
+use crate::small_file;
+use crate::threads;
+
+/// A small file is no larger than this.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Components of a hidden state or a vector at most. The widest models have 8,192; what is beyond is damage,
+/// and would ask for terabytes.
+pub(super) const MOST_WIDTH: usize = 1 << 17;
+
+/// Keys whose values are such widths.
+const WIDTHS: [&str; 7] = [
+    "hidden_size",
+    "d_model",
+    "dim",
+    "embedding_dimension",
+    "word_embedding_dimension",
+    "in_features",
+    "out_features",
+];
 
 /// Reads a JSON file; `None` where it does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let bytes = match fs::read(path) {
+    let bytes = match small_file::read(path, MOST_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("read", path, error)),
     };
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    serde_json::from_slice(bytes).map(Some).map_err(|error| {
+    let expected = |error: serde_json::Error| {
         Error::model(
             path.display(),
             format!("is not the JSON expected there ({error}); fetch the file again"),
         )
-    })
+    };
+    let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
+    for key in WIDTHS {
+        if let Some(width) = value.get(key).filter(|width| width.is_number())
+            && !width
+                .as_u64()
+                .is_some_and(|width| (1..=MOST_WIDTH as u64).contains(&width))
+        {
+            return Err(Error::model(
+                path.display(),
+                format!("says {key} {width}; it goes from 1 to {MOST_WIDTH}: fetch the file again"),
+            ));
+        }
+    }
+    serde_json::from_slice(bytes).map(Some).map_err(expected)
 }
+
+/// Reads a tokenizer's file, with all that a strange one can do to its reader.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, String> {
+    let bytes = small_file::read(path, 4 * MOST_BYTES)
+        .map_err(|error| format!("cannot be read ({error})"))?;
+    let read = move || Tokenizer::from_bytes(bytes).map_err(|error| error.to_string());
+    threads::within(TOKENIZER_TIME, read).map_err(|error| format!("is no tokenizer file ({error})"))
+}
+
+/// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
+pub(crate) const TOKENIZER_TIME: Duration = Duration::from_secs(60);
 
 /// An entry of `modules.json`.
 #[derive(Debug, Deserialize)]

@@ -30,6 +30,7 @@ pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Sid
 pub use files::{ModelFile, ModelName};
 pub use graph::{ElementType, Graph, Value};
 pub use layers::{Activation, Dense, LayerNorm, Residual};
+pub(crate) use metadata::TOKENIZER_TIME;
 pub use onnx_file::OnnxChoice;
 pub use options::ModelOptions;
 pub use precision::Precision;

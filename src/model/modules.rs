@@ -9,6 +9,7 @@ use super::config::Step;
 use super::layers::{Activation, Dense, LayerNorm, Residual};
 use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig};
 use crate::error::{Error, Result};
+use crate::small_file;
 
 /// What `modules.json` says.
 #[derive(Debug, Default)]
@@ -191,6 +192,9 @@ fn layer_norm(folder: &Path) -> Result<LayerNorm> {
     })
 }
 
+/// Bytes of a module's weights at most.
+const MOST_WEIGHTS: u64 = 4 << 30;
+
 /// The `model.safetensors` of a module.
 struct Weights {
     file: std::path::PathBuf,
@@ -200,7 +204,7 @@ struct Weights {
 impl Weights {
     fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
-        match std::fs::read(&file) {
+        match small_file::read(&file, MOST_WEIGHTS) {
             Ok(bytes) => Ok(Self { file, bytes }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let pickled = folder.join("pytorch_model.bin");

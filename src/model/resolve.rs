@@ -440,6 +440,15 @@ fn check_widths(
     pooled: &Pooled,
     root: &Path,
 ) -> Result<usize> {
+    if !(1..=metadata::MOST_WIDTH).contains(&hidden) {
+        return Err(Error::model(
+            root.display(),
+            format!(
+                "the ONNX file declares an output of {hidden} components; they go from 1 to {}: fetch it again",
+                metadata::MOST_WIDTH
+            ),
+        ));
+    }
     let mut width = match output {
         OutputChoice::Sentence(_) => hidden,
         OutputChoice::Tokens(_) => hidden * pooled.modes.len(),

@@ -422,3 +422,120 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
         "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
     );
 }
+
+#[test]
+fn widths_that_cannot_be_are_refused() {
+    for (file, key) in [
+        ("config.json", "hidden_size"),
+        ("1_Pooling/config.json", "word_embedding_dimension"),
+        ("2_Dense/config.json", "in_features"),
+        ("2_Dense/config.json", "out_features"),
+    ] {
+        for width in [
+            json!(0),
+            json!(-1),
+            json!(1_000_000_000_000_u64),
+            json!(1e300),
+        ] {
+            let variant = Variant::of("bert-dense-tanh").change(file, key, width);
+            variant.refused(&[file, key, "goes from 1 to 131072"]);
+        }
+        // A width that may be, and is not.
+        let message = Variant::of("bert-dense-tanh")
+            .change(file, key, json!(77))
+            .open();
+        if let Err(error) = message {
+            assert!(!error.to_string().contains("report this"), "{error}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_and_fifos_are_no_models_files() {
+    for file in [
+        "config.json",
+        "modules.json",
+        "1_Pooling/config.json",
+        "2_Dense/model.safetensors",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "onnx/model.onnx",
+    ] {
+        let variant = Variant::of("bert-dense-tanh");
+        let path = variant.0.path().join(file);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        refused_as_none(&variant, file);
+        fs::remove_file(&path).unwrap();
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the path is a C string that lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        refused_as_none(&variant, file);
+    }
+}
+
+#[cfg(unix)]
+fn refused_as_none(variant: &Variant, file: &str) {
+    let error = variant.open().expect_err(file);
+    let mut message = error.to_string();
+    if let Some(cause) = std::error::Error::source(&error) {
+        message = format!("{message}: {cause}");
+    }
+    let told = message.contains("no regular file") || file.ends_with(".onnx");
+    assert!(told, "{file}: {message}");
+}
+
+#[test]
+fn a_template_with_an_unknown_special_token_is_refused() {
+    let template = json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[NONE]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {},
+    });
+    let variant = Variant::of("bert-cls").change("tokenizer.json", "post_processor", template);
+    let result = variant
+        .open()
+        .and_then(|model| crate::tokenize::TextTokenizer::new(&model, 1));
+    let message = result.expect_err("this must be refused").to_string();
+    assert!(message.contains("tokenizer.json"), "{message}");
+    assert!(!message.contains("report this"), "{message}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(crate::mutation::cases(60)))]
+
+    /// A damaged model is read, or refused with a message that names it: no panic, no bug to be reported.
+    #[test]
+    fn damaged_models_are_read_or_refused(seed in proptest::prelude::any::<u64>()) {
+        const FILES: [&str; 8] = [
+            "config.json",
+            "modules.json",
+            "1_Pooling/config.json",
+            "2_Dense/config.json",
+            "2_Dense/model.safetensors",
+            "sentence_bert_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+        ];
+        let variant = Variant::of("bert-dense-tanh");
+        let file = FILES[usize::try_from(seed % 8).unwrap()];
+        let path = variant.0.path().join(file);
+        let mut content = fs::read(&path).unwrap_or_default();
+        crate::mutation::damage(&mut content, seed / 8);
+        fs::write(&path, content).unwrap();
+        let texts: crate::record::Texts = ["Some wörds, 東京!", "", &"x".repeat(500)].into_iter().collect();
+        let result = variant
+            .open()
+            .and_then(|model| crate::tokenize::TextTokenizer::new(&model, 1))
+            .and_then(|tokenizer| tokenizer.tokenize(&texts));
+        match result {
+            Ok(rows) => assert_eq!(rows.len(), 3),
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::Internal, "{file}: {error}");
+            }
+        }
+    }
+}

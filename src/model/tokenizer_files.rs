@@ -45,8 +45,7 @@ pub(super) fn read(
         ));
     }
     let refuse = |reason: String| Error::model(file.display(), reason);
-    let mut tokenizer = Tokenizer::from_file(&file)
-        .map_err(|error| refuse(format!("is no tokenizer file ({error})")))?;
+    let mut tokenizer = metadata::tokenizer(&file).map_err(refuse)?;
     let config_file = folder.join("tokenizer_config.json");
     let config: TokenizerConfig = metadata::read(&config_file)?.unwrap_or_default();
 

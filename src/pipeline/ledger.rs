@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::stages::InFlight;
 use super::{OnError, Summary};
-use crate::embedder::Finished;
+use crate::embedder::{Finished, NOT_FINITE_EMPTY};
 use crate::error::{Error, Place, Result};
 use crate::model::Model;
 use crate::output::VectorWriter;
-use crate::pool::Pooler;
+use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Origin, Reject, RowRef, Rows, SourceNames};
 use crate::rejects::RejectsWriter;
@@ -67,11 +67,12 @@ impl Ledger<'_> {
             let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
-            let vector = if tokens == 0 {
+            let (vector, reason) = if tokens == 0 {
                 self.without_tokens += 1;
-                Some(without_tokens.as_slice())
+                let vector = Some(without_tokens.as_slice()).filter(|vector| is_finite(vector));
+                (vector, Some(NOT_FINITE_EMPTY))
             } else {
-                by_text[number]
+                (by_text[number], reasons.get(&number).copied())
             };
             match vector {
                 Some(vector) => vectors.extend_from_slice(vector),
@@ -79,7 +80,7 @@ impl Ledger<'_> {
                     // Holds its place until it is taken out.
                     vectors.resize(vectors.len() + width, 0.0);
                     // Without a reason it is missing, which the count at the end finds.
-                    if let Some(&reason) = reasons.get(&number) {
+                    if let Some(reason) = reason {
                         let text = in_flight.texts.get(row).as_bytes();
                         in_flight.rejects.push(Reject {
                             origin: in_flight.origins[row],

@@ -1,9 +1,13 @@
 //! Texts that are longer than the limit reaches, for the tokenizers crate.
 //!
-//! The crate needs some sixty bytes of memory for each byte of text, so a long text is tokenized only as
-//! far as the limit needs, and a very long word is shortened where its tokens don't depend on its end.
+//! The crate needs some sixty bytes of memory for each byte of text, and more than twice that where no
+//! pre-tokenizer cuts it into words. So a long text is tokenized only as far as the limit needs, a very
+//! long word is shortened where its tokens don't depend on its end, and the bytes that all threads are at
+//! are bounded.
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
@@ -12,6 +16,7 @@ use tokenizers::{Encoding, Tokenizer};
 
 use crate::error::{Error, Result};
 use crate::model::Side;
+use crate::threads::panic_message;
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;
@@ -24,11 +29,51 @@ const MARGIN: usize = 64;
 #[derive(Debug)]
 pub(super) struct LongTexts {
     pub(super) tokenizer: Arc<Tokenizer>,
+    /// Its file, for messages.
+    file: PathBuf,
     /// Tokens of a text at most, special ones not counted.
     tokens: usize,
     side: Side,
     words: LongWords,
     can_cut: bool,
+    /// How much more memory a byte of text takes than it does with a pre-tokenizer.
+    needs: usize,
+    room: Room,
+}
+
+/// Bytes of long texts that are at the crate at a time, over all threads: memory must not grow with the
+/// number of cores.
+const ROOM: usize = 4 << 20;
+
+/// Who tokenizes long texts, in bytes.
+#[derive(Debug, Default)]
+struct Room {
+    taken: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Room {
+    /// Waits until there is room for `bytes`, or nobody else.
+    fn enter(&self, bytes: usize) -> Inside<'_> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |taken: &mut usize| *taken > 0 && *taken + bytes > ROOM;
+        let taken = self.left.wait_while(taken, full);
+        *taken.unwrap_or_else(PoisonError::into_inner) += bytes;
+        Inside { room: self, bytes }
+    }
+}
+
+/// Leaves when dropped.
+struct Inside<'a> {
+    room: &'a Room,
+    bytes: usize,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *(self.room.taken.lock()).unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.room.left.notify_all();
+    }
 }
 
 /// What a tokenizer makes of a very long word.
@@ -46,12 +91,24 @@ enum LongWords {
 
 impl LongTexts {
     /// For `tokenizer`, where `tokens` of a text are kept on its `side`.
-    pub(super) fn new(tokenizer: Arc<Tokenizer>, tokens: usize, side: Side) -> Self {
+    pub(super) fn new(tokenizer: Arc<Tokenizer>, file: PathBuf, tokens: usize, side: Side) -> Self {
         Self {
+            file,
             tokens,
             side,
             words: long_words(&tokenizer),
-            can_cut: tokenizer.get_pre_tokenizer().is_some(),
+            // Without a pre-tokenizer a text is one word, and these decide locally in that.
+            can_cut: tokenizer.get_pre_tokenizer().is_some()
+                || matches!(
+                    tokenizer.get_model(),
+                    ModelWrapper::BPE(_) | ModelWrapper::Unigram(_)
+                ),
+            needs: if tokenizer.get_pre_tokenizer().is_some() {
+                1
+            } else {
+                3
+            },
+            room: Room::default(),
             tokenizer,
         }
     }
@@ -74,10 +131,17 @@ impl LongTexts {
             } else {
                 text
             };
-            let encoding = self
-                .tokenizer
-                .encode_fast(part, false)
-                .map_err(|error| Error::internal(format!("the tokenizer failed: {error}")))?;
+            let _inside =
+                (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
+            let encoding =
+                catch_unwind(AssertUnwindSafe(|| self.tokenizer.encode_fast(part, false)))
+                    .unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
+                    .map_err(|error| {
+                        Error::model(
+                            self.file.display(),
+                            format!("fails on a text of {} bytes: {error}", part.len()),
+                        )
+                    })?;
             if part.len() == text.len() || encoding.get_ids().len() >= enough {
                 return Ok(encoding);
             }
@@ -186,6 +250,25 @@ fn squeeze(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_go_in_as_far_as_there_is_room() {
+        let room = Room::default();
+        let half = room.enter(ROOM / 2);
+        drop(room.enter(ROOM / 2));
+        std::thread::scope(|scope| {
+            let (sender, entered) = std::sync::mpsc::channel();
+            let room = &room;
+            scope.spawn(move || {
+                // More than there is room for: alone.
+                let _inside = room.enter(2 * ROOM);
+                sender.send(*room.taken.lock().unwrap()).unwrap();
+            });
+            assert_eq!(*room.taken.lock().unwrap(), ROOM / 2);
+            drop(half);
+            assert_eq!(entered.recv(), Ok(2 * ROOM));
+        });
+    }
 
     #[test]
     fn squeezing_touches_nothing_but_long_runs() {

@@ -17,9 +17,10 @@ use self::bert::{Bert, Scratch};
 use self::long::LongTexts;
 use crate::batch::TokenRows;
 use crate::error::{Error, Result};
-use crate::model::{Model, Side};
+use crate::model::{Model, Side, TOKENIZER_TIME};
 use crate::record::Texts;
 use crate::stage::Clock;
+use crate::threads::within;
 
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
@@ -45,9 +46,12 @@ impl TextTokenizer {
     /// If the tokenizer's post-processor does something else than adding tokens at the ends.
     pub fn new(model: &Model, threads: usize) -> Result<Self> {
         let tokenizer = Arc::clone(&model.tokenizer);
-        let (prefix, suffix) = special_tokens(&tokenizer).map_err(|reason| {
-            Error::model(model.transformer.join("tokenizer.json").display(), reason)
-        })?;
+        let file = model.transformer.join("tokenizer.json");
+        let (prefix, suffix) = within(TOKENIZER_TIME, {
+            let tokenizer = Arc::clone(&tokenizer);
+            move || special_tokens(&tokenizer)
+        })
+        .map_err(|reason| Error::model(file.display(), format!("cannot be used: {reason}")))?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("tokenize-{index}"))
@@ -60,7 +64,7 @@ impl TextTokenizer {
         let side = model.config.truncation_side;
         let mut prepared = Self {
             bert: Bert::new(&tokenizer),
-            any: LongTexts::new(tokenizer, text_tokens, side),
+            any: LongTexts::new(tokenizer, file, text_tokens, side),
             text_tokens,
             side,
             prompt: String::new(),
@@ -156,7 +160,10 @@ impl TextTokenizer {
 
 /// The ids that the post-processor puts before and after a single text.
 fn special_tokens(tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), String> {
-    let failed = |error| format!("the tokenizer fails on the text 'a': {error}");
+    let failed = |error| format!("the tokenizer fails on a short text: {error}");
+    // A regular expression that backtracks, or normalizers that double a text one after another, show here.
+    let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
+    tokenizer.encode_fast(sample, false).map_err(failed)?;
     let bare = tokenizer.encode_fast("a", false).map_err(failed)?;
     let whole = tokenizer
         .post_process(bare.clone(), None, true)
@@ -178,7 +185,7 @@ fn special_tokens(tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), String>
             whole[before + bare.len()..].to_vec(),
         ))
     } else {
-        Err("has a post-processor that does more than adding tokens at the ends of a text, which embedctl does not do".into())
+        Err("its post-processor does more than adding tokens at the ends of a text, which embedctl does not do".into())
     }
 }
 

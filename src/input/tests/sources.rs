@@ -106,6 +106,24 @@ fn sources_that_cannot_be_read_fail_before_any_work() {
 }
 
 #[test]
+fn a_record_that_was_cut_meanwhile_is_not_embedded() {
+    let files = Files::new().with("a.txt", "one\ntwo and more\n");
+    let mut reader = files.open(options()).unwrap();
+    fs::write(files.path(0), "one\ntwo and").unwrap();
+    let error = reader.next_window().unwrap_err().to_string();
+    assert!(
+        error.contains("a.txt, after line 1") && error.contains("ends after 11 now"),
+        "{error}"
+    );
+    assert!(reader.next_window().unwrap().is_none());
+    // One that grows is read as far as it goes.
+    let files = Files::new().with("a.txt", "one\n");
+    let reader = files.open(options()).unwrap();
+    fs::write(files.path(0), "one\ntwo\n").unwrap();
+    assert_eq!(texts(&windows(reader).unwrap()), ["one", "two"]);
+}
+
+#[test]
 fn a_file_that_goes_away_is_an_error() {
     let files = Files::new().with("a.txt", "a\n").with("b.txt", "b\n");
     let reader = files.open(options()).unwrap();
