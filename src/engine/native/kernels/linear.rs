@@ -141,26 +141,38 @@ impl Call<'_> {
 
     #[inline(always)]
     fn finish<S: Simd>(&self, s: S, values: &[i32], out: &mut [f32]) {
-        let value = |j: usize| s.as_float(s.load_i(&values[j * S::LANES..]));
-        let out = out.chunks_mut(S::LANES).enumerate();
+        // Loops in place, no closures: one that is not inlined would lack the vectors' instructions.
+        let tables = Tables::get(s);
+        let half = values.len() / 2;
+        macro_rules! each {
+            (|$value:ident, $at:ident, $out:ident| $result:expr) => {
+                for (j, $out) in out.chunks_mut(S::LANES).enumerate() {
+                    let $at = j * S::LANES;
+                    let $value = s.as_float(s.load_i(&values[$at..]));
+                    s.store_part($out, $result);
+                }
+            };
+        }
+        macro_rules! activations {
+            (|$value:ident, $at:ident, $by:ident| $result:expr; $($activation:ident)*) => {
+                match $by {
+                    $(Activation::$activation => each!(|value, $at, out| {
+                        let $value = activate(s, tables, Activation::$activation, value);
+                        $result
+                    }),)*
+                }
+            };
+        }
         match self.finish {
-            Finish::Store => out.for_each(|(j, out)| s.store_part(out, value(j))),
-            Finish::Add => {
-                out.for_each(|(j, out)| s.store_part(out, s.add(s.load_part(out, 0.0), value(j))));
-            }
+            Finish::Store => each!(|value, at, out| value),
+            Finish::Add => each!(|value, at, out| s.add(s.load_part(out, 0.0), value)),
             Finish::Activate(by) => {
-                let tables = Tables::get(s);
-                out.for_each(|(j, out)| s.store_part(out, activate(s, tables, by, value(j))));
+                activations!(|value, at, by| value; Gelu GeluTanh QuickGelu Silu Relu Tanh);
             }
-            Finish::Gate(by) => {
-                let (tables, half) = (Tables::get(s), values.len() / S::LANES / 2);
-                out.for_each(|(j, out)| {
-                    s.store_part(
-                        out,
-                        s.mul(activate(s, tables, by, value(j)), value(half + j)),
-                    );
-                });
-            }
+            Finish::Gate(by) => activations!(
+                |value, at, by| s.mul(value, s.as_float(s.load_i(&values[half + at..])));
+                Gelu GeluTanh QuickGelu Silu Relu Tanh
+            ),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::isa::{Arithmetic, with};
 use super::lines::{bytes_mut, halves_mut};
 use super::matrix::{Form, Matrix};
+use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
 
 /// Converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
@@ -58,18 +59,15 @@ impl Operand {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
                 let out = &mut self.data[row * steps..][..steps];
-                let x = match matrix.preparation() {
-                    None => x,
-                    Some(preparation) => {
+                (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
+                    (Arithmetic::F32, _) => floats(x, out),
+                    (Arithmetic::I16, _) => pairs(s, x, out),
+                    (Arithmetic::I8, None) => quads(s, x, Range::of(s, x), out),
+                    (Arithmetic::I8, Some(preparation)) => {
                         let prepared = &mut self.prepared[..inputs];
-                        preparation.apply(s, x, prepared);
-                        prepared
+                        let range = preparation.apply(s, x, prepared);
+                        quads(s, prepared, range, out)
                     }
-                };
-                (self.scale[row], self.base[row]) = match matrix.arithmetic() {
-                    Arithmetic::F32 => floats(x, out),
-                    Arithmetic::I16 => pairs(s, x, out),
-                    Arithmetic::I8 => quads(s, x, out),
                 };
             }
         });
@@ -101,63 +99,54 @@ fn floats(x: &[f32], out: &mut [i32]) -> (f32, f32) {
 /// Symmetric, by the greatest magnitude.
 #[inline(always)]
 fn pairs<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
-    let (low, high, nan) = range(s, x);
+    let (low, high, nan) = Range::of(s, x).ends(s);
     let top = high.max(-low).max(1e-30);
     let factor = s.splat(I16_TOP / top);
-    for (out, x) in halves_mut(out).chunks_mut(S::LANES).zip(x.chunks(S::LANES)) {
-        let q = s.to_int(s.mul(s.load_part(x, 0.0), factor));
-        if out.len() >= S::LANES {
-            s.store_low16(out, q);
-        } else {
-            let mut all = [0; MOST_LANES];
-            s.store_low16(&mut all, q);
-            out.copy_from_slice(&all[..out.len()]);
-        }
+    let (whole, tail) = x.split_at(x.len() / S::LANES * S::LANES);
+    let (out, rest) = halves_mut(out).split_at_mut(whole.len());
+    for (out, x) in out
+        .chunks_exact_mut(S::LANES)
+        .zip(whole.chunks_exact(S::LANES))
+    {
+        s.store_low16(out, s.to_int(s.mul(s.load(x), factor)));
+    }
+    if !tail.is_empty() {
+        let mut all = [0; MOST_LANES];
+        s.store_low16(&mut all, s.to_int(s.mul(s.load_part(tail, 0.0), factor)));
+        rest.copy_from_slice(&all[..rest.len()]);
     }
     (top / I16_TOP + nan, 0.0)
 }
 
 /// From the least value (0) to the greatest (255): all of the range, whatever the activation before.
 #[inline(always)]
-fn quads<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
-    let (low, high, nan) = range(s, x);
+fn quads<S: Simd>(s: S, x: &[f32], range: Range<S>, out: &mut [i32]) -> (f32, f32) {
+    let (low, high, nan) = range.ends(s);
     let span = (high - low).max(1e-30);
     let (factor, least) = (s.splat(255.0 / span), s.splat(low));
-    for (out, x) in bytes_mut(out).chunks_mut(S::LANES).zip(x.chunks(S::LANES)) {
-        let mut q = s.mul(s.sub(s.load_part(x, low), least), factor);
-        if S::BYTE_OFFSET != 0 {
-            q = s.sub(s.round(q), s.splat(S::BYTE_OFFSET as f32));
-        }
-        let q = s.to_int(q);
-        if out.len() >= S::LANES {
-            s.store_low8(out, q);
-        } else {
-            let mut all = [0; MOST_LANES];
-            s.store_low8(&mut all, q);
-            out.copy_from_slice(&all[..out.len()]);
-        }
+    let (whole, tail) = x.split_at(x.len() / S::LANES * S::LANES);
+    let (out, rest) = bytes_mut(out).split_at_mut(whole.len());
+    for (out, x) in out
+        .chunks_exact_mut(S::LANES)
+        .zip(whole.chunks_exact(S::LANES))
+    {
+        s.store_low8(out, rounded(s, s.load(x), least, factor));
+    }
+    if !tail.is_empty() {
+        let mut all = [0; MOST_LANES];
+        s.store_low8(&mut all, rounded(s, s.load_part(tail, low), least, factor));
+        rest.copy_from_slice(&all[..rest.len()]);
     }
     let scale = span / 255.0 + nan;
     (scale, low + scale * S::BYTE_OFFSET as f32)
 }
 
-/// Least and greatest value, and 0, or NaN if a value is NaN or infinite: comparisons may lose a NaN.
+/// Steps of `1 / factor` above `least`, as the product's bytes take them.
 #[inline(always)]
-fn range<S: Simd>(s: S, x: &[f32]) -> (f32, f32, f32) {
-    let first = s.splat(x[0]);
-    let (mut low, mut high) = ([first; 4], [first; 4]);
-    let (zero, mut nan) = (s.splat(0.0), [s.splat(0.0); 4]);
-    for (i, x4) in x.chunks(S::LANES).enumerate() {
-        let (v, i) = (s.load_part(x4, x[0]), i % 4);
-        low[i] = s.min(low[i], v);
-        high[i] = s.max(high[i], v);
-        nan[i] = s.fma(v, zero, nan[i]);
+fn rounded<S: Simd>(s: S, v: S::F, least: S::F, factor: S::F) -> S::I {
+    let q = s.mul(s.sub(v, least), factor);
+    match S::BYTE_OFFSET {
+        0 => s.to_int(q),
+        offset => s.to_int(s.sub(s.round(q), s.splat(offset as f32))),
     }
-    let join =
-        |f: fn(S, S::F, S::F) -> S::F, v: [S::F; 4]| f(s, f(s, v[0], v[1]), f(s, v[2], v[3]));
-    (
-        s.least(join(S::min, low)),
-        s.greatest(join(S::max, high)),
-        s.sum(join(S::add, nan)),
-    )
 }

@@ -9,7 +9,7 @@
 //!   divides their number, and blocks by a reflection. A vector's lanes never move, so that it costs additions
 //!   alone; all instruction sets share one mix.
 
-use super::simd::Simd;
+use super::simd::{MOST_LANES, Simd};
 
 /// A change of the row's channels.
 #[derive(Debug, Clone)]
@@ -42,9 +42,9 @@ impl Preparation {
         }
     }
 
-    /// The row as products take it.
+    /// The row as products take it, and the range of its values.
     #[inline(always)]
-    pub(super) fn apply<S: Simd>(&self, s: S, x: &[f32], out: &mut [f32]) {
+    pub(super) fn apply<S: Simd>(&self, s: S, x: &[f32], out: &mut [f32]) -> Range<S> {
         match &self.factors {
             None => out.copy_from_slice(x),
             Some(factors) => {
@@ -53,7 +53,7 @@ impl Preparation {
                 }
             }
         }
-        self.mix(s, out);
+        self.mix(s, out)
     }
 
     /// The inverse, on a row of weights.
@@ -72,8 +72,40 @@ impl Preparation {
         }
     }
 
+    /// Butterflies and reflection, in place. Three butterflies at a time stay in registers; those that are
+    /// left over share a pass with the reflection.
     #[inline(always)]
-    fn mix<S: Simd>(&self, _: S, x: &mut [f32]) {
+    fn mix<S: Simd>(&self, s: S, x: &mut [f32]) -> Range<S> {
+        if self.group < MOST_LANES {
+            self.mix_plainly(x);
+            return Range::of(s, x);
+        }
+        let mut half = 1;
+        while half * 8 <= self.block {
+            eights(s, x, half);
+            half *= 8;
+        }
+        match (self.block / half, self.blocks) {
+            (1, 1) => Range::of(s, x),
+            (2, 1) => rest::<S, 2, 1>(s, x, half),
+            (4, 1) => rest::<S, 4, 1>(s, x, half),
+            (1, 3) => rest::<S, 1, 3>(s, x, half),
+            (2, 3) => rest::<S, 2, 3>(s, x, half),
+            (4, 3) => rest::<S, 4, 3>(s, x, half),
+            (left, _) => {
+                match left {
+                    2 => drop(rest::<S, 2, 1>(s, x, half)),
+                    4 => drop(rest::<S, 4, 1>(s, x, half)),
+                    _ => {}
+                }
+                self.reflect(x);
+                Range::of(s, x)
+            }
+        }
+    }
+
+    /// The same mix for groups that are smaller than a vector.
+    fn mix_plainly(&self, x: &mut [f32]) {
         let size = self.block * self.group;
         for block in x.chunks_exact_mut(size) {
             let mut half = self.group;
@@ -87,14 +119,147 @@ impl Preparation {
                 half *= 2;
             }
         }
-        if self.blocks > 1 {
-            let share = 2.0 / self.blocks as f32;
-            for i in 0..size {
-                let sum: f32 = (0..self.blocks).map(|b| x[b * size + i]).sum();
-                for b in 0..self.blocks {
-                    x[b * size + i] -= share * sum;
+        self.reflect(x);
+    }
+
+    /// The reflection across blocks: from every value, twice the mean of those at its place in each block.
+    fn reflect(&self, x: &mut [f32]) {
+        let size = self.block * self.group;
+        let share = 2.0 / self.blocks as f32;
+        for i in 0..if self.blocks > 1 { size } else { 0 } {
+            let sum: f32 = x[i..].iter().step_by(size).sum();
+            x[i..]
+                .iter_mut()
+                .step_by(size)
+                .for_each(|x| *x -= share * sum);
+        }
+    }
+}
+
+/// Butterflies over distances `half`, `2 half` and `4 half` groups.
+#[inline(always)]
+fn eights<S: Simd>(s: S, x: &mut [f32], half: usize) {
+    let distance = half * MOST_LANES;
+    for block in x.chunks_exact_mut(8 * distance) {
+        for at in (0..distance).step_by(S::LANES) {
+            let mut v = [s.splat(0.0); 8];
+            for j in 0..8 {
+                v[j] = s.load(&block[at + j * distance..]);
+            }
+            butterflies(s, &mut v);
+            for j in 0..8 {
+                s.store(&mut block[at + j * distance..], v[j]);
+            }
+        }
+    }
+}
+
+/// The butterflies that are left, over distances from `half` groups on, `N` vectors of each block, and the
+/// reflection across `BLOCKS` blocks.
+#[inline(always)]
+fn rest<S: Simd, const N: usize, const BLOCKS: usize>(
+    s: S,
+    x: &mut [f32],
+    half: usize,
+) -> Range<S> {
+    let distance = half * MOST_LANES;
+    let size = N * distance;
+    let mut range = Range::new(s, x[0]);
+    let share = s.splat(2.0 / BLOCKS as f32);
+    for at in (0..distance).step_by(S::LANES) {
+        let mut v = [[s.splat(0.0); N]; BLOCKS];
+        for (b, v) in v.iter_mut().enumerate() {
+            for j in 0..N {
+                v[j] = s.load(&x[b * size + j * distance + at..]);
+            }
+            butterflies(s, v);
+        }
+        if BLOCKS > 1 {
+            for j in 0..N {
+                let mut sum = v[0][j];
+                for b in 1..BLOCKS {
+                    sum = s.add(sum, v[b][j]);
+                }
+                sum = s.mul(sum, share);
+                for v in &mut v {
+                    v[j] = s.sub(v[j], sum);
                 }
             }
         }
+        for b in 0..BLOCKS {
+            for j in 0..N {
+                range.add(s, (b + j) % 2, v[b][j]);
+                s.store(&mut x[b * size + j * distance + at..], v[b][j]);
+            }
+        }
+    }
+    range
+}
+
+#[inline(always)]
+fn butterflies<S: Simd, const N: usize>(s: S, v: &mut [S::F; N]) {
+    let mut half = 1;
+    while half < N {
+        for j in 0..N {
+            if j & half == 0 {
+                (v[j], v[j | half]) = (s.add(v[j], v[j | half]), s.sub(v[j], v[j | half]));
+            }
+        }
+        half *= 2;
+    }
+}
+
+/// Least and greatest value, and whether one is NaN or infinite: comparisons may lose a NaN.
+pub(super) struct Range<S: Simd> {
+    low: [S::F; 2],
+    high: [S::F; 2],
+    /// 0 for each finite value.
+    nan: [S::F; 2],
+}
+
+impl<S: Simd> Range<S> {
+    /// Of rows that hold `any` value.
+    #[inline(always)]
+    fn new(s: S, any: f32) -> Self {
+        let any = s.splat(any);
+        Self {
+            low: [any; 2],
+            high: [any; 2],
+            nan: [s.splat(0.0); 2],
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, s: S, i: usize, v: S::F) {
+        self.low[i] = s.min(self.low[i], v);
+        self.high[i] = s.max(self.high[i], v);
+        self.nan[i] = s.fma(v, s.splat(0.0), self.nan[i]);
+    }
+
+    /// Of the values of a row.
+    #[inline(always)]
+    pub(super) fn of(s: S, x: &[f32]) -> Self {
+        let mut range = Self::new(s, x[0]);
+        let pairs = x.chunks_exact(2 * S::LANES);
+        let rest = pairs.remainder();
+        for pair in pairs {
+            let (a, b) = pair.split_at(S::LANES);
+            range.add(s, 0, s.load(a));
+            range.add(s, 1, s.load(b));
+        }
+        for part in rest.chunks(S::LANES) {
+            range.add(s, 0, s.load_part(part, x[0]));
+        }
+        range
+    }
+
+    /// Least and greatest value, and 0, or NaN if a value is NaN or infinite.
+    #[inline(always)]
+    pub(super) fn ends(&self, s: S) -> (f32, f32, f32) {
+        (
+            s.least(s.min(self.low[0], self.low[1])),
+            s.greatest(s.max(self.high[0], self.high[1])),
+            s.sum(s.add(self.nan[0], self.nan[1])),
+        )
     }
 }

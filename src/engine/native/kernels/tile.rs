@@ -106,6 +106,8 @@ pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
 /// # Safety
 /// `a` must hold `ROWS` rows of `steps` dwords, `b` `steps` rows of `VECTORS` vectors, each by its stride, and
 /// `steps` must not be 0.
+// Indices, not iterators: a closure that is not inlined would lack the vectors' instructions.
+#[expect(clippy::needless_range_loop, reason = "see above")]
 #[inline(always)]
 unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
     s: S,
@@ -116,24 +118,39 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
 ) {
     let mut acc = [[s.splat_i(0); VECTORS]; ROWS];
     let (left, mut right) = (a.data.as_ptr(), b.data.as_ptr());
-    for k in 0..steps {
-        let mut columns = [s.splat_i(0); VECTORS];
-        for (j, column) in columns.iter_mut().enumerate() {
-            // SAFETY: row `k` of `b`, vector `j` of it: the caller vouches for both.
-            *column = unsafe { s.load_at(right.add(j * S::LANES)) };
-        }
-        for (i, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: dword `k` of row `i` of `a`: the caller vouches for it.
-            let value = s.splat_i(unsafe { *left.add(i * a.stride + k) });
-            for (acc, column) in acc.iter_mut().zip(columns) {
-                *acc = D::dot(s, *acc, value, column);
+    let rows: [*const i32; ROWS] = std::array::from_fn(|i| left.wrapping_add(i * a.stride));
+    macro_rules! step {
+        ($k:expr) => {
+            let mut columns = [s.splat_i(0); VECTORS];
+            for j in 0..VECTORS {
+                // SAFETY: row `k` of `b`, vector `j` of it: the caller vouches for both.
+                columns[j] = unsafe { s.load_at(right.add(j * S::LANES)) };
             }
-        }
-        right = right.wrapping_add(b.stride);
+            for i in 0..ROWS {
+                // SAFETY: dword `k` of row `i` of `a`: the caller vouches for it.
+                let value = s.splat_i(unsafe { *rows[i].add($k) });
+                for j in 0..VECTORS {
+                    acc[i][j] = D::dot(s, acc[i][j], value, columns[j]);
+                }
+            }
+            right = right.wrapping_add(b.stride);
+        };
     }
-    for (row, acc) in sums.0.iter_mut().zip(acc) {
-        for (to, acc) in row.chunks_exact_mut(S::LANES).zip(acc) {
-            s.store_i(to, acc);
+    let mut k = 0;
+    while k + 4 <= steps {
+        step!(k);
+        step!(k + 1);
+        step!(k + 2);
+        step!(k + 3);
+        k += 4;
+    }
+    while k < steps {
+        step!(k);
+        k += 1;
+    }
+    for i in 0..ROWS {
+        for j in 0..VECTORS {
+            s.store_i(&mut sums.0[i][j * S::LANES..], acc[i][j]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! AVX2 with FMA: eight lanes, sixteen registers; with AVX-VNNI or without.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{Coefficients, MOST_LANES, Simd};
@@ -26,6 +27,21 @@ macro_rules! op {
 }
 
 const N: usize = 8;
+
+/// `vpdpwssd`, by name: LLVM turns its intrinsic into a multiplication and an addition, which is slower.
+#[inline]
+#[target_feature(enable = "avx2,avxvnni")]
+fn dpwssd(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller has the instruction, which touches three registers alone.
+    unsafe {
+        asm!(
+            "{{vex}} vpdpwssd {acc}, {a}, {b}",
+            acc = inout(ymm_reg) acc, a = in(ymm_reg) a, b = in(ymm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    acc
+}
 
 impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const LANES: usize = N;
@@ -201,7 +217,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     #[inline(always)]
     fn dot_pairs(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
         if VNNI {
-            op!(_mm256_dpwssd_avx_epi32(acc, a, b))
+            // SAFETY: the token proves AVX-VNNI.
+            unsafe { dpwssd(acc, a, b) }
         } else {
             op!(_mm256_add_epi32(acc, _mm256_madd_epi16(a, b)))
         }

@@ -1,5 +1,6 @@
 //! AVX-512 with VNNI: sixteen lanes, thirty-two registers.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{Coefficients, MOST_LANES, Simd};
@@ -23,6 +24,21 @@ macro_rules! op {
         // SAFETY: the token proves the processor's features, and the operation touches no memory.
         unsafe { $e }
     };
+}
+
+/// `vpdpwssd`, by name: LLVM turns its intrinsic into a multiplication and an addition, at half the speed.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn dpwssd(mut acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+    // SAFETY: the caller has the instruction, which touches three registers alone.
+    unsafe {
+        asm!(
+            "vpdpwssd {acc}, {a}, {b}",
+            acc = inout(zmm_reg) acc, a = in(zmm_reg) a, b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    acc
 }
 
 impl Simd for Avx512 {
@@ -187,7 +203,8 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn dot_pairs(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_dpwssd_epi32(acc, a, b))
+        // SAFETY: the token proves AVX-512 VNNI.
+        unsafe { dpwssd(acc, a, b) }
     }
     #[inline(always)]
     fn dot_quads(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
