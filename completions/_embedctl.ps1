@@ -59,7 +59,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
-            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'ONNX file inside the model, by its kind [default: fp32]')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]')
             [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'How token states become a vector; several, with commas between, are concatenated')
             [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Scale vectors to length 1, or don''t, whatever the model''s files say')
             [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Tokens of a record at most; longer ones are cut and counted')
@@ -69,6 +69,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--truncate-dim', '--truncate-dim', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models)')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
             [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--min-cosine', '--min-cosine', [CompletionResultType]::ParameterName, 'Least cosine to fp32 that the native engine''s int16 or int8 may have [default: 0.999 or 0.99]')
             [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between, or all')
             [CompletionResult]::new('--provider-option', '--provider-option', [CompletionResultType]::ParameterName, 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated')
             [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it')
@@ -98,7 +99,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;download' {
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
-            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'ONNX file inside the model, by its kind [default: fp32]')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'For which providers: what embed would take with the same list')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'For which providers: what embed would take with the same list')
             [CompletionResult]::new('--local-dir', '--local-dir', [CompletionResultType]::ParameterName, 'Put the files into this folder, under their own names, instead of the cache')
             [CompletionResult]::new('--lock', '--lock', [CompletionResultType]::ParameterName, 'Write down the commits and hashes of what was fetched')
             [CompletionResult]::new('--locked', '--locked', [CompletionResultType]::ParameterName, 'Fetch exactly what --lock has written down, or fail')

@@ -162,7 +162,7 @@ _embedctl() {
                     return 0
                     ;;
                 --precision)
-                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
                     return 0
                     ;;
                 --pooling)
@@ -174,11 +174,11 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --device)
@@ -325,7 +325,7 @@ _embedctl() {
             fi
             case "${prev}" in
                 --require)
-                    COMPREPLY=($(compgen -W "cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --ort-lib)
@@ -359,7 +359,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__download)
-            opts="-q -v -h --model-file --precision --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-p -q -v -h --model-file --precision --provider --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -370,7 +370,15 @@ _embedctl() {
                     return 0
                     ;;
                 --precision)
-                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --local-dir)
@@ -437,7 +445,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --overwrite --force --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --overwrite --force --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -532,7 +540,7 @@ _embedctl() {
                     return 0
                     ;;
                 --precision)
-                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
                     return 0
                     ;;
                 --pooling)
@@ -564,11 +572,15 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "auto cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --device)

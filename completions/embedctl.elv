@@ -55,7 +55,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -m 'Hub id (org/name or org/name@revision) or a folder'
             cand --model 'Hub id (org/name or org/name@revision) or a folder'
             cand --model-file 'ONNX file inside the model, such as onnx/model_fp16.onnx'
-            cand --precision 'ONNX file inside the model, by its kind [default: fp32]'
+            cand --precision 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]'
             cand --pooling 'How token states become a vector; several, with commas between, are concatenated'
             cand --normalize 'Scale vectors to length 1, or don''t, whatever the model''s files say'
             cand --max-length 'Tokens of a record at most; longer ones are cut and counted'
@@ -65,6 +65,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --truncate-dim 'Components of a vector to keep (Matryoshka models)'
             cand -p 'Execution providers in order of preference, or auto'
             cand --provider 'Execution providers in order of preference, or auto'
+            cand --min-cosine 'Least cosine to fp32 that the native engine''s int16 or int8 may have [default: 0.999 or 0.99]'
             cand --device 'Device numbers of the provider, with commas between, or all'
             cand --provider-option 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated'
             cand --ort-lib 'ONNX Runtime library, or the folder that holds it'
@@ -93,7 +94,9 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;download'= {
             cand --model-file 'ONNX file inside the model, such as onnx/model_fp16.onnx'
-            cand --precision 'ONNX file inside the model, by its kind [default: fp32]'
+            cand --precision 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]'
+            cand -p 'For which providers: what embed would take with the same list'
+            cand --provider 'For which providers: what embed would take with the same list'
             cand --local-dir 'Put the files into this folder, under their own names, instead of the cache'
             cand --lock 'Write down the commits and hashes of what was fetched'
             cand --locked 'Fetch exactly what --lock has written down, or fail'

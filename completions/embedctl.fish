@@ -58,9 +58,10 @@ int\t'64-bit integers'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'ONNX file inside the model, by its kind [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
+int16\t''
 int8\t''
 uint8\t''
 q4\t''
@@ -79,6 +80,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'T
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
 cpu\t''
 cuda\t''
 tensorrt\t''
@@ -89,6 +91,7 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
@@ -117,14 +120,27 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'ONNX file inside the model, by its kind [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
+int16\t''
 int8\t''
 uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'For which providers: what embed would take with the same list' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l local-dir -d 'Put the files into this folder, under their own names, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l lock -d 'Write down the commits and hashes of what was fetched' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l locked -d 'Fetch exactly what --lock has written down, or fail' -r -F
@@ -145,7 +161,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quie
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "cpu\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "native\t''
+cpu\t''
 cuda\t''
 tensorrt\t''
 directml\t''
@@ -183,6 +200,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l model-file -
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l precision -d 'ONNX files inside the model, by their kinds, with commas between [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
+int16\t''
 int8\t''
 uint8\t''
 q4\t''
@@ -196,6 +214,7 @@ weightedmean\t''
 lasttoken\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s p -l provider -d 'Execution providers, with commas between, or auto; each is measured' -r -f -a "auto\t''
+native\t''
 cpu\t''
 cuda\t''
 tensorrt\t''

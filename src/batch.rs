@@ -81,6 +81,21 @@ impl TokenRows {
     }
 }
 
+/// Some of `tokens`' rows, evenly spread: at most `rows`, and no more than fit into a budget of `most` tokens
+/// (one that is longer comes alone).
+#[must_use]
+pub(crate) fn sample(tokens: &TokenRows, rows: usize, most: usize) -> TokenRows {
+    let mut sample = TokenRows::default();
+    let step = tokens.len().div_ceil(rows.max(1)).max(1);
+    for row in (0..tokens.len()).step_by(step) {
+        let ids = tokens.get(row);
+        if sample.is_empty() || sample.tokens() + ids.len() <= most {
+            sample.push(ids.iter().copied(), false);
+        }
+    }
+    sample
+}
+
 /// Rows of a window that will run together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -180,6 +195,20 @@ mod tests {
             rows.push((0..length).map(|token| (row * 1000 + token) as u32), false);
         }
         rows
+    }
+
+    #[test]
+    fn a_sample_is_spread_and_within_its_budget() {
+        let tokens = rows(&[5; 100]);
+        let ids = |sample: &TokenRows| {
+            (0..sample.len())
+                .map(|row| sample.get(row)[0] / 1000)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&sample(&tokens, 4, 1000)), [0, 25, 50, 75]);
+        assert_eq!(ids(&sample(&tokens, 4, 12)), [0, 25]);
+        assert_eq!(ids(&sample(&rows(&[500, 3]), 4, 10)), [0]);
+        assert!(sample(&rows(&[]), 4, 10).is_empty());
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
-use crate::engine::{self, Engine, EngineInfo, EngineOptions, Output, Worker};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Output, Provider, Worker};
 use crate::error::{Error, Place, Result};
 use crate::halving::{Fitted, TokenLimit};
 use crate::model::{Model, ModelOptions};
@@ -46,27 +46,30 @@ const STREAM_WINDOW: usize = 4096;
 /// ```
 pub struct Embedder {
     model: Arc<Model>,
-    engine: Box<dyn Engine>,
     tokenizer: TextTokenizer,
     pooler: Arc<Pooler>,
     limits: BatchLimits,
     workers: Vec<RowWorker>,
+    info: EngineInfo,
 }
 
 impl Embedder {
     /// Opens a model with an engine. [`EngineOptions::workers`] threads will run it; 0 means one a core.
     ///
     /// # Errors
-    /// If the model's files or the engine cannot be had.
+    /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
+    /// [`EngineOptions::min_cosine`] allows.
     pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
-        let model = Arc::new(Model::open(model)?);
-        let mut options = engine.clone();
+        let (model, mut options) = engine::settle(model, engine)?;
+        let model = Arc::new(Model::open(&model)?);
         if options.workers == 0 {
             options.workers = usable_cores();
         }
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
         let engine = engine::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
+        let mut info = engine.info().clone();
+        info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, &options)?;
         let limit = Arc::default();
         let workers = (0..engine.workers().unwrap_or(options.workers))
             .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &Arc::default()))
@@ -74,10 +77,10 @@ impl Embedder {
         Ok(Self {
             limits: engine.limits(),
             model,
-            engine,
             tokenizer,
             pooler,
             workers,
+            info,
         })
     }
 
@@ -90,7 +93,7 @@ impl Embedder {
     /// What runs the model.
     #[must_use]
     pub fn engine(&self) -> &EngineInfo {
-        self.engine.info()
+        &self.info
     }
 
     /// The model.
@@ -194,6 +197,44 @@ const NOT_FINITE: &str = "the model gives NaN or infinity for this text, also wh
 pub(crate) const NOT_FINITE_EMPTY: &str = "this text has no token under the model's tokenizer, and the modules after \
                                            pooling make NaN or infinity of that; their weights are damaged";
 
+/// How close an engine's vectors of the built-in texts are to those in fp32, where it computes in less.
+///
+/// # Errors
+/// If they are not as close as [`EngineOptions::min_cosine`] asks for.
+pub(crate) fn cosine_of_samples(
+    engine: &dyn Engine,
+    tokenizer: &TextTokenizer,
+    pooler: &Pooler,
+    options: &EngineOptions,
+) -> Result<Option<Cosine>> {
+    if !engine.info().is_reduced() {
+        return Ok(None);
+    }
+    let rows = tokenizer.tokenize(&engine::sample().collect::<Texts>())?;
+    cosine(engine, pooler, &rows, None, options)
+}
+
+/// The same for `rows`, joined with what was measured `before`.
+pub(crate) fn cosine(
+    engine: &dyn Engine,
+    pooler: &Pooler,
+    rows: &TokenRows,
+    before: Option<Cosine>,
+    options: &EngineOptions,
+) -> Result<Option<Cosine>> {
+    let measured = engine.measure(rows, &|states, width| {
+        let mut vector = Vec::with_capacity(pooler.width());
+        pooler.pool_states(states, width, &(0..states.len() / width), &mut vector);
+        vector
+    })?;
+    let Some(measured) = measured else {
+        return Ok(before);
+    };
+    let joined = before.map_or(measured, |before| before.join(measured));
+    joined.check(options.arithmetic, options.min_cosine)?;
+    Ok(Some(joined))
+}
+
 /// A batch's finished rows.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
@@ -231,7 +272,9 @@ impl RowWorker {
             pooler: Arc::clone(pooler),
             limit: Arc::clone(limit),
             padding_id: model.config.padding_id,
-            model: model.onnx.display().to_string(),
+            model: model
+                .weights_file(engine.info().provider == Provider::Native)
+                .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
             batch: Batch::default(),
             clocks: Arc::clone(clocks),
         })

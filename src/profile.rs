@@ -251,7 +251,7 @@ mod tests {
                 model: folder.into(),
                 ..ModelOptions::default()
             };
-            fingerprint(&Model::onnx_file(&options).unwrap()).unwrap()
+            fingerprint(&Model::main_file(&options).unwrap()).unwrap()
         };
         let small = print("fixtures/parity/bert-mean-legacy/model");
         assert_eq!(small.len(), 64);

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::engine::EngineInfo;
+use crate::engine::{EngineInfo, Provider};
 use crate::model::{Model, ModelProvenance, OutputChoice};
 use crate::profile::Tuned;
 use crate::progress::Counts;
@@ -21,7 +21,7 @@ pub struct Provenance<'a> {
     pub tool: Tool,
     /// The model's id, revision, and files with their hashes.
     pub model: &'a ModelProvenance,
-    /// Path of the ONNX file inside the model's folder.
+    /// Path of the weights' main file inside the model's folder: of the ONNX file or the checkpoint.
     pub model_file: String,
     /// Pooling modes; empty where the graph gives finished vectors.
     pub pooling: Vec<&'static str>,
@@ -97,10 +97,6 @@ impl<'a> Provenance<'a> {
         profile: Option<&'a ProfileUsed>,
     ) -> Self {
         let config = &model.config;
-        let file = model
-            .onnx
-            .strip_prefix(&model.folder)
-            .unwrap_or(&model.onnx);
         Self {
             schema: SCHEMA,
             tool: Tool {
@@ -108,7 +104,7 @@ impl<'a> Provenance<'a> {
                 version: env!("CARGO_PKG_VERSION"),
             },
             model: files,
-            model_file: file.to_string_lossy().replace('\\', "/"),
+            model_file: model.weights_name(engine.provider == Provider::Native),
             pooling: match config.output {
                 OutputChoice::Tokens(_) => config.pooling.iter().map(|mode| mode.name()).collect(),
                 OutputChoice::Sentence(_) => Vec::new(),

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use self::unusable::{Unusable, package, pointless, unusable};
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
-use crate::engine::rten;
+use crate::engine::{native, rten};
 use crate::error::{Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
@@ -108,21 +108,22 @@ pub fn report(
     cancel: &CancelToken,
 ) -> Result<DeviceReport> {
     let panicked = |_| Error::internal("looking at the hardware panicked");
-    let (hardware, embedded, libraries) = thread::scope(|scope| {
+    let (hardware, inside, libraries) = thread::scope(|scope| {
         let hardware = scope.spawn(Hardware::detect);
-        let embedded = scope.spawn(rten::check);
+        let inside = scope.spawn(|| [native::check(), rten::check()]);
         let libraries = probe::survey(command, ort_library, cancel);
-        (hardware.join(), embedded.join(), libraries)
+        (hardware.join(), inside.join(), libraries)
     });
     if cancel.is_cancelled() {
         return Err(Error::interrupted());
     }
     let hardware = hardware.map_err(panicked)?;
-    let embedded = embedded.map_err(panicked)?;
+    let [native, rten] = inside.map_err(panicked)?;
     let providers = Provider::ALL
         .into_iter()
         .map(|provider| match provider {
-            Provider::Rten => of_embedded(&embedded),
+            Provider::Native => of_inside(&native, env!("CARGO_PKG_VERSION")),
+            Provider::Rten => of_inside(&rten, rten::VERSION),
             other => status(other, &hardware, &libraries, Platform::HERE),
         })
         .collect();
@@ -137,8 +138,8 @@ pub fn report(
     })
 }
 
-fn of_embedded(report: &ProviderReport) -> ProviderStatus {
-    let version = Some(rten::VERSION.to_owned());
+fn of_inside(report: &ProviderReport, version: &str) -> ProviderStatus {
+    let version = Some(version.to_owned());
     if report.works {
         tried(State::Works, report, None, version)
     } else {

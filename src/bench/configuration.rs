@@ -94,6 +94,7 @@ impl Configuration {
             prompt: self.prompt.clone(),
             prompt_name: self.prompt_name.clone(),
             dimensions: self.dimensions,
+            ..ModelOptions::default()
         })
     }
 

@@ -1,5 +1,5 @@
 //! How much arithmetic a text needs: floating-point operations of a model's matrix products, read from its
-//! ONNX graph.
+//! ONNX graph or from its checkpoint's headers.
 //!
 //! A row of *n* real tokens counts as
 //!
@@ -17,13 +17,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Checkpoint, Model};
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,14 +39,40 @@ impl Work {
     /// Counts the work of `model`.
     ///
     /// # Errors
-    /// If its graph cannot be read.
+    /// If its graph, or its checkpoint's headers, cannot be read.
     pub fn of(model: &Model) -> Result<Self> {
         let width = attention_width(&model.transformer.join("config.json"));
-        let graph = read(&model.onnx)?;
-        Ok(graph.work(
-            model.config.output.name(),
-            width.unwrap_or(model.config.hidden_width),
-        ))
+        let width = width.unwrap_or(model.config.hidden_width);
+        if let Ok(checkpoint) = &model.checkpoint {
+            return Self::of_checkpoint(checkpoint, width);
+        }
+        let graph = read(&model.onnx()?.path)?;
+        Ok(graph.work(model.config.output.name(), width))
+    }
+
+    /// Every matrix of a layer is multiplied with once a token, and there is one attention a layer.
+    fn of_checkpoint(checkpoint: &Checkpoint, width: usize) -> Result<Self> {
+        let number = |names: &[&str]| {
+            let value = names.iter().find_map(|name| checkpoint.config.get(*name));
+            value.and_then(serde_json::Value::as_f64)
+        };
+        let layers = number(&["num_hidden_layers", "n_layers", "n_layer"]).unwrap_or(0.0);
+        // ALBERT's layers share weights.
+        let stored = number(&["num_hidden_groups"]).unwrap_or(layers);
+        let mut weights = 0.0;
+        for file in &checkpoint.files {
+            if file
+                .extension()
+                .is_some_and(|ending| ending == "safetensors")
+            {
+                weights += matrices(file)?;
+            }
+        }
+        let repeated = if stored > 0.0 { layers / stored } else { 1.0 };
+        Ok(Self {
+            per_token: 2.0 * weights * repeated,
+            per_pair: 4.0 * width as f64 * layers,
+        })
     }
 
     /// Operations for rows with `tokens` real tokens together, and `pairs` pairs of them (the sum of the
@@ -55,6 +82,33 @@ impl Work {
         self.per_token * tokens + self.per_pair * pairs
     }
 }
+
+/// Elements of the matrices in a checkpoint's file that tokens are multiplied with: those of layers, which
+/// all have the number of theirs in their names.
+fn matrices(path: &Path) -> Result<f64> {
+    let read = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(read)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(read)?;
+    let mut header = Vec::new();
+    let length = u64::from_le_bytes(length).min(MOST_HEADER);
+    file.take(length).read_to_end(&mut header).map_err(read)?;
+    let header: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
+        .map_err(|error| Error::model(path.display(), format!("has no header: {error}")))?;
+    let of_layer = |name: &str| {
+        !name.contains("embed") && name.split('.').any(|part| part.parse::<u32>().is_ok())
+    };
+    let size = |tensor: &serde_json::Value| {
+        let shape = tensor.get("shape")?.as_array()?;
+        let dims: Vec<f64> = shape.iter().filter_map(serde_json::Value::as_f64).collect();
+        (dims.len() == 2).then(|| dims[0] * dims[1])
+    };
+    let tensors = header.iter().filter(|(name, _)| of_layer(name));
+    Ok(tensors.filter_map(|(_, tensor)| size(tensor)).sum())
+}
+
+/// Bytes of a safetensors header at most, as the format has it.
+const MOST_HEADER: u64 = 100_000_000;
 
 /// Heads times the width of a head, as config.json has it.
 fn attention_width(config: &Path) -> Option<usize> {

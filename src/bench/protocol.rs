@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Work;
 use super::configuration::Configuration;
-use crate::engine::Placed;
+use crate::engine::{Cosine, Placed};
 use crate::stage::StageTimes;
 
 /// What a worker is asked for.
@@ -61,11 +61,11 @@ pub struct OpenedAs {
     pub model: String,
     /// Commit, where the model comes from the Hub.
     pub revision: Option<String>,
-    /// Path of the ONNX file inside the model's folder.
+    /// Path of the weights' main file inside the model's folder.
     pub model_file: String,
-    /// What identifies the ONNX file for [`crate::profile::Profile`].
+    /// What identifies the model for [`crate::profile::Profile`].
     pub fingerprint: String,
-    /// Which engine: `onnxruntime` or `rten`.
+    /// Which engine: `native`, `onnxruntime` or `rten`.
     pub engine: String,
     /// Its version.
     pub version: String,
@@ -86,6 +86,12 @@ pub struct OpenedAs {
     /// The least cosine between a vector of a sample and the same one computed on the CPU, where measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
+    /// What the native engine computes in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    /// How close its vectors of the built-in texts are to those in fp32, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosine: Option<Cosine>,
     /// Worker threads.
     pub threads: usize,
     /// Padded tokens in a batch at most.

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::batch::Batch;
-use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
+use crate::batch::{Batch, TokenRows};
+use crate::engine::{BatchLimits, Cosine, Engine, EngineInfo, Finish, Output, Worker};
 use crate::error::Result;
 
 /// An engine whose workers are used again. Clones share one state.
@@ -55,6 +55,10 @@ impl Engine for ReusedEngine {
 
     fn workers(&self) -> Option<usize> {
         self.shared.engine.workers()
+    }
+
+    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+        self.shared.engine.measure(rows, finish)
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {

@@ -37,6 +37,8 @@ fn measured(provider: &str, rows_per_second: Spread) -> Measured {
             options: Vec::new(),
             placement: Vec::new(),
             cosine_to_cpu: None,
+            precision: None,
+            cosine: None,
             threads: 2,
             batch_tokens: 512,
             batch_size: 128,

@@ -19,8 +19,8 @@ use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
-use crate::embedder::RowWorker;
-use crate::engine::{self, BatchLimits, Engine};
+use crate::embedder::{RowWorker, cosine_of_samples};
+use crate::engine::{self, BatchLimits, Engine, Provider};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -151,6 +151,7 @@ impl Session {
         let model_options = configuration.model_options()?;
         let mut engine_options = configuration.engine_options(threads, cancel)?;
         engine_options.runtime.probe = probe.cloned();
+        let (model_options, engine_options) = engine::settle(&model_options, &engine_options)?;
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let device_memory = HeldMemory::watch();
@@ -162,23 +163,22 @@ impl Session {
         engine.prepare(threads)?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
-        let files = model.provenance()?;
+        let native = engine.info().provider == Provider::Native;
+        let files = model.provenance(native)?;
         let suits = engine.limits();
         let limits = BatchLimits {
             tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
             rows: configuration.batch_size.unwrap_or(suits.rows),
         };
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
+        let pooler = Pooler::new(&model.config, tokenizer.prompt_tokens());
+        let cosine = cosine_of_samples(&engine, &tokenizer, &pooler, &engine_options)?;
         let info = engine.info();
-        let onnx = model.onnx.strip_prefix(&model.folder);
         let reply = OpenedAs {
             model: model.id.clone(),
             revision: model.revision.clone(),
-            model_file: onnx
-                .unwrap_or(&model.onnx)
-                .to_string_lossy()
-                .replace('\\', "/"),
-            fingerprint: fingerprint(&model.onnx)?,
+            model_file: model.weights_name(native),
+            fingerprint: fingerprint(&Model::main_file(&model_options)?)?,
             engine: info.engine.to_owned(),
             version: info.version.clone(),
             provider: info.provider.to_string(),
@@ -187,6 +187,8 @@ impl Session {
             options: info.options.iter().map(ToString::to_string).collect(),
             placement: info.placement.clone(),
             cosine_to_cpu: info.cosine_to_cpu,
+            precision: info.precision.map(str::to_owned),
+            cosine,
             threads,
             batch_tokens: limits.tokens,
             batch_size: limits.rows,
@@ -194,7 +196,7 @@ impl Session {
             dimensions: model.config.width,
             max_length: model.config.limit(),
             load_seconds: load.as_secs_f64(),
-            notes: model.notes.clone(),
+            notes: model.notes(native),
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {

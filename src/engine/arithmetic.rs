@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -48,7 +48,7 @@ impl fmt::Display for Arithmetic {
 }
 
 /// How far vectors are from the exact ones.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cosine {
     /// The least cosine between a vector and the exact one.
     pub least: f64,

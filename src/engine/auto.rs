@@ -11,15 +11,15 @@ use super::Provider;
 ///
 /// Without a way to probe, only what cannot take the program down with it is tried.
 pub(super) fn order(probing: bool) -> &'static [Provider] {
-    use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Rten, WebGpu};
+    use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Native, Rten, WebGpu};
     if !probing {
-        &[Cpu, Rten]
+        &[Native, Cpu, Rten]
     } else if cfg!(windows) {
-        &[Cuda, DirectMl, Cpu, Rten]
+        &[Cuda, DirectMl, Native, Cpu, Rten]
     } else if cfg!(target_os = "linux") {
-        &[Cuda, MiGraphX, WebGpu, Cpu, Rten]
+        &[Cuda, MiGraphX, WebGpu, Native, Cpu, Rten]
     } else {
-        &[Cpu, Rten]
+        &[Native, Cpu, Rten]
     }
 }
 
@@ -85,10 +85,10 @@ mod tests {
     fn the_processor_comes_last_and_the_embedded_engine_after_it() {
         for probing in [false, true] {
             let order = order(probing);
-            assert!(order.ends_with(&[Provider::Cpu, Provider::Rten]));
+            assert!(order.ends_with(&[Provider::Native, Provider::Cpu, Provider::Rten]));
             assert!(!order.contains(&Provider::TensorRt));
         }
-        assert_eq!(order(false).len(), 2);
+        assert_eq!(order(false).len(), 3);
     }
 
     #[test]

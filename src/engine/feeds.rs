@@ -155,7 +155,11 @@ impl Feeds {
     /// # Errors
     /// See [`Feeds::new`].
     pub(crate) fn of(model: &Model) -> Result<Self> {
-        Self::new(&model.graph, model.config.positions, &model.config.output)
+        model
+            .onnx
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|onnx| Self::new(&onnx.graph, model.config.positions, &model.config.output))
             .map_err(|reason| Error::model(&model.id, reason))
     }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use arithmetic::{Arithmetic, Cosine, Finish, sample};
-pub use open::open;
+pub use open::{open, settle};
 
 pub use crate::batch::BatchLimits;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
@@ -55,7 +55,7 @@ pub struct EngineOptions {
 /// What was opened, as it goes into summaries and output files.
 #[derive(Debug, Clone, Serialize)]
 pub struct EngineInfo {
-    /// `onnxruntime` or `rten`.
+    /// `native`, `onnxruntime` or `rten`.
     pub engine: &'static str,
     /// The engine's own version.
     pub version: String,
@@ -92,6 +92,12 @@ pub struct EngineInfo {
 }
 
 impl EngineInfo {
+    /// Whether it computes in less than single precision.
+    #[must_use]
+    pub fn is_reduced(&self) -> bool {
+        self.precision.is_some_and(|precision| precision != "fp32")
+    }
+
     /// An engine of which nothing more is known.
     #[must_use]
     pub fn new(engine: &'static str, version: String, provider: Provider) -> Self {

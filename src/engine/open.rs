@@ -1,30 +1,97 @@
 //! Opening a model: the providers of a choice, one after another, until one works.
 
-use super::{Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, ort, rten};
+use super::{
+    Arithmetic, Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, native, ort,
+    rten,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Model;
+use crate::model::{Model, ModelOptions, Precision, Weights};
 use crate::runtime::selection::Selection;
+
+/// What the options of model and engine decide together: which weights are looked for, and what the native
+/// engine computes in. Both are to be opened with what comes back.
+///
+/// # Errors
+/// If the model's options ask for what none of the providers can do.
+pub fn settle(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+) -> Result<(ModelOptions, EngineOptions)> {
+    let providers = &engine.providers;
+    let native = providers.may_take(|provider| provider == Provider::Native);
+    let onnx = providers.may_take(|provider| provider != Provider::Native);
+    let (mut model, mut engine) = (model.clone(), engine.clone());
+    engine.arithmetic = match model.precision {
+        Some(Precision::Int16) => Arithmetic::Int16,
+        Some(Precision::Int8) => Arithmetic::Int8,
+        _ => Arithmetic::Fp32,
+    };
+    let of_file = |option: String| {
+        Error::usage(format!(
+            "{option} chooses among ONNX files, and --provider native reads none: it computes in fp32, int16 or int8"
+        ))
+    };
+    let (native, onnx) = match model.precision {
+        _ if model.model_file.is_some() => {
+            if !onnx {
+                return Err(of_file("--model-file".into()));
+            }
+            (false, true)
+        }
+        None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
+        Some(Precision::Int16) if native => (true, false),
+        Some(Precision::Int16) => {
+            return Err(Error::usage(
+                "--precision int16 is arithmetic of the native engine: name it with --provider native, or leave --provider out",
+            ));
+        }
+        Some(other) if !onnx => return Err(of_file(format!("--precision {}", other.name()))),
+        Some(_) => (false, true),
+    };
+    model.weights = match (native, onnx) {
+        (true, false) => Weights::Checkpoint(native::knows),
+        (true, true) if native_comes_first(&engine) => Weights::CheckpointFirst(native::knows),
+        (true, true) => Weights::OnnxFirst(native::knows),
+        (false, _) => Weights::Onnx,
+    };
+    Ok((model, engine))
+}
+
+/// Whether none of the providers that go before the native engine may work here.
+fn native_comes_first(options: &EngineOptions) -> bool {
+    let (providers, auto) = in_order(options);
+    let mut before = providers.iter().take_while(|one| **one != Provider::Native);
+    if !auto {
+        return before.next().is_none();
+    }
+    let selection = Selection::new(&options.runtime, 0, false, &options.cancel);
+    before.all(|&provider| auto::hopeless(provider, || selection.may_have(provider)).is_some())
+}
+
+/// The providers to try, and whether `auto` chose them.
+fn in_order(options: &EngineOptions) -> (Vec<Provider>, bool) {
+    let order = auto::order(options.runtime.probe.is_some());
+    match &options.providers {
+        ProviderChoice::Auto => (order.to_vec(), true),
+        ProviderChoice::Preferably(first) => {
+            let others = order.iter().filter(|provider| *provider != first);
+            let all = std::iter::once(first).chain(others);
+            (all.copied().collect(), true)
+        }
+        ProviderChoice::List(list) => (list.clone(), false),
+    }
+}
 
 /// Opens the first provider of the choice that works, remembering why others were passed over.
 ///
 /// `auto` goes through [`auto::order`], and falls back from a provider that does not work here or
 /// does not do the work. It does not fall back from the CPU because of the model: one that ONNX Runtime
 /// refuses there is an error, since falling back would hide it. A list falls back from each of its members
-/// to the next, and to nothing else. A library that the user named must work wherever it is needed.
+/// to the next, and to nothing else. A library that the user named must work wherever it is needed. What is
+/// passed over for want of weights is no failure of its own, unless nothing else was tried.
 pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let probing = options.runtime.probe.is_some();
-    let order = auto::order(probing);
-    let (providers, auto) = match &options.providers {
-        ProviderChoice::Auto => (order.to_vec(), true),
-        ProviderChoice::Preferably(first) => {
-            let others = order.iter().filter(|provider| *provider != first);
-            (
-                std::iter::once(first).chain(others).copied().collect(),
-                true,
-            )
-        }
-        ProviderChoice::List(list) => (list.clone(), false),
-    };
+    let (providers, auto) = in_order(options);
     let device = options.devices.first().copied().unwrap_or(0);
     // A device that the processor emulates is for who asks for it by name.
     let selection = Selection::new(&options.runtime, device, !auto, &options.cancel);
@@ -39,13 +106,22 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let mut last = None;
     for provider in providers {
         if auto
-            && !matches!(provider, Provider::Cpu | Provider::Rten)
+            && !provider.is_on_worker()
             && let Some(reason) = auto::hopeless(provider, || selection.may_have(provider))
         {
             passed_over.push(passed(provider, reason));
             continue;
         }
+        let weights = match provider {
+            Provider::Native => model.checkpoint.as_ref().err(),
+            _ => model.onnx.as_ref().err(),
+        };
+        if let Some(reason) = weights {
+            passed_over.push(passed(provider, reason.clone()));
+            continue;
+        }
         let opened = match provider {
+            Provider::Native => native::open(model, options, &passed_over, provider),
             Provider::Rten => rten::open(model, options, &passed_over),
             other => ort::open(model, options, other, &selection, &passed_over),
         };
@@ -55,7 +131,9 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
                 let stop = match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::NamedLibrary => true,
                     ErrorKind::NoLibrary | ErrorKind::Provider => false,
-                    _ => auto && provider != Provider::Rten,
+                    // The environment, where the native engine says so.
+                    ErrorKind::Usage if provider == Provider::Native => true,
+                    _ => auto && !provider.is_inside(),
                 };
                 if stop {
                     return Err(error);

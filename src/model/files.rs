@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::graph::Graph;
 use super::hub::{self, ModelId, Store};
-use super::onnx_file;
-use super::{Model, ModelOptions, ModelProvenance, resolve};
-use crate::error::{Error, Result};
+use super::weights::{self, Checkpoint, Onnx, Weights};
+use super::{Model, ModelOptions, ModelProvenance, metadata, onnx_file, resolve};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]
@@ -40,60 +40,102 @@ impl Model {
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
-        let onnx = find_onnx(&folder, &transformer, options)?;
-        let graph = Graph::read(&onnx)?;
-        let beside = onnx.parent().unwrap_or(&folder);
-        if let Some(missing) = graph
-            .external
-            .iter()
-            .find(|file| !beside.join(file).is_file())
-        {
-            return Err(Error::model(
-                beside.join(missing).display(),
-                format!("is missing: {} keeps weights there", onnx.display()),
-            ));
-        }
-        let resolved = resolve::resolve(&folder, modules, &graph, options)?;
+        let checkpoint = find_checkpoint(&folder, &transformer, options.weights)?;
+        let onnx = match options.weights.or_onnx() {
+            true => find_onnx(&folder, &transformer, options).and_then(read_onnx),
+            false => Err(Error::model(
+                folder.display(),
+                "is opened without ONNX files",
+            )),
+        };
+        let (onnx, checkpoint) = match (onnx, checkpoint) {
+            (Ok(onnx), Ok(checkpoint)) => {
+                one_kind_of_output(onnx, checkpoint, options.weights, modules.is_some())
+            }
+            (Ok(onnx), reason) => (Ok(onnx), reason),
+            (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
+            (Err(reason), Ok(checkpoint)) => (Err(reason.to_string()), Ok(checkpoint)),
+            (Err(error), Err(reason)) => return Err(no_weights(&folder, error, &reason, options)),
+        };
+        let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
+        let resolved = resolve::resolve(&folder, modules, graph, options)?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
-        if graph.is_dynamically_quantized() {
-            notes.push(
-                "this graph quantizes activations with ranges taken from the whole batch, so a text's vector depends on \
-                 the texts beside it; --batch-size 1 embeds each text alone and makes vectors repeatable"
-                    .into(),
-            );
-        }
         Ok(Self {
             id,
             revision,
             transformer: folder.join(transformer),
             folder,
             onnx,
-            graph,
+            checkpoint,
             config: resolved.config,
             tokenizer: resolved.tokenizer.into(),
             notes,
         })
     }
 
-    /// The ONNX file that [`Model::open`] would take, found without reading it or the tokenizer.
+    /// The file that says which model [`Model::open`] would take, found without reading it or the tokenizer:
+    /// the ONNX file, or the checkpoint's first.
     ///
     /// # Errors
     /// If there is none.
-    pub fn onnx_file(options: &ModelOptions) -> Result<PathBuf> {
+    pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
         let folder = locate(options)?.folder;
         let transformer = resolve::read_modules(&folder)?.map(|modules| modules.transformer);
-        find_onnx(&folder, &transformer.unwrap_or_default(), options)
+        let transformer = transformer.unwrap_or_default();
+        if let Ok(checkpoint) = find_checkpoint(&folder, &transformer, options.weights)? {
+            return Ok(checkpoint.files[0].clone());
+        }
+        find_onnx(&folder, &transformer, options)
     }
 
-    /// Hashes the files that decide a vector: weights, tokenizer and metadata.
+    /// The ONNX file.
+    ///
+    /// # Errors
+    /// If there is none; the error says why.
+    pub fn onnx(&self) -> Result<&Onnx> {
+        let onnx = self.onnx.as_ref();
+        onnx.map_err(|reason| Error::model(&self.id, reason))
+    }
+
+    /// Things a user should be told once, the weights in use considered.
+    #[must_use]
+    pub fn notes(&self, native: bool) -> Vec<String> {
+        let graph = self.onnx.as_ref().ok().filter(|_| !native);
+        let warning = graph.and_then(|onnx| onnx.graph.warning());
+        self.notes.iter().cloned().chain(warning).collect()
+    }
+
+    /// The main file of the weights that an engine has run: the checkpoint's first for the native engine,
+    /// else the ONNX file.
+    #[must_use]
+    pub fn weights_file(&self, native: bool) -> Option<PathBuf> {
+        self.weights(native).into_iter().next()
+    }
+
+    /// Its path inside the model's folder.
+    #[must_use]
+    pub fn weights_name(&self, native: bool) -> String {
+        let file = self.weights_file(native).unwrap_or_default();
+        let inside = file.strip_prefix(&self.folder).unwrap_or(&file);
+        inside.to_string_lossy().replace('\\', "/")
+    }
+
+    fn weights(&self, native: bool) -> Vec<PathBuf> {
+        match (&self.checkpoint, &self.onnx) {
+            (Ok(checkpoint), _) if native => checkpoint.files.clone(),
+            (_, Ok(onnx)) => onnx.files().collect(),
+            (_, Err(_)) => Vec::new(),
+        }
+    }
+
+    /// Hashes the files that decide a vector: weights (the checkpoint for the native engine, else the ONNX
+    /// file), tokenizer and metadata.
     ///
     /// # Errors
     /// If one cannot be read.
-    pub fn provenance(&self) -> Result<ModelProvenance> {
-        let beside = self.onnx.parent().unwrap_or(&self.folder);
-        let mut paths = vec![self.onnx.clone()];
-        paths.extend(self.graph.external.iter().map(|file| beside.join(file)));
+    pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
+        let mut paths = self.weights(native);
         let of_transformer = [
             "tokenizer.json",
             "tokenizer_config.json",
@@ -106,7 +148,7 @@ impl Model {
                 .map(|name| self.transformer.join(name)),
         );
         paths.extend(
-            super::metadata::SENTENCE_CONFIGS
+            metadata::SENTENCE_CONFIGS
                 .iter()
                 .map(|name| self.transformer.join(name)),
         );
@@ -263,6 +305,93 @@ fn locate(options: &ModelOptions) -> Result<Located> {
     })
 }
 
+/// Reads an ONNX file's header, and makes sure that the files are here that it keeps weights in.
+fn read_onnx(path: PathBuf) -> Result<Onnx> {
+    let onnx = Onnx {
+        graph: Graph::read(&path)?,
+        path,
+    };
+    let missing = onnx.files().find(|file| !file.is_file());
+    match missing {
+        Some(missing) => Err(Error::model(
+            missing.display(),
+            format!("is missing: {} keeps weights there", onnx.path.display()),
+        )),
+        None => Ok(onnx),
+    }
+}
+
+/// The checkpoint, if one is asked for, here, and known; else the reason.
+fn find_checkpoint(
+    folder: &Path,
+    transformer: &str,
+    weights: Weights,
+) -> Result<Result<Checkpoint, String>> {
+    let Some(knows) = weights.knows() else {
+        return Ok(Err("was not asked for".into()));
+    };
+    let sub = match transformer {
+        "" => String::new(),
+        own => format!("{own}/"),
+    };
+    let paths = files_in(folder, &sub);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let files = match weights::checkpoint(&paths, transformer) {
+        Ok(files) => files,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let config = metadata::read(&folder.join(transformer).join("config.json"))?;
+    let config: serde_json::Value = config.unwrap_or_default();
+    Ok(knows(&config).map(|()| Checkpoint {
+        files: files.iter().map(|file| folder.join(file)).collect(),
+        config,
+    }))
+}
+
+/// A graph that gives finished vectors and a checkpoint that gives tokens' states are finished in different
+/// ways, so that one of the two has to go.
+fn one_kind_of_output(
+    onnx: Onnx,
+    checkpoint: Checkpoint,
+    weights: Weights,
+    has_modules: bool,
+) -> (Result<Onnx, String>, Result<Checkpoint, String>) {
+    if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
+        return (Ok(onnx), Ok(checkpoint));
+    }
+    match weights {
+        Weights::OnnxFirst(_) => (
+            Ok(onnx),
+            Err("the ONNX file, which goes first here, pools by itself".into()),
+        ),
+        _ => (
+            Err(format!(
+                "{} pools by itself, which the checkpoint, which goes first here, does not; --provider cpu takes it",
+                onnx.path.display()
+            )),
+            Ok(checkpoint),
+        ),
+    }
+}
+
+fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptions) -> Error {
+    match (options.weights, onnx) {
+        (Weights::Onnx, onnx) => onnx,
+        (Weights::Checkpoint(_), _) => Error::model(
+            folder.display(),
+            format!(
+                "cannot be run by --provider native: {checkpoint}; another provider may run its ONNX file"
+            ),
+        ),
+        (_, onnx) if onnx.kind() == ErrorKind::Model => {
+            let remedy = "the native engine cannot run its checkpoint either: it";
+            let reason = format!("{} ({remedy} {checkpoint})", onnx.reason());
+            Error::model(onnx.subject(), reason)
+        }
+        (_, onnx) => onnx,
+    }
+}
+
 fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
     if options.model_file.is_some() && options.precision.is_some() {
         return Err(Error::usage(
@@ -283,7 +412,7 @@ fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result
         }
     }
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    onnx_file::choose(&paths, transformer, &options.onnx())
+    onnx_file::choose(&paths, transformer, &options.files().onnx)
         .map(|path| folder.join(path))
         .map_err(|reason| Error::model(folder.display(), reason))
 }

@@ -71,6 +71,8 @@ pub struct Graph {
     pub operators: BTreeSet<String>,
     /// External weight files, relative to the ONNX file's folder.
     pub external: Vec<PathBuf>,
+    /// A matrix product in blocks (`MatMulNBits`) whose result depends on where in the batch a row stands.
+    pub mixes_rows: bool,
     /// Weights are stored packed and unfolded by operators at load (`Cast` or `DequantizeLinear` of a
     /// stored tensor).
     pub packed: bool,
@@ -158,6 +160,7 @@ impl Graph {
             );
         }
         for node in &graph.node {
+            self.mixes_rows |= node.mixes_rows();
             self.operators.insert(match node.domain.as_str() {
                 "" | "ai.onnx" => node.op_type.clone(),
                 domain => format!("{domain}:{}", node.op_type),
@@ -194,6 +197,23 @@ impl Graph {
                 Some("DynamicQuantizeLinear" | "DynamicQuantizeMatMul" | "DynamicQuantizeLSTM")
             )
         })
+    }
+
+    /// What a user should be told of a graph whose vectors depend on the texts beside them.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let reason = if self.is_dynamically_quantized() {
+            "this graph quantizes activations with ranges taken from the whole batch"
+        } else if self.mixes_rows {
+            "this graph multiplies with weights in large blocks (MatMulNBits), whose products depend on a row's place in \
+             the batch"
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{reason}, so a text's vector depends on the texts beside it; --batch-size 1 embeds each text alone and makes \
+             vectors repeatable"
+        ))
     }
 
     /// Operators outside the standard domains (`com.microsoft:…`), which only ONNX Runtime has.
@@ -256,8 +276,28 @@ struct Node {
     domain: String,
 }
 
+impl Node {
+    /// ONNX Runtime's kernels sum long blocks, and blocks of 64 four-bit weights, in another order for some
+    /// rows of a batch than for others.
+    fn mixes_rows(&self) -> bool {
+        let integer = |name: &str| {
+            let mut attributes = self.attribute.iter();
+            attributes
+                .find(|one| one.name == name)
+                .map_or(0, |one| one.i)
+        };
+        self.op_type == "MatMulNBits"
+            && (integer("block_size") >= 128
+                || (integer("block_size") >= 64 && integer("bits") == 4))
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, tag = "3")]
+    i: i64,
     #[prost(message, optional, tag = "5")]
     t: Option<Tensor>,
     #[prost(message, optional, tag = "6")]

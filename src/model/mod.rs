@@ -1,8 +1,8 @@
 //! A model as its repository describes it: resolved files and the configuration read from them.
 //!
 //! Nothing here loads weights. [`Model::open`] finds the files (a folder in the Hub's layout, or a
-//! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the graph's
-//! header into a [`Graph`]; engines take it from there.
+//! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the header of an
+//! ONNX file into a [`Graph`]; engines take it from there.
 
 mod config;
 mod files;
@@ -17,6 +17,7 @@ mod precision;
 mod resolve;
 mod tokenizer_class;
 mod tokenizer_files;
+mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub(crate) use metadata::TOKENIZER_TIME;
 pub use onnx_file::OnnxChoice;
 pub use options::ModelOptions;
 pub use precision::Precision;
+pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
 
 /// A model whose files are resolved and understood.
 #[derive(Debug)]
@@ -46,10 +48,10 @@ pub struct Model {
     pub folder: PathBuf,
     /// The Transformer's folder inside it (the same, or `0_Transformer`).
     pub transformer: PathBuf,
-    /// The ONNX file.
-    pub onnx: PathBuf,
-    /// What the ONNX file declares.
-    pub graph: Graph,
+    /// The ONNX file; if there is none, why.
+    pub onnx: Result<Onnx, String>,
+    /// The checkpoint, where the native engine was asked for and knows it; if not, why.
+    pub checkpoint: Result<Checkpoint, String>,
     /// What the repository's metadata decides.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.

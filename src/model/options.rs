@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
+use super::weights::{FileChoice, Weights};
 
 /// What the user says about the model.
 #[derive(Debug, Clone, Default)]
@@ -13,8 +14,11 @@ pub struct ModelOptions {
     pub model: String,
     /// `--model-file`: path of the ONNX file inside the repository.
     pub model_file: Option<String>,
-    /// `--precision`: which of the usual ONNX files, by kind.
+    /// `--precision`: the native engine's arithmetic, or which of the usual ONNX files, by kind.
     pub precision: Option<Precision>,
+    /// Which weights are looked for. Set from the providers by [`Embedder`](crate::Embedder) and the
+    /// pipeline.
+    pub weights: Weights,
     /// `--cache-dir`: the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
     pub cache_dir: Option<PathBuf>,
     /// `--pooling`: modes whose results are concatenated.
@@ -32,12 +36,15 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// What is said about the ONNX file.
+    /// What is said about the files with weights.
     #[must_use]
-    pub fn onnx(&self) -> OnnxChoice {
-        OnnxChoice {
-            file: self.model_file.clone(),
-            precision: self.precision,
+    pub fn files(&self) -> FileChoice {
+        FileChoice {
+            weights: self.weights,
+            onnx: OnnxChoice {
+                file: self.model_file.clone(),
+                precision: self.precision,
+            },
         }
     }
 }

@@ -1,12 +1,15 @@
-//! Kinds of weights, and the names that ONNX files of each kind bear on the Hub.
+//! Precisions: the native engine's arithmetic, and kinds of weights with the names that ONNX files of each
+//! kind bear on the Hub.
 
-/// Which of a repository's ONNX files, by the kind of its weights.
+/// What the native engine computes in (`fp32`, `int16`, `int8`), or which of a repository's ONNX files is
+/// taken, by the kind of its weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Precision {
     Fp32,
     Fp16,
     Bf16,
+    Int16,
     Int8,
     Uint8,
     Q4,
@@ -16,10 +19,11 @@ pub enum Precision {
 
 impl Precision {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fp32,
         Self::Fp16,
         Self::Bf16,
+        Self::Int16,
         Self::Int8,
         Self::Uint8,
         Self::Q4,
@@ -34,6 +38,7 @@ impl Precision {
             Self::Fp32 => "fp32",
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::Int16 => "int16",
             Self::Int8 => "int8",
             Self::Uint8 => "uint8",
             Self::Q4 => "q4",
@@ -55,6 +60,8 @@ impl Precision {
             ],
             Self::Fp16 => vec!["model_fp16.onnx", "model_O4.onnx"],
             Self::Bf16 => vec!["model_bf16.onnx"],
+            // Arithmetic of the native engine; nobody publishes such files.
+            Self::Int16 => vec!["model_int16.onnx"],
             Self::Int8 => {
                 let any = ["model_int8.onnx", "model_quantized.onnx"];
                 let (own, others): (Vec<_>, Vec<_>) = INT8_BY_PROCESSOR

@@ -55,7 +55,7 @@ pub(super) fn read_modules(root: &Path) -> Result<Option<Modules>> {
 pub(super) fn resolve(
     root: &Path,
     modules: Option<Modules>,
-    graph: &Graph,
+    graph: Option<&Graph>,
     options: &ModelOptions,
 ) -> Result<Resolved> {
     let mut notes = Vec::new();
@@ -88,7 +88,10 @@ pub(super) fn resolve(
         ));
     }
 
-    let output = choose_output(graph, modules.is_some(), root)?;
+    let output = match graph {
+        Some(graph) => choose_output(graph, modules.is_some(), root)?,
+        None => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
+    };
     let max_length = max_length(&transformer, &sentence, &tokenizer, options, &mut notes)?;
     let prompts = Prompts {
         by_name: whole
@@ -189,12 +192,19 @@ fn after_padding(transformer: &TransformerConfig, tokenizer: &TokenizerFiles) ->
         .then(|| transformer.pad_id().unwrap_or(tokenizer.padding))
 }
 
+/// Whether a graph's only output that can be read is one vector a text.
+pub(super) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
+    let tokens = TOKEN_OUTPUTS
+        .into_iter()
+        .any(|name| graph.output(name).is_some());
+    graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
+}
+
 fn choose_output(graph: &Graph, has_modules: bool, root: &Path) -> Result<OutputChoice> {
     let tokens = TOKEN_OUTPUTS
         .into_iter()
         .find(|name| graph.output(name).is_some());
-    let sentence = graph.output(SENTENCE_OUTPUT).is_some();
-    if sentence && (tokens.is_none() || !has_modules) {
+    if gives_finished_vectors(graph, has_modules) {
         return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
     }
     if let Some(name) = tokens {
@@ -422,13 +432,13 @@ fn pooling(
 }
 
 fn hidden_width(
-    graph: &Graph,
+    graph: Option<&Graph>,
     output: &OutputChoice,
     transformer: &TransformerConfig,
     pooling: Option<usize>,
 ) -> Option<usize> {
     let declared = graph
-        .output(output.name())
+        .and_then(|graph| graph.output(output.name()))
         .and_then(|value| value.shape.last().copied().flatten());
     declared.or(pooling).or_else(|| transformer.width())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::graph::Graph;
+use super::onnx_file::OnnxChoice;
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
@@ -29,6 +30,15 @@ impl Weights {
         !matches!(self, Self::Checkpoint(_))
     }
 
+    /// The other kind alone, where either would do.
+    pub(crate) fn instead(self) -> Option<Self> {
+        match self {
+            Self::Onnx | Self::Checkpoint(_) => None,
+            Self::CheckpointFirst(_) => Some(Self::Onnx),
+            Self::OnnxFirst(knows) => Some(Self::Checkpoint(knows)),
+        }
+    }
+
     /// What judges a checkpoint, where one would do.
     pub(crate) fn knows(self) -> Option<Knows> {
         match self {
@@ -38,6 +48,15 @@ impl Weights {
             }
         }
     }
+}
+
+/// Which of a repository's files with weights.
+#[derive(Debug, Clone, Default)]
+pub struct FileChoice {
+    /// Which kinds would do.
+    pub weights: Weights,
+    /// Which ONNX file.
+    pub onnx: OnnxChoice,
 }
 
 /// An ONNX file.

@@ -19,16 +19,18 @@ mod stages;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
 use self::ledger::Ledger;
 use self::stages::{
-    Message, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer, wait,
+    Message, Start, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer, wait,
 };
+use crate::batch;
 use crate::cancel::CancelToken;
+use crate::embedder::{self, cosine_of_samples};
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
@@ -160,7 +162,7 @@ pub fn embed_with(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    let open = |_: &_, _, _: &_, _| Ok(Opening::done(engine));
     run(options, None, open, progress, cancel)
 }
 
@@ -186,14 +188,14 @@ pub fn embed_opened(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let open = |_: &_, _: &_, _| Ok(Opening::done(engine));
+    let open = |_: &_, _, _: &_, _| Ok(Opening::done(engine));
     run(options, Some(opened), open, progress, cancel)
 }
 
 fn run(
     options: &EmbedOptions,
     opened: Option<&Opened>,
-    open: impl FnOnce(&Arc<Model>, &EmbedOptions, usize) -> Result<Opening>,
+    open: impl FnOnce(&Arc<Model>, EngineOptions, &EmbedOptions, usize) -> Result<Opening>,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
@@ -201,9 +203,10 @@ fn run(
     // Everything that can be refused without work is refused first: sources, model, output.
     check_places(options)?;
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
+    let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
     let model = match opened {
         Some(opened) => Arc::clone(&opened.model),
-        None => Arc::new(Model::open(&options.model)?),
+        None => Arc::new(Model::open(&model_options)?),
     };
     let writer = output::create(
         &options.output,
@@ -227,7 +230,7 @@ fn run(
     let parts = Parts {
         started,
         workers: options.threads,
-        engine: open(&model, options, threads)?,
+        engine: open(&model, engine_options, options, threads)?,
         tokenizer: match opened {
             Some(opened) => Arc::clone(&opened.tokenizer),
             None => Arc::new(TextTokenizer::new(&model, threads)?),
@@ -257,6 +260,12 @@ fn run(
         }),
     }
 }
+
+/// Rows of the first window by which reduced precision is measured.
+const SAMPLE_ROWS: usize = 64;
+
+/// Their tokens at most, so that it takes some tenths of a second.
+const SAMPLE_TOKENS: usize = 2048;
 
 /// How long a cancelled run may take to finish its last batches and to clean up after itself.
 const LAST_BATCHES: Duration = Duration::from_secs(4);
@@ -288,6 +297,8 @@ struct Parts {
 struct Opening {
     engine: Receiver<Result<Box<dyn Engine>>>,
     stop: CancelToken,
+    /// What it is opened with; `None` for one that is open, whose precision was measured then.
+    options: Option<EngineOptions>,
 }
 
 impl Opening {
@@ -301,6 +312,7 @@ impl Opening {
         Self {
             engine: receiver,
             stop: CancelToken::new(),
+            options: None,
         }
     }
 }
@@ -312,17 +324,27 @@ impl Drop for Opening {
     }
 }
 
-fn open_engine(model: &Arc<Model>, options: &EmbedOptions, threads: usize) -> Result<Opening> {
+fn open_engine(
+    model: &Arc<Model>,
+    engine: EngineOptions,
+    options: &EmbedOptions,
+    threads: usize,
+) -> Result<Opening> {
     let model = Arc::clone(model);
     let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
         batch_tokens: options.batch_tokens,
         cancel: stop.clone(),
-        ..options.engine.clone()
+        ..engine
     };
+    let kept = options.clone();
     let engine = in_background("engine", move || engine::open(&model, &options))?;
-    Ok(Opening { engine, stop })
+    Ok(Opening {
+        engine,
+        stop,
+        options: Some(kept),
+    })
 }
 
 /// Puts the parts together and runs them to the end.
@@ -339,34 +361,56 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let total_bytes = reader.total_bytes();
     let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
 
-    // Reading and tokenizing start while the engine loads; files are hashed meanwhile.
+    // Reading and tokenizing start while the engine loads.
     let clocks = Arc::new(Clocks::default());
     let windows = spawn_reader(reader, &clocks)?;
-    let (limits_sender, limits) = bounded(1);
+    let (start_sender, start) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
     let windows = spawn_tokenizer(
-        tokenizer,
+        Arc::clone(&tokenizer),
         parts.on_error,
         windows,
-        limits,
+        start,
         jobs_sender,
         names.clone(),
         &clocks,
     )?;
+    let engine: Arc<dyn Engine> = wait(cancel, &parts.engine.engine)?.into();
+    let mut info = engine.info().clone();
     let hashes = in_background("hash", {
         let (model, known) = (Arc::clone(&model), parts.files);
-        move || known.map_or_else(|| model.provenance(), Ok)
+        let native = info.provider == Provider::Native;
+        move || known.map_or_else(|| model.provenance(native), Ok)
     })?;
-    let engine = wait(cancel, &parts.engine.engine)?;
-    let info = engine.info().clone();
     let suits = engine.limits();
     let threads = parts.workers.or(engine.workers()).unwrap_or(threads);
+    let precision = parts.engine.options.as_ref().filter(|_| info.is_reduced());
+    if let Some(options) = precision {
+        info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, options)?;
+    }
+    let cosine = Arc::new(Mutex::new(info.cosine));
     // The tokenizer thread may be gone after an error of its own, which is found below.
-    let _ = limits_sender.send(BatchLimits {
-        tokens: parts.batch_tokens.unwrap_or(suits.tokens),
-        rows: parts.batch_rows.unwrap_or(suits.rows),
+    let _ = start_sender.send(Start {
+        limits: BatchLimits {
+            tokens: parts.batch_tokens.unwrap_or(suits.tokens),
+            rows: parts.batch_rows.unwrap_or(suits.rows),
+        },
+        first: match precision.cloned() {
+            Some(options) => {
+                let (engine, pooler) = (Arc::clone(&engine), Arc::clone(&pooler));
+                let cosine = Arc::clone(&cosine);
+                Box::new(move |tokens| {
+                    let mut joined = cosine.lock().unwrap_or_else(PoisonError::into_inner);
+                    let sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
+                    *joined =
+                        embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
+                    Ok(())
+                })
+            }
+            None => Box::new(|_| Ok(())),
+        },
     });
-    let workers = Workers::spawn(threads, engine, &model, &pooler, &clocks, &jobs)?;
+    let workers = Workers::spawn(threads, &engine, &model, &pooler, &clocks, &jobs)?;
     drop(jobs);
     workers.wait_for_first(cancel)?;
     let load = started.elapsed();
@@ -399,6 +443,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         }
     };
     drop(workers);
+    info.cosine = *cosine.lock().unwrap_or_else(PoisonError::into_inner);
 
     let Ledger {
         counts,
@@ -438,7 +483,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     };
     clocks.write.time(|| writer.finish(finish))?;
     progress.published();
-    let mut notes = model.notes.clone();
+    let mut notes = model.notes(info.provider == Provider::Native);
     if without_tokens > 0 {
         notes.push(format!(
             "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives for \
@@ -446,7 +491,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         ));
     }
     // These compute on their worker's thread; others have threads or a device of their own.
-    let on_worker = matches!(info.provider, Provider::Cpu | Provider::Rten);
+    let on_worker = info.provider.is_on_worker();
     Ok(Summary {
         counts,
         engine: info,

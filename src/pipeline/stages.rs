@@ -26,6 +26,13 @@ use crate::stage::{Clocks, Watch};
 use crate::threads::panic_message;
 use crate::tokenize::TextTokenizer;
 
+/// What the tokenizer waits for before it launches anything: the engine's.
+pub(super) struct Start {
+    pub(super) limits: BatchLimits,
+    /// What is done with the first window's tokens.
+    pub(super) first: Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>,
+}
+
 /// What the tokenizer hands on, in input order.
 pub(super) enum Message {
     InFlight(Box<InFlight>),
@@ -133,7 +140,7 @@ pub(super) fn spawn_tokenizer(
     tokenizer: Arc<TextTokenizer>,
     on_error: OnError,
     windows: Receiver<Result<Read>>,
-    limits: Receiver<BatchLimits>,
+    start: Receiver<Start>,
     jobs: Sender<Job>,
     names: SourceNames,
     clocks: &Arc<Clocks>,
@@ -155,8 +162,11 @@ pub(super) fn spawn_tokenizer(
             let limits = match known {
                 Some(limits) => limits,
                 // Without limits there is no engine: the run is over and its error told elsewhere.
-                None => match limits.recv() {
-                    Ok(limits) => *known.insert(limits),
+                None => match start.recv() {
+                    Ok(start) => {
+                        (start.first)(&tokens)?;
+                        *known.insert(start.limits)
+                    }
                     Err(_) => return Ok(None),
                 },
             };
@@ -250,13 +260,12 @@ pub(super) struct Workers {
 impl Workers {
     pub(super) fn spawn(
         count: usize,
-        engine: Box<dyn Engine>,
+        engine: &Arc<dyn Engine>,
         model: &Arc<Model>,
         pooler: &Arc<Pooler>,
         clocks: &Arc<Clocks>,
         jobs: &Receiver<Job>,
     ) -> Result<Self> {
-        let engine: Arc<dyn Engine> = engine.into();
         let (ready_sender, ready) = bounded(count);
         let (failure_sender, failures) = bounded(count);
         let mut workers = Self {
@@ -270,7 +279,7 @@ impl Workers {
         for index in 0..count {
             let limit = Arc::clone(&limit);
             let (engine, model, pooler) =
-                (Arc::clone(&engine), Arc::clone(model), Arc::clone(pooler));
+                (Arc::clone(engine), Arc::clone(model), Arc::clone(pooler));
             let clocks = Arc::clone(clocks);
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());

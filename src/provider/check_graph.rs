@@ -19,7 +19,7 @@ pub(crate) const WIDTH: usize = 64;
 const TOLERANCE: f32 = 0.05;
 
 /// What LayerNormalization adds to the variance.
-const EPSILON: f64 = 1e-5;
+pub(crate) const EPSILON: f64 = 1e-5;
 
 /// The ONNX file.
 pub(crate) fn model() -> Vec<u8> {
@@ -64,6 +64,11 @@ pub(crate) fn model() -> Vec<u8> {
 /// What is fed: `[ROWS, WIDTH]`, row-major.
 pub(crate) fn input() -> Vec<f32> {
     Seed::Input.values()
+}
+
+/// The two matrices, `[WIDTH, WIDTH]` with a row an input, and the bias.
+pub(crate) fn weights() -> [Vec<f32>; 3] {
+    [Seed::W, Seed::V, Seed::Bias].map(Seed::values)
 }
 
 /// What must come out, computed in f64.

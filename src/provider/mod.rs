@@ -15,10 +15,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::ProviderOption;
 pub use report::ProviderReport;
 
-/// What does the arithmetic: an execution provider of ONNX Runtime, or the embedded engine.
+/// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
+/// for checkpoints of known architectures, `rten` for ONNX files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Provider {
+    Native,
     Cpu,
     Cuda,
     TensorRt,
@@ -33,7 +35,8 @@ pub enum Provider {
 
 impl Provider {
     /// All providers, in the order in which they are listed to people.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
+        Self::Native,
         Self::Cpu,
         Self::Cuda,
         Self::TensorRt,
@@ -50,6 +53,7 @@ impl Provider {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Native => "native",
             Self::Cpu => "cpu",
             Self::Cuda => "cuda",
             Self::TensorRt => "tensorrt",
@@ -61,6 +65,18 @@ impl Provider {
             Self::MiGraphX => "migraphx",
             Self::Rten => "rten",
         }
+    }
+
+    /// Whether it is an engine inside this program, on the processor.
+    #[must_use]
+    pub fn is_inside(self) -> bool {
+        matches!(self, Self::Native | Self::Rten)
+    }
+
+    /// Whether it computes on the thread that calls it.
+    #[must_use]
+    pub fn is_on_worker(self) -> bool {
+        self.is_inside() || self == Self::Cpu
     }
 }
 
@@ -119,6 +135,17 @@ pub enum ProviderChoice {
     Preferably(Provider),
     /// The first of these that works, and nothing else.
     List(Vec<Provider>),
+}
+
+impl ProviderChoice {
+    /// Whether `wanted` may hold of a provider that is taken.
+    #[must_use]
+    pub fn may_take(&self, wanted: impl Fn(Provider) -> bool) -> bool {
+        match self {
+            Self::Auto | Self::Preferably(_) => true,
+            Self::List(list) => list.iter().copied().any(wanted),
+        }
+    }
 }
 
 impl FromStr for ProviderChoice {

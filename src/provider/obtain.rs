@@ -94,7 +94,7 @@ pub(crate) fn how_to_get(provider: Provider) -> String {
     }
     match (provider, of_another_system(provider, here)) {
         (_, Some(reason)) => reason.to_owned(),
-        (Provider::Rten, _) => "it is inside this program".to_owned(),
+        (Provider::Native | Provider::Rten, _) => "it is inside this program".to_owned(),
         (Provider::Xnnpack, _) => {
             "No package for this system has it: build ONNX Runtime with --use_xnnpack".to_owned()
         }

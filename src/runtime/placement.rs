@@ -39,7 +39,7 @@ pub(crate) fn library_name(provider: Provider) -> Option<&'static str> {
         Provider::WebGpu => "WebGpuExecutionProvider",
         Provider::Xnnpack => "XnnpackExecutionProvider",
         Provider::MiGraphX => "MIGraphXExecutionProvider",
-        Provider::Rten => return None,
+        Provider::Native | Provider::Rten => return None,
     })
 }
 

@@ -98,7 +98,9 @@ pub(crate) fn register(
 ) -> Result<SessionBuilder, String> {
     let dispatch = match provider {
         Provider::Cpu => return Ok(builder),
-        Provider::Rten => return Err("rten is an engine of its own".into()),
+        inside @ (Provider::Native | Provider::Rten) => {
+            return Err(format!("{inside} is an engine of its own"));
+        }
         Provider::Cuda => cuda(settings)?.build(),
         Provider::TensorRt => tensorrt(settings)?.build(),
         Provider::DirectMl => {

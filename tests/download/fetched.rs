@@ -118,6 +118,60 @@ fn a_repository_without_onnx_says_what_can_be_done() {
 }
 
 #[test]
+fn the_native_engine_wants_a_checkpoint_that_it_knows_and_else_the_onnx_file() {
+    let world = World::new();
+    let fetched = |line: &str| {
+        world.done(line);
+        let mut paths = world.hub.fetched();
+        paths.retain(|path| path.ends_with(".onnx") || path.contains(".safetensors"));
+        paths
+    };
+    let index = r#"{"weight_map": {}}"#;
+    let parts = small_model()
+        .with("model-00001-of-00002.safetensors", "1")
+        .with("model-00002-of-00002.safetensors", "2")
+        .with("model.safetensors.index.json", index);
+    world.hub.publish("org/parts", parts);
+    let mut files = fetched("download org/parts -p native");
+    files.sort();
+    let names = ["model-00001-of-00002", "model-00002-of-00002", "model"];
+    let mut expected: Vec<String> = names.map(|name| format!("{name}.safetensors")).into();
+    expected[2].push_str(".index.json");
+    assert_eq!(files, expected);
+
+    let checkpoint = small_model().with("model.safetensors", "x");
+    let unknown = checkpoint
+        .clone()
+        .with("config.json", r#"{"model_type": "unheard-of"}"#);
+    world.hub.publish("org/known", checkpoint);
+    world.hub.publish("org/unknown", unknown);
+    world.hub.take_asked();
+    assert_eq!(
+        fetched("download org/known -p native,cpu"),
+        ["model.safetensors"]
+    );
+    world.hub.take_asked();
+    assert_eq!(fetched("download org/unknown -p native,cpu"), [ONNX]);
+    world.hub.take_asked();
+    assert_eq!(fetched("download org/known -p cpu,native"), [ONNX]);
+    let refused = world.run("download org/unknown -p native");
+    assert!(refused.stderr.contains("unheard-of"), "{refused}");
+}
+
+#[test]
+fn weights_of_the_other_kind_serve_where_nothing_can_be_fetched() {
+    let world = World::new();
+    let files = small_model().with("model.safetensors", "x");
+    world.hub.publish(MODEL, files);
+    world.done("download org/small -p cpu");
+    world.sandbox.write("texts.txt", "one\ntwo\n");
+    let line = "embed texts.txt -o out.npy --threads 1 -m org/small -p native,rten";
+    let run = world.run(&format!("{line} --offline"));
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("engine rten"), "{run}");
+}
+
+#[test]
 fn everything_comes_where_everything_is_wanted() {
     let world = World::new();
     let files = with_other_frameworks(small_model())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
-use embedctl::model::OnnxChoice;
+use embedctl::model::FileChoice;
 use embedctl::model::hub::{Downloaded, Limits, Settings, Transfer, Wanted, download};
 use embedctl::safe_text::Secrets;
 use serde_json::Value;
@@ -59,6 +59,8 @@ impl World {
     pub fn command(&self, line: &str) -> Command {
         let mut command = self.sandbox.command(line.split_whitespace());
         command.env("HF_ENDPOINT", self.hub.url());
+        // ONNX files, unless a test says otherwise.
+        command.env("EMBEDCTL_PROVIDER", "cpu,rten");
         command
     }
 
@@ -138,7 +140,7 @@ impl World {
     pub fn download_with(&self, settings: &Settings) -> Result<(Downloaded, Vec<String>)> {
         let wanted = Wanted {
             model: MODEL.parse().unwrap(),
-            onnx: OnnxChoice::default(),
+            choice: FileChoice::default(),
             all: false,
             extra: Vec::new(),
             local_dir: None,

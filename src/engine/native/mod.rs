@@ -8,6 +8,7 @@
 //! - `loaded` is a network with its weights; `engine` puts it behind the engines' traits, and measures what reduced precision costs.
 
 pub mod architecture;
+mod check;
 mod engine;
 mod executor;
 pub mod kernels;
@@ -23,6 +24,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+pub use self::check::check;
 pub use self::engine::open;
 pub use self::settings::Unsupported;
 

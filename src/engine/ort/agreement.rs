@@ -12,7 +12,7 @@ use super::inputs::Reading;
 use super::session::OrtWorker;
 use crate::batch::Batch;
 use crate::engine::{Output, Provider, Worker as _};
-use crate::model::Model;
+use crate::model::{Model, Onnx};
 use crate::runtime::provider_error;
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
@@ -42,7 +42,8 @@ pub(super) fn check(
     model: &Model,
     worker: &mut OrtWorker,
 ) -> crate::Result<Option<f64>> {
-    if weight_bytes(model) > MOST_BYTES {
+    let onnx = model.onnx()?;
+    if weight_bytes(onnx) > MOST_BYTES {
         return Ok(None);
     }
     let batch = sample(model, reading.feeds.max_rows);
@@ -50,7 +51,7 @@ pub(super) fn check(
         provider_error(format!(
             "{} cannot run {}: {error}",
             provider,
-            model.onnx.display()
+            onnx.path.display()
         ))
     })?;
     let Some(reference) = on_cpu(reference, reading, &batch) else {
@@ -133,15 +134,8 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / norms
 }
 
-fn weight_bytes(model: &Model) -> u64 {
-    let folder = model
-        .onnx
-        .parent()
-        .map(ToOwned::to_owned)
-        .unwrap_or_default();
-    let external = model.graph.external.iter().map(|file| folder.join(file));
-    external
-        .chain([model.onnx.clone()])
+fn weight_bytes(onnx: &Onnx) -> u64 {
+    onnx.files()
         .filter_map(|path| fs::metadata(path).ok())
         .map(|file| file.len())
         .sum()

@@ -90,7 +90,12 @@ fn on_processor(
     let mut shared = None;
     if options.workers > 1 && opener.provider == Provider::Cpu {
         let builder = || opener.builder();
-        match SharedSessions::open(&builder, &model.onnx, options.workers, &opener.cancel) {
+        match SharedSessions::open(
+            &builder,
+            &model.onnx()?.path,
+            options.workers,
+            &opener.cancel,
+        ) {
             Ok(sessions) => shared = Some(sessions),
             Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
             // Works without, too, in more memory. If the model is at fault, loading it will say so.

@@ -91,7 +91,8 @@ impl Opener {
             feeds,
             pooling: None,
         };
-        let mut source = GraphSource::File(model.onnx.clone());
+        let onnx = model.onnx()?;
+        let mut source = GraphSource::File(onnx.path.clone());
         // A prompt that is left out of pooling has a length that only the tokenizer knows.
         let pools = model.config.include_prompt || model.config.prompt.is_empty();
         if let OutputChoice::Tokens(states) = &model.config.output
@@ -99,12 +100,12 @@ impl Opener {
             && pools
         {
             let modes = model.config.pooling.as_slice();
-            let bytes = pooled::graph(&model.onnx, states, reading.feeds.element, modes)
+            let bytes = pooled::graph(&onnx.path, states, reading.feeds.element, modes)
                 .map_err(|reason| Error::model(&model.id, reason))?;
             reading.pooling = Some(modes.into());
             source = GraphSource::Memory {
                 bytes,
-                folder: model.onnx.parent().map(PathBuf::from).unwrap_or_default(),
+                folder: onnx.path.parent().map(PathBuf::from).unwrap_or_default(),
             };
         }
         Ok(Self {
@@ -112,10 +113,10 @@ impl Opener {
             library,
             provider,
             kind,
-            onnx: model.onnx.clone(),
+            onnx: onnx.path.clone(),
             source,
             reading,
-            operators: model.graph.operators.clone(),
+            operators: onnx.graph.operators.clone(),
             products_on_cpu: OnceLock::new(),
             cancel: options.cancel.clone(),
         })
@@ -195,7 +196,7 @@ impl Opener {
         let cosine_to_cpu = match self.products_on_cpu.get() {
             None => {
                 let reference = || self.on_cpu();
-                let rough = self.is_rough(model);
+                let rough = self.is_rough();
                 agreement::check(
                     self.provider,
                     &self.reading,
@@ -225,7 +226,7 @@ impl Opener {
     }
 
     /// Whether vectors may differ visibly from the CPU's, because of what the user or the model asks for.
-    fn is_rough(&self, model: &Model) -> bool {
+    fn is_rough(&self) -> bool {
         let quantized = |operator: &String| {
             ["Integer", "Quantize", "QLinear", "NBits"]
                 .iter()
@@ -233,7 +234,7 @@ impl Opener {
         };
         let mut options = self.settings.options.iter();
         options.any(|(name, _)| matches!(*name, "precision" | "tf32"))
-            || model.graph.operators.iter().any(quantized)
+            || self.operators.iter().any(quantized)
     }
 
     /// The same graph on the CPU, where it loads there.

@@ -37,7 +37,9 @@ pub(super) struct DeviceKind {
 impl DeviceKind {
     pub(super) fn of(provider: Provider, options: &EngineOptions) -> Self {
         let (device, own_memory, numbered) = match provider {
-            Provider::Cpu | Provider::Xnnpack | Provider::Rten => (false, false, false),
+            Provider::Native | Provider::Cpu | Provider::Xnnpack | Provider::Rten => {
+                (false, false, false)
+            }
             Provider::OpenVino => match option(options, provider, "device") {
                 None | Some("CPU") => (false, false, false),
                 Some("GPU") => (true, false, true),
@@ -126,7 +128,7 @@ fn cache_folder(
         return Ok(None);
     };
     let mut hash = Sha256::new();
-    for file in model.provenance()?.files {
+    for file in model.provenance(false)?.files {
         hash.update(file.sha256.as_bytes());
     }
     for (name, value) in options {

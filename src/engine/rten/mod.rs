@@ -50,20 +50,16 @@ pub(super) fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     single_device(Provider::Rten, options)?;
+    let path = &model.onnx()?.path;
     let feeds = Feeds::of(model)?;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
     let graph = guarded(|| {
-        let graph = Graph::read(&model.onnx, feeds)?;
+        let graph = Graph::read(path, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
         graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
     })
-    .map_err(|reason| {
-        failed(format!(
-            "cannot run {}: {reason}; {REMEDY}",
-            model.onnx.display()
-        ))
-    })?;
+    .map_err(|reason| failed(format!("cannot run {}: {reason}; {REMEDY}", path.display())))?;
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
             passed_over: passed_over.to_vec(),

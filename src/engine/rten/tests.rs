@@ -112,12 +112,12 @@ fn operators_that_it_lacks_are_an_error_that_says_what_helps() {
     let folder = tempfile::tempdir().unwrap();
     let onnx = folder.path().join("model.onnx");
     replace_bytes(
-        &model.onnx,
+        &model.onnx.as_ref().unwrap().path,
         &onnx,
         b"LayerNormalization",
         b"LayerAbnormality12",
     );
-    model.onnx = onnx;
+    model.onnx.as_mut().unwrap().path = onnx;
     let error = error(&model);
     for word in [
         "LayerAbnormality12",
@@ -276,20 +276,21 @@ fn links_are_followed_as_the_hubs_cache_has_them() {
     let (blobs, snapshot) = (folder.path().join("blobs"), folder.path().join("snapshot"));
     std::fs::create_dir(&blobs).unwrap();
     std::fs::create_dir(&snapshot).unwrap();
-    let beside = model.onnx.parent().unwrap();
+    let onnx = model.onnx.unwrap().path;
+    let beside = onnx.parent().unwrap();
     for (index, file) in std::fs::read_dir(beside).unwrap().enumerate() {
         let file = file.unwrap();
         let blob = blobs.join(index.to_string());
         std::fs::copy(file.path(), &blob).unwrap();
         std::os::unix::fs::symlink(&blob, snapshot.join(file.file_name())).unwrap();
     }
-    let linked = snapshot.join(model.onnx.file_name().unwrap());
+    let linked = snapshot.join(onnx.file_name().unwrap());
     assert!(stored::load(&linked).is_ok());
 }
 
 #[test]
 fn damaged_files_are_errors() {
-    let whole = std::fs::read(model("weights-external-data").onnx).unwrap();
+    let whole = std::fs::read(model("weights-external-data").onnx.unwrap().path).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
     for cut in (0..whole.len()).step_by(61) {

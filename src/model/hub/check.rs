@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::model::ModelName;
 use crate::model::graph::Graph;
 use crate::model::onnx_file::{self, OnnxChoice};
+use crate::model::weights::{self, FileChoice, Weights};
 use crate::small_file;
 
 /// What was found.
@@ -88,7 +89,7 @@ impl Checked {
 pub fn check(
     settings: &Settings,
     model: &str,
-    choice: &OnnxChoice,
+    choice: &FileChoice,
     cancel: &CancelToken,
 ) -> Result<Checked> {
     let id = match ModelName::of(model) {
@@ -198,21 +199,26 @@ fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileStat
     })
 }
 
-/// What is meant where nothing was said: the default, unless a file of another kind is here in its place.
-fn choice_among(listing: &Listing, present: &[String], choice: &OnnxChoice) -> OnnxChoice {
+/// What is meant where nothing was said: the default, unless files of another kind are here in its place.
+fn choice_among(listing: &Listing, present: &[String], choice: &FileChoice) -> FileChoice {
     let here: Vec<&str> = present.iter().map(String::as_str).collect();
     let all: Vec<&str> = listing.paths().collect();
+    let is_here = |path: &String| here.contains(&path.as_str());
+    let checkpoint = weights::checkpoint(&all, "").is_ok_and(|files| files.iter().all(is_here));
     let other = onnx_file::among(&here).first().map(|&path| path.to_owned());
-    let is_here = |path: String| here.contains(&path.as_str());
-    if *choice != OnnxChoice::default()
+    if choice.onnx != OnnxChoice::default()
         || other.is_none()
-        || onnx_file::choose(&all, "", choice).is_ok_and(is_here)
+        || (checkpoint && choice.weights.knows().is_some())
     {
         return choice.clone();
     }
-    OnnxChoice {
-        file: other,
-        precision: None,
+    let default = onnx_file::choose(&all, "", &choice.onnx).is_ok_and(|path| is_here(&path));
+    FileChoice {
+        weights: Weights::Onnx,
+        onnx: OnnxChoice {
+            file: other.filter(|_| !default),
+            precision: None,
+        },
     }
 }
 
@@ -222,14 +228,15 @@ fn needed(
     folder: &Path,
     source: &Revision,
     present: &[String],
-    choice: &OnnxChoice,
+    choice: &FileChoice,
 ) -> (Option<String>, BTreeSet<String>) {
     let paths: Vec<&str> = source.listing.paths().collect();
     let layout = layout("", folder, &source.listing).unwrap_or_default();
+    let config = selection::config(&folder.join(selection::config_path(&layout)));
     let here: Vec<&str> = present.iter().map(String::as_str).collect();
-    // No ONNX file may be known: the rest can be told all the same.
+    // No file of weights may be known: the rest can be told all the same.
     let (onnx, mut needed): (_, BTreeSet<String>) =
-        match selection::select(&id.to_string(), &paths, &layout, choice) {
+        match selection::select(&id.to_string(), &paths, &layout, choice, &config) {
             Ok(selection) => {
                 let paths = selection.paths().map(str::to_owned).collect();
                 (selection.onnx, paths)
@@ -262,11 +269,12 @@ pub(super) fn required(
     name: &str,
     folder: &Path,
     listing: &Listing,
-    choice: &OnnxChoice,
+    choice: &FileChoice,
 ) -> Result<Vec<String>> {
     let paths: Vec<&str> = listing.paths().collect();
     let layout = layout(name, folder, listing)?;
-    let selection = selection::select(name, &paths, &layout, choice)?;
+    let config = selection::config(&folder.join(selection::config_path(&layout)));
+    let selection = selection::select(name, &paths, &layout, choice, &config)?;
     let mut needed: Vec<String> = selection.paths().map(str::to_owned).collect();
     if let Some(onnx) = &selection.onnx {
         needed.extend(external(folder, onnx));

@@ -30,6 +30,7 @@ pub fn ensure(
     let Ok(ModelName::Hub(model)) = ModelName::of(&options.model) else {
         return Ok(()); // opening it says what is wrong
     };
+    let wanted_id = model.clone();
     let store = Store::new(&settings.cache, &model.repository);
     let missing = match look(&store, &model, options) {
         Found::Whole => return Ok(()),
@@ -56,12 +57,25 @@ pub fn ensure(
         },
         Found::Lacking(missing) => missing,
     };
+    // Weights of the other kind serve where these cannot be fetched.
+    let instead = || {
+        let weights = options.weights.instead();
+        let options = weights.map(|weights| ModelOptions {
+            weights,
+            ..options.clone()
+        });
+        options
+            .is_some_and(|options| !matches!(look(&store, &wanted_id, &options), Found::Lacking(_)))
+    };
+    if settings.offline.is_some() && instead() {
+        return Ok(());
+    }
     if let Some(by) = settings.offline {
         let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
         return Err(offline(&model, settings, by, &missing));
     }
     let wanted = Wanted {
-        onnx: options.onnx(),
+        choice: options.files(),
         model,
         all: false,
         extra: Vec::new(),
@@ -71,6 +85,11 @@ pub fn ensure(
     match download(settings, &wanted, transfer, cancel) {
         Ok(_) => Ok(()),
         // Who has no network at all is told what else can be done.
+        Err(error) if error.kind() == ErrorKind::Unreachable && instead() => {
+            let reason = error.reason();
+            transfer.note(&format!("{reason}; taking the weights that are here"));
+            Ok(())
+        }
         Err(error) if error.kind() == ErrorKind::Unreachable => {
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             let cached = not_cached(&wanted.model, &settings.cache, &missing);
@@ -101,9 +120,9 @@ fn look(store: &Store, model: &ModelId, options: &ModelOptions) -> Found {
     };
     let folder = store.snapshot(&source.commit);
     let name = model.to_string();
-    let Ok(needed) = required(&name, &folder, &source.listing, &options.onnx()) else {
+    let Ok(needed) = required(&name, &folder, &source.listing, &options.files()) else {
         // Where the list is whole, asking again brings the Hub's own answer: no such file.
-        return Found::Lacking(vec!["the ONNX file".into()]);
+        return Found::Lacking(vec!["the weights".into()]);
     };
     let lacks = |path: &String| {
         let size = source.listing.get(path).and_then(|file| file.size);

@@ -8,6 +8,7 @@ use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::model::FileChoice;
 use crate::model::onnx_file::{self, OnnxChoice};
 use crate::model::precision::Precision;
 
@@ -48,7 +49,7 @@ pub fn list(
     let store = Store::new(&settings.cache, &model.repository);
     let wanted = Wanted {
         model: model.clone(),
-        onnx: OnnxChoice::default(),
+        choice: FileChoice::default(),
         all: false,
         extra: Vec::new(),
         local_dir: None,

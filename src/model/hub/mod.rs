@@ -46,7 +46,7 @@ pub use lockfile::{Lock, LockedModel};
 pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub(super) use store::Store;
 
-use super::OnnxChoice;
+use super::FileChoice;
 use crate::error::Error;
 
 /// What is wanted of a model.
@@ -54,8 +54,8 @@ use crate::error::Error;
 pub struct Wanted {
     /// Which repository, at which revision.
     pub model: ModelId,
-    /// Which ONNX file.
-    pub onnx: OnnxChoice,
+    /// Which files with weights.
+    pub choice: FileChoice,
     /// Everything in the repository, not just what embedding needs.
     pub all: bool,
     /// Further files, such as damaged ones of another kind; those that the repository lacks are left out.

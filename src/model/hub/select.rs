@@ -1,9 +1,13 @@
 //! Which of a repository's files embedding needs.
 
+use std::path::Path;
+
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::model::onnx_file::{self, OnnxChoice};
+use crate::model::onnx_file;
+use crate::model::weights::{self, FileChoice, Weights};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
@@ -83,40 +87,89 @@ impl Layout {
 }
 
 /// What is wanted of a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     /// The ONNX file.
     pub(super) onnx: Option<String>,
+    /// The checkpoint's files, where it is wanted instead.
+    pub(super) checkpoint: Vec<String>,
     /// Everything else.
     pub(super) others: Vec<String>,
 }
 
 impl Selection {
-    /// Every file, the ONNX file last: where it is in place, so is the rest.
+    /// Every file, the weights last: where they are in place, so is the rest.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.others
-            .iter()
-            .chain(self.onnx.as_ref())
-            .map(String::as_str)
+        self.others.iter().map(String::as_str).chain(self.weights())
+    }
+
+    /// The files by whose presence a model is told: the ONNX file, or the checkpoint's.
+    pub(super) fn weights(&self) -> impl Iterator<Item = &str> {
+        let checkpoint = self.checkpoint.iter().rev(); // the index comes last
+        checkpoint.chain(self.onnx.as_ref()).map(String::as_str)
     }
 }
 
 /// Chooses among the files of a repository.
 ///
 /// # Errors
-/// If it has no ONNX file of the wanted kind.
+/// If it has no weights of the wanted kind.
 pub(super) fn select(
     model: &str,
     paths: &[&str],
     layout: &Layout,
-    choice: &OnnxChoice,
+    choice: &FileChoice,
+    config: &Value,
 ) -> Result<Selection> {
-    let onnx = onnx_file::choose(paths, &layout.transformer, choice)
-        .map_err(|reason| Error::model(model, reason))?;
+    let folder = &layout.transformer;
+    let onnx = || onnx_file::choose(paths, folder, &choice.onnx);
+    let checkpoint = || {
+        let knows = choice.weights.knows().ok_or("was not asked for")?;
+        let files = weights::checkpoint(paths, folder)?;
+        knows(config).map(|()| files)
+    };
+    let nor = |reason, other| {
+        format!("{reason}. Nor can the native engine run it from its checkpoint: {other}")
+    };
+    let (onnx, checkpoint) = match choice.weights {
+        Weights::Onnx => onnx().map(|file| (Some(file), Vec::new())),
+        Weights::Checkpoint(_) => checkpoint().map(|files| (None, files)).map_err(|reason| {
+            format!("cannot be run by --provider native ({reason}); another provider may run its ONNX file")
+        }),
+        Weights::CheckpointFirst(_) => match checkpoint() {
+            Ok(files) => Ok((None, files)),
+            Err(other) => onnx()
+                .map(|file| (Some(file), Vec::new()))
+                .map_err(|reason| nor(reason, other)),
+        },
+        Weights::OnnxFirst(_) => match onnx() {
+            Ok(file) => Ok((Some(file), Vec::new())),
+            Err(reason) => checkpoint()
+                .map(|files| (None, files))
+                .map_err(|other| nor(reason, other)),
+        },
+    }
+    .map_err(|reason| Error::model(model, reason))?;
     Ok(Selection {
         others: metadata(paths, layout),
-        onnx: Some(onnx),
+        onnx,
+        checkpoint,
     })
+}
+
+/// The Transformer's `config.json`, which tells its architecture.
+pub(super) fn config_path(layout: &Layout) -> String {
+    match layout.transformer.as_str() {
+        "" => "config.json".to_owned(),
+        folder => format!("{folder}/config.json"),
+    }
+}
+
+/// What a `config.json` says; nothing, where it cannot be read.
+pub(super) fn config(path: &Path) -> Value {
+    let text = std::fs::read(path).ok();
+    text.and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default()
 }
 
 /// Everything that is chosen but the ONNX file.
@@ -140,12 +193,17 @@ pub(super) fn metadata(paths: &[&str], layout: &Layout) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Knows;
 
-    fn chosen(paths: &[&str], modules: Option<&str>, choice: &OnnxChoice) -> Vec<String> {
+    fn config() -> Value {
+        serde_json::json!({"model_type": "bert"})
+    }
+
+    fn chosen(paths: &[&str], modules: Option<&str>, choice: &FileChoice) -> Vec<String> {
         let layout = modules.map_or_else(Layout::default, |modules| {
             Layout::read("org/name", modules.as_bytes()).unwrap()
         });
-        let selection = select("org/name", paths, &layout, choice).unwrap();
+        let selection = select("org/name", paths, &layout, choice, &config()).unwrap();
         selection.paths().map(str::to_owned).collect()
     }
 
@@ -173,7 +231,7 @@ mod tests {
             "vocab.txt",
         ];
         assert_eq!(
-            chosen(&paths, Some(modules), &OnnxChoice::default()),
+            chosen(&paths, Some(modules), &FileChoice::default()),
             [
                 "1_Pooling/config.json",
                 "2_Dense/config.json",
@@ -190,6 +248,32 @@ mod tests {
     }
 
     #[test]
+    fn a_checkpoint_is_taken_where_it_is_known_and_else_the_onnx_file() {
+        fn of(weights: Weights) -> Result<Vec<String>> {
+            let paths = ["config.json", "model.safetensors", "onnx/model.onnx"];
+            let choice = FileChoice {
+                weights,
+                ..FileChoice::default()
+            };
+            let selection = select("org/name", &paths, &Layout::default(), &choice, &config())?;
+            Ok(selection.weights().map(str::to_owned).collect())
+        }
+        let (checkpoint, onnx) = ("model.safetensors", "onnx/model.onnx");
+        let knows: Knows = |config| {
+            assert_eq!(config["model_type"], "bert");
+            Ok(())
+        };
+        let knows_not: Knows = |_| Err("its model_type is bert".into());
+        assert_eq!(of(Weights::Onnx).unwrap(), [onnx]);
+        assert_eq!(of(Weights::Checkpoint(knows)).unwrap(), [checkpoint]);
+        assert_eq!(of(Weights::CheckpointFirst(knows)).unwrap(), [checkpoint]);
+        assert_eq!(of(Weights::CheckpointFirst(knows_not)).unwrap(), [onnx]);
+        assert_eq!(of(Weights::OnnxFirst(knows)).unwrap(), [onnx]);
+        let error = of(Weights::Checkpoint(knows_not)).unwrap_err().to_string();
+        assert!(error.contains("its model_type is bert"), "{error}");
+    }
+
+    #[test]
     fn a_transformer_may_have_a_folder_of_its_own() {
         let modules = r#"[{"path":"0_Transformer"},{"path":"1_Pooling"}]"#;
         let paths = [
@@ -201,7 +285,7 @@ mod tests {
             "modules.json",
         ];
         assert_eq!(
-            chosen(&paths, Some(modules), &OnnxChoice::default()),
+            chosen(&paths, Some(modules), &FileChoice::default()),
             [
                 "0_Transformer/config.json",
                 "0_Transformer/tokenizer.json",

@@ -166,6 +166,14 @@ pub fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A cosine, 0 to 1.
+pub fn cosine(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cosine) if (0.0..=1.0).contains(&cosine) => Ok(cosine),
+        _ => Err("must be a cosine, a number from 0 to 1".to_owned()),
+    }
+}
+
 /// A time in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

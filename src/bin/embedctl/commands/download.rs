@@ -6,12 +6,14 @@ use std::path::Path;
 use anyhow::Context;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
+use embedctl::engine::{self, EngineOptions};
 use embedctl::model::hub::{
     self, Checked, CheckedFile, Downloaded, FileState, Listed, Lock, LockedModel, ModelId,
     Settings, Wanted,
 };
-use embedctl::model::{ModelName, OnnxChoice};
+use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
 use embedctl::output::RunFiles;
+use embedctl::runtime::RuntimeOptions;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -90,11 +92,23 @@ impl Download<'_> {
         Ok(code)
     }
 
-    fn onnx(&self) -> OnnxChoice {
-        OnnxChoice {
-            file: self.args.onnx.model_file.clone(),
+    /// The weights that `embed` would take here.
+    fn choice(&self) -> Result<FileChoice, Failure> {
+        let model = ModelOptions {
+            model_file: self.args.onnx.model_file.clone(),
             precision: self.args.onnx.precision,
-        }
+            ..ModelOptions::default()
+        };
+        let engine = EngineOptions {
+            providers: self.args.provider.clone(),
+            runtime: RuntimeOptions {
+                library: None,
+                probe: super::probe_command(),
+            },
+            ..EngineOptions::default()
+        };
+        let (model, _) = engine::settle(&model, &engine)?;
+        Ok(model.files())
     }
 
     fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
@@ -104,7 +118,7 @@ impl Download<'_> {
         let lock = Lock::read(path)?;
         let of = |locked: &LockedModel| Wanted {
             model: locked.id(),
-            onnx: OnnxChoice::default(),
+            choice: FileChoice::default(),
             all: false,
             extra: Vec::new(),
             local_dir: self.args.local_dir.clone(),
@@ -139,7 +153,7 @@ impl Download<'_> {
     fn one(&self, name: &str) -> Result<Wanted, Failure> {
         Ok(Wanted {
             model: parse(name)?,
-            onnx: self.onnx(),
+            choice: self.choice()?,
             all: self.args.all,
             extra: Vec::new(),
             local_dir: self.args.local_dir.clone(),
@@ -199,7 +213,7 @@ impl Download<'_> {
 
     /// Says what is wrong with a model that is here, and mends it if it may.
     fn check(&self, name: &str) -> Result<(), Failure> {
-        let mut checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
+        let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         let mut wrong = Vec::new();
         let mut foreign = Vec::new();
         for file in &checked.files {
@@ -277,9 +291,15 @@ impl Download<'_> {
             }
             let wanted = Wanted {
                 model: parse(name)?.at(&checked.revision),
-                onnx: OnnxChoice {
-                    file: checked.onnx.clone(),
-                    precision: None,
+                choice: FileChoice {
+                    weights: match checked.onnx {
+                        Some(_) => Weights::Onnx,
+                        None => self.choice()?.weights,
+                    },
+                    onnx: OnnxChoice {
+                        file: checked.onnx.clone(),
+                        precision: None,
+                    },
                 },
                 extra: wrong.clone(),
                 ..self.one(name)?
@@ -288,7 +308,7 @@ impl Download<'_> {
             repaired = true;
             self.printer
                 .info(format!("{name}: mended {}", files(wrong.len())));
-            checked = hub::check(&self.settings, name, &self.onnx(), &self.cancel)?;
+            checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         }
         let still: Vec<&str> = checked.wrong().map(|file| file.path.as_str()).collect();
         if !still.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
+use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Source, WINDOW_BYTES,
 };
@@ -48,7 +48,8 @@ pub fn run(
         pipeline::check(&options)?;
         let settings = Settings::from_environment(&super::hub_options(messages))?;
         let downloads = printer.downloads();
-        let ensured = hub::ensure(&settings, &options.model, downloads.as_ref(), &cancel);
+        let (model, _) = engine::settle(&options.model, &options.engine)?;
+        let ensured = hub::ensure(&settings, &model, downloads.as_ref(), &cancel);
         downloads.end();
         ensured?;
     }
@@ -83,8 +84,8 @@ pub fn run(
         && summary.engine.provider == Provider::Rten;
     if fell_back {
         printer.note(
-            "no usable ONNX Runtime was found, so the engine inside this program ran the model; \
-             `pip install onnxruntime` makes it faster, -v says where it was looked for",
+            "no usable ONNX Runtime was found, so rten, inside this program, ran the model's ONNX file; \
+             `pip install onnxruntime` makes it faster, -v says why other engines were passed over",
         );
     }
     if let Some(profile) = profile.filter(|used| used.provider != summary.engine.provider.name()) {
@@ -155,6 +156,7 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
         prompt: model.prompt.clone(),
         prompt_name: model.prompt_name.clone(),
         dimensions: model.dimensions,
+        ..ModelOptions::default() // the rest follows from the providers
     }
 }
 
@@ -170,6 +172,7 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
         devices: devices(runtime.device.as_ref(), &engine.provider)?,
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
+        min_cosine: engine.min_cosine,
         runtime: RuntimeOptions {
             library: runtime.ort_lib.clone(),
             probe: super::probe_command(),
@@ -183,7 +186,7 @@ pub(super) fn devices(
     devices: Option<&Devices>,
     providers: &ProviderChoice,
 ) -> Result<Vec<u32>, Failure> {
-    let on_processor = |provider: &Provider| matches!(provider, Provider::Cpu | Provider::Rten);
+    let on_processor = |provider: &Provider| provider.is_on_worker();
     let processor_only = match providers {
         ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,
         ProviderChoice::List(list) => list.iter().all(on_processor),
@@ -192,8 +195,8 @@ pub(super) fn devices(
         None | Some(Devices::All) => Ok(Vec::new()),
         Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
             Err(Failure::usage(
-                "--device: the processor is device 0 and the only one that the providers cpu and rten \
-                 have; leave --device out (and unset EMBEDCTL_DEVICE)",
+                "--device: the processor is device 0 and the only one that the providers native, cpu \
+                 and rten have; leave --device out (and unset EMBEDCTL_DEVICE)",
             ))
         }
         Some(Devices::Numbers(numbers)) => Ok(numbers.clone()),

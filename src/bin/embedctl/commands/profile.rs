@@ -1,9 +1,10 @@
 //! The tuned profile of a run: found by model, machine and provider, overridden by options.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use embedctl::bench::Machine;
-use embedctl::engine::ProviderChoice;
+use embedctl::engine::{self, EngineOptions, ProviderChoice};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::EmbedOptions;
 use embedctl::profile::{self, Profile, Tuned};
@@ -27,10 +28,10 @@ pub fn apply(
         return Ok(None);
     };
     // A model that is not as it should be is refused where everything else about it is.
-    let Ok(onnx) = Model::onnx_file(&options.model) else {
+    let Ok(file) = main_file(&options.model, &options.engine) else {
         return Ok(None);
     };
-    let fingerprint = profile::fingerprint(&onnx)?;
+    let fingerprint = profile::fingerprint(&file)?;
     let (profile, path) = Profile::find(
         &folder,
         &fingerprint,
@@ -87,7 +88,7 @@ pub fn apply(
             precision: Some(precision.parse().map_err(damaged)?),
             ..options.model.clone()
         };
-        if let Err(error) = Model::onnx_file(&model) {
+        if let Err(error) = main_file(&model, &options.engine) {
             printer.note(format!(
                 "the tuned profile {} wants the model in {precision}, and is not used: {error}; `embedctl bench --tune` makes another",
                 path.display()
@@ -118,6 +119,11 @@ pub fn apply(
     });
     printer.detail(format!("tuned profile {}", path.display()));
     Ok(Some(profile))
+}
+
+/// The file that tells the model.
+fn main_file(model: &ModelOptions, engine: &EngineOptions) -> embedctl::Result<PathBuf> {
+    Model::main_file(&engine::settle(model, engine)?.0)
 }
 
 /// The provider that profiles are kept under; a list of several has none, since it is not known yet which

@@ -36,9 +36,11 @@ fn table(report: &DeviceReport) -> String {
     if report.libraries.is_empty() {
         table.entry("ONNX Runtime", "no library was found");
     }
-    let embedded = report.status(Provider::Rten);
-    if let Some(version) = embedded.and_then(|status| status.version.as_deref()) {
-        table.entry("rten", &format!("{version}, inside this program"));
+    for provider in [Provider::Native, Provider::Rten] {
+        let status = report.status(provider);
+        if let Some(version) = status.and_then(|status| status.version.as_deref()) {
+            table.entry(provider.name(), &format!("{version}, inside this program"));
+        }
     }
     table.line("");
     table.line("Providers");
@@ -260,7 +262,7 @@ fn provider(status: &ProviderStatus, table: &mut Table) {
 fn works(status: &ProviderStatus) -> String {
     let version = status.version.as_deref().unwrap_or("of unknown version");
     let engine = match status.provider {
-        Provider::Rten => format!("rten {version}"),
+        inside @ (Provider::Native | Provider::Rten) => format!("{inside} {version}"),
         _ => format!("ONNX Runtime {version}"),
     };
     let device = match (&status.device, status.software) {

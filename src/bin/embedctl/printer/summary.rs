@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use embedctl::engine::{EngineInfo, Provider};
+use embedctl::engine::{Cosine, EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
@@ -77,6 +77,8 @@ impl Report<'_> {
             number(summary.dimensions as u64, "dimension"),
             number(summary.threads as u64, "thread"),
         ];
+        let measured = summary.engine.cosine.as_ref();
+        parts.extend(measured.map(|cosines| format!("to fp32: {}", agreement(cosines))));
         parts.extend(
             self.profile
                 .map(|profile| format!("tuned profile {}", profile.name)),
@@ -219,8 +221,13 @@ impl Printer {
     }
 }
 
-/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`, `rten 0.27.0 (embedded)`
+/// `onnxruntime 1.31.1 (cpu, /path/to/libonnxruntime.so)`, `native 0.1.0 (avx512), int8`,
+/// `rten 0.27.0 (embedded)`
 pub fn engine(info: &EngineInfo) -> String {
+    if info.provider == Provider::Native {
+        let precision = info.precision.unwrap_or("fp32");
+        return format!("{} {}, {precision}", info.engine, info.version);
+    }
     let place = match (&info.library, info.provider) {
         (Some(library), provider) => format!("{provider}, {}", library.display()),
         (None, Provider::Rten) => "embedded".to_owned(),
@@ -250,10 +257,26 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
     if let Some(cosine) = info.cosine_to_cpu {
         lines.push(format!("measured agreement with the CPU: cosine {cosine}"));
     }
+    if let Some(cosines) = &info.cosine {
+        lines.push(format!(
+            "measured agreement with fp32: {}",
+            agreement(cosines)
+        ));
+    }
     if let Some(tokens) = info.batch_tokens {
         lines.push(format!("measured token budget: {}", count(tokens as u64)));
     }
     lines
+}
+
+/// `least cosine 0.99935, mean 0.99977, over 128 texts`
+pub fn agreement(cosines: &Cosine) -> String {
+    format!(
+        "least cosine {:.5}, mean {:.5}, over {}",
+        cosines.least,
+        cosines.mean,
+        number(cosines.texts as u64, "text")
+    )
 }
 
 /// A share, 0 to 1, in percent.

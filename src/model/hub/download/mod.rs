@@ -109,6 +109,7 @@ impl<'a> Download<'a> {
         let selection = match &self.wanted.locked {
             Some(locked) => Selection {
                 onnx: locked.onnx.clone(),
+                checkpoint: Vec::new(),
                 others: (locked.files.iter().map(|file| file.path.clone()))
                     .filter(|path| Some(path) != locked.onnx.as_ref())
                     .collect(),
@@ -125,7 +126,7 @@ impl<'a> Download<'a> {
             let external = self.external(onnx, &files)?;
             self.get_all(&external, &mut files)?;
         }
-        let folder = self.put_in_place(&files, selection.onnx.as_deref())?;
+        let folder = self.put_in_place(&files, &selection)?;
         Ok(Downloaded {
             model: self.wanted.model.repository.clone(),
             revision: self.commit.clone(),
@@ -154,33 +155,44 @@ impl<'a> Download<'a> {
         } else {
             Layout::default()
         };
-        let mut selection = match selection::select(&self.name, &paths, &layout, &self.wanted.onnx)
-        {
+        // What a checkpoint is, stands in config.json.
+        let config = selection::config_path(&layout);
+        let judged = self.wanted.choice.weights.knows().is_some() && listing.contains(&config);
+        if judged {
+            self.get_all(std::slice::from_ref(&config), files)?;
+        }
+        let config = match files.get(&config).filter(|_| judged) {
+            Some(file) => selection::config(&file.location),
+            None => serde_json::Value::Null,
+        };
+        let choice = &self.wanted.choice;
+        let mut selection = match selection::select(&self.name, &paths, &layout, choice, &config) {
             Ok(selection) => selection,
             // Whoever wants all of it may want it for something else.
-            Err(_) if self.wanted.all && self.wanted.onnx == OnnxChoice::default() => Selection {
-                onnx: None,
-                others: Vec::new(),
-            },
+            Err(_) if self.wanted.all && choice.onnx == OnnxChoice::default() => {
+                Selection::default()
+            }
             Err(_) if !self.whole_list => {
-                return Err(self.absent(&["an ONNX file of the wanted kind"]));
+                return Err(self.absent(&["weights of the wanted kind"]));
             }
             Err(error) => return Err(error),
         };
         if self.wanted.all {
-            let onnx = selection.onnx.as_deref();
-            let others = paths.iter().filter(|&&path| Some(path) != onnx);
+            let weights: Vec<&str> = selection.weights().collect();
+            let others = paths.iter().filter(|path| !weights.contains(path));
             selection.others = others.map(|&path| path.to_owned()).collect();
         } else if let Some(onnx) = selection.onnx.clone() {
             // Weights beside the ONNX file go by its name; fetched along with it rather than after it.
             selection.others.extend(data_of(&onnx, &paths));
         }
-        let extra = self.wanted.extra.iter();
-        selection.others.extend(
-            extra
-                .filter(|path| listing.contains(path) && Some(*path) != selection.onnx.as_ref())
-                .cloned(),
-        );
+        let weights: Vec<&str> = selection.weights().collect();
+        let extra = self
+            .wanted
+            .extra
+            .iter()
+            .filter(|path| listing.contains(path) && !weights.contains(&path.as_str()));
+        let extra: Vec<String> = extra.cloned().collect();
+        selection.others.extend(extra);
         selection.others.sort_unstable();
         selection.others.dedup();
         Ok(selection)
@@ -341,22 +353,23 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Makes everything appear at once, as far as file systems allow: the ONNX file, without which no model
-    /// is taken for one, comes last.
+    /// Makes everything appear at once, as far as file systems allow: the weights, without which no model
+    /// is taken for one, come last.
     fn put_in_place(
         &self,
         files: &BTreeMap<String, DownloadedFile>,
-        onnx: Option<&str>,
+        selection: &Selection,
     ) -> Result<PathBuf> {
         match &self.place {
             Target::Folder(folder) => {
+                let onnx = selection.onnx.as_deref();
                 folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
                 Ok(folder.path().to_path_buf())
             }
             Target::Cache(store) => {
-                let last = |path: &str| Some(path) == onnx;
+                let weights: Vec<&str> = selection.weights().collect();
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
-                order.sort_by_key(|file| last(&file.path));
+                order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));
                 if self.whole_list && self.wanted.locked.is_none() {
                     store.put_listing(&self.commit, &self.listing())?;
                 }

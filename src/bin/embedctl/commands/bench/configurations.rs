@@ -42,10 +42,10 @@ pub(super) fn tune_options(
         _ => None,
     };
     // A model without fp32 is found by what it has.
-    let onnx = by_default.and_then(|model| Model::onnx_file(&model).ok());
+    let file = by_default.and_then(|model| Model::main_file(&model).ok());
     Ok(TuneOptions {
         folder: profile::default_folder(),
-        fingerprint: onnx.as_deref().map(profile::fingerprint).transpose()?,
+        fingerprint: file.as_deref().map(profile::fingerprint).transpose()?,
     })
 }
 

@@ -13,6 +13,7 @@ use embedctl::bench::{
     self, BenchOptions, Comparison, Configuration, Corpus, Report, Verdict, WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
+use embedctl::engine;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::ModelName;
 use embedctl::model::hub::{self, Settings};
@@ -192,10 +193,14 @@ fn fetch(
     let mut seen = Vec::new();
     for configuration in configurations {
         let model = configuration.model_options()?;
+        let mut engine = configuration.engine_options(1, cancel)?;
+        engine.runtime.probe = super::probe_command();
+        let (model, _) = engine::settle(&model, &engine)?;
         let which = (
             model.model.clone(),
             model.model_file.clone(),
             model.precision,
+            configuration.provider.clone(),
         );
         let is_hub = matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_)));
         if !is_hub || seen.contains(&which) {

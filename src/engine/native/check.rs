@@ -1,0 +1,95 @@
+//! Whether the engine computes right on this processor: the small graph that all providers are tried on,
+//! by the engine's own kernels.
+
+use std::time::Instant;
+
+use super::kernels::{Arithmetic, Finish, Isa, Layout, Matrix, Norm, Operand, linear};
+use crate::engine::Provider;
+use crate::provider::{ProviderReport, check_graph as graph};
+
+/// Computes the small graph in every precision. Takes some milliseconds.
+#[must_use]
+pub fn check() -> ProviderReport {
+    let mut report = ProviderReport::refused(Provider::Native, String::new());
+    match run() {
+        Ok((isa, millis)) => {
+            report.works = true;
+            report.reason = None;
+            report.placement = Some("all inside this program, on the processor".to_owned());
+            report.device = Some(format!("the processor's {isa}"));
+            report.millis = Some(millis);
+        }
+        Err(reason) => report.reason = Some(reason),
+    }
+    report
+}
+
+/// The instructions that run here, and how long fp32 took the second time.
+fn run() -> Result<(Isa, f64), String> {
+    let isa = Isa::here()?;
+    for arithmetic in [Arithmetic::I8, Arithmetic::I16, Arithmetic::F32] {
+        graph::check(&compute(isa, arithmetic))
+            .map_err(|reason| format!("{arithmetic:?}: {reason}"))?;
+    }
+    let start = Instant::now();
+    compute(isa, Arithmetic::F32);
+    Ok((isa, start.elapsed().as_secs_f64() * 1e3))
+}
+
+fn compute(isa: Isa, arithmetic: Arithmetic) -> Vec<f32> {
+    let [w, v, bias] = graph::weights();
+    let layout = Layout {
+        outputs: graph::WIDTH,
+        inputs: graph::WIDTH,
+        gated: false,
+    };
+    // The graph multiplies from the left, `[inputs, outputs]`; kernels take a row an output.
+    let packed = |matrix: &[f32], bias: &[f32]| {
+        let row = |output: usize, row: &mut [f32]| {
+            for (input, weight) in row.iter_mut().enumerate() {
+                *weight = matrix[input * graph::WIDTH + output];
+            }
+        };
+        Matrix::pack(isa, arithmetic, layout, row, bias, None)
+    };
+    let mut sum = graph::input();
+    let product = times(&packed(&w, &[]), &sum, vec![0.0; sum.len()], Finish::Store);
+    sum = times(&packed(&v, &bias), &product, sum, Finish::Add);
+    Norm::layer(vec![1.0; graph::WIDTH], Vec::new(), graph::EPSILON as f32).apply(isa, &mut sum);
+    sum
+}
+
+fn times(matrix: &Matrix, rows: &[f32], mut out: Vec<f32>, finish: Finish) -> Vec<f32> {
+    let mut operand = Operand::new();
+    operand.convert(matrix, rows, graph::WIDTH, graph::ROWS);
+    linear(
+        &operand,
+        0..graph::ROWS,
+        matrix,
+        &mut out,
+        graph::WIDTH,
+        finish,
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_set_and_precision_computes_right() {
+        for isa in Isa::all() {
+            for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+                let result = graph::check(&compute(isa, arithmetic));
+                assert_eq!(result, Ok(()), "{isa} {arithmetic:?}");
+            }
+        }
+        let report = check();
+        assert!(
+            report.works && report.millis.is_some(),
+            "{:?}",
+            report.reason
+        );
+    }
+}
