@@ -14,7 +14,7 @@ use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
 use crate::stage::{Clocks, Watch};
-use crate::threads::{panic_message, usable_cores};
+use crate::threads::{panic_message, spawn_scoped, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -117,7 +117,7 @@ impl Embedder {
                 .iter_mut()
                 .map(|worker| {
                     let (next, plans, tokens) = (&next, &plans, &tokens);
-                    scope.spawn(move || {
+                    spawn_scoped(scope, "embed", move || {
                         let mut done = Vec::new();
                         while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
                             done.push(worker.run(plan, tokens)?);
@@ -128,7 +128,7 @@ impl Embedder {
                 .collect();
             let mut all = Vec::new();
             for thread in threads {
-                let done: Result<Vec<Finished>> = thread
+                let done: Result<Vec<Finished>> = thread?
                     .join()
                     .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
                 all.append(&mut done?);

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     Provider,
     /// A batch needs more memory than the engine's device has; fewer rows may do.
     OutOfMemory,
+    /// The system has no more of what the run needs: threads, processes.
+    Exhausted,
     /// The reader of our output went away (a closed pipe). Not a failure.
     ClosedPipe,
     /// The run was cancelled.

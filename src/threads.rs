@@ -2,12 +2,57 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::sync_channel;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// Cores that this process may use: affinity and control groups counted in.
 #[must_use]
 pub fn usable_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Makes sure that so many threads are worth a try: a number of another order is a slip, and starting that many ends in
+/// other programs' trouble.
+///
+/// # Errors
+/// If there are more than anybody's processors could run.
+pub(crate) fn check(threads: usize) -> Result<()> {
+    let cores = usable_cores();
+    let most = (16 * cores).max(256);
+    if threads <= most {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "--threads {threads}: this process may use {cores} core{}, and more than {most} threads are of no use; leave the \
+         option out for the usual number",
+        if cores == 1 { "" } else { "s" }
+    ))
+    .of_option("--threads"))
+}
+
+/// The error for a thread that the system does not give.
+pub(crate) fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    let reason = "the system gives this process no more threads";
+    Error::new(ErrorKind::Exhausted, "", reason)
+        .with_remedy("lower --threads, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)")
+        .caused_by(error)
+}
+
+/// Starts a named thread of a scope.
+///
+/// # Errors
+/// If the system has no more threads; [`thread::Scope::spawn`] panics then.
+pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, work)
+        .map_err(exhausted)
 }
 
 /// What a panic said.
@@ -32,7 +77,7 @@ pub(crate) fn within<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let (sender, receiver) = sync_channel(1);
-    let spawned = std::thread::Builder::new()
+    let spawned = thread::Builder::new()
         .name("limited".to_owned())
         .spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
@@ -63,5 +108,29 @@ mod tests {
             never.recv().map_err(|it| it.to_string())
         });
         assert_eq!(late.unwrap_err(), "it has not come to an end after 0 s");
+    }
+
+    #[test]
+    fn a_number_of_threads_of_another_order_is_refused() {
+        assert!(check(1).is_ok() && check(256).is_ok() && check(16 * usable_cores()).is_ok());
+        let error = check(100_000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("--threads 100000"), "{error}");
+    }
+
+    #[test]
+    fn a_thread_that_is_not_given_is_called_that() {
+        // No system has an address space for such a stack.
+        let refused = thread::Builder::new()
+            .stack_size(usize::MAX / 4)
+            .spawn(|| ());
+        let error = exhausted(refused.unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        let words = error.to_string();
+        assert!(
+            words.contains("no more threads") && !words.contains("bug"),
+            "{words}"
+        );
+        assert!(std::error::Error::source(&error).is_some());
     }
 }

@@ -117,6 +117,64 @@ fn a_library_that_hangs_is_stopped() {
     assert_eq!(reason, "it was still busy after 0.3 s and was stopped");
 }
 
+/// A child of the library's holds the pipes on which it is listened to.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_that_forks_does_not_escape_its_limit() {
+    let folder = TempDir::new().unwrap();
+    for leaves in [false, true] {
+        let file = folder.path().join(if leaves { "left" } else { "forked" });
+        let code = fakes::FORKS
+            .replace("getenv(\"FAKE_PID\")", &format!("{file:?}"))
+            .replace("getenv(\"FAKE_LEAVES\")", if leaves { "1" } else { "0" });
+        let name = if leaves { "leaves" } else { "forks" };
+        let Some(library) = fake(folder.path(), name, &code, "forking libraries") else {
+            return;
+        };
+        let command = ProbeCommand {
+            time_limit: Duration::from_millis(500),
+            ..command()
+        };
+        let start = Instant::now();
+        let reports = survey(&command, Some(&library), &CancelToken::new());
+        assert!(start.elapsed() < Duration::from_secs(30));
+        let reason = reports[0].unusable.as_deref().unwrap_or_default();
+        assert_eq!(reason, "it was still busy after 0.5 s and was stopped");
+        let number: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let state = || {
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+            stat.rsplit_once(") ")?.1.chars().next()
+        };
+        if leaves {
+            // It has a session of its own and is not waited for.
+            // SAFETY: the number is that of the process that the library has started.
+            unsafe { libc::kill(number, libc::SIGKILL) };
+        } else {
+            // It was sent the signal; the system takes its time.
+            while !matches!(state(), None | Some('Z')) {
+                assert!(start.elapsed() < Duration::from_secs(30), "it goes on");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_library_that_talks_for_ever_is_stopped() {
+    let folder = TempDir::new().unwrap();
+    let Some(library) = fake(folder.path(), "talks", fakes::TALKS, "talking libraries") else {
+        return;
+    };
+    let command = ProbeCommand {
+        time_limit: Duration::from_millis(300),
+        ..command()
+    };
+    let reports = survey(&command, Some(&library), &CancelToken::new());
+    let reason = reports[0].unusable.as_deref().unwrap_or_default();
+    assert_eq!(reason, "it was still busy after 0.3 s and was stopped");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_survey_can_be_called_off() {
@@ -145,7 +203,11 @@ fn what_is_no_onnx_runtime_and_what_is_too_old_says_so() {
             fakes::OTHER,
             "it is no ONNX Runtime (OrtGetApiBase is missing)",
         ),
-        ("null", fakes::NULL, "OrtGetApiBase returned nothing"),
+        (
+            "null",
+            fakes::NULL,
+            "it is no ONNX Runtime (OrtGetApiBase is missing)",
+        ),
         (
             "old",
             fakes::OLD,

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
+use crate::threads::spawn_scoped;
 
 /// What is here, what works, and what is missing for the rest.
 ///
@@ -109,11 +110,11 @@ pub fn report(
 ) -> Result<DeviceReport> {
     let panicked = |_| Error::internal("looking at the hardware panicked");
     let (hardware, inside, libraries) = thread::scope(|scope| {
-        let hardware = scope.spawn(Hardware::detect);
-        let inside = scope.spawn(|| [native::check(), rten::check()]);
+        let hardware = spawn_scoped(scope, "hardware", Hardware::detect)?;
+        let inside = spawn_scoped(scope, "engines", || [native::check(), rten::check()])?;
         let libraries = probe::survey(command, ort_library, cancel);
-        (hardware.join(), inside.join(), libraries)
-    });
+        Ok::<_, Error>((hardware.join(), inside.join(), libraries))
+    })?;
     if cancel.is_cancelled() {
         return Err(Error::interrupted());
     }

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 use super::protocol::{Reply, Request};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::threads::exhausted;
 
 /// Lines of a worker's standard error that are remembered.
 const LAST_WORDS: usize = 8;
@@ -169,7 +170,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         .name(name.into())
         .spawn(work)
         .map(drop)
-        .map_err(|error| Error::internal(format!("starting the {name} thread: {error}")))
+        .map_err(exhausted)
 }
 
 #[cfg(unix)]

@@ -125,7 +125,7 @@ mod system {
 mod system {
     /// What `sysctl -n NAME` prints.
     fn sysctl(name: &str) -> Option<String> {
-        let output = std::process::Command::new("sysctl")
+        let output = std::process::Command::new("/usr/sbin/sysctl")
             .args(["-n", name])
             .output()
             .ok()?;

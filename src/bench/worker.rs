@@ -31,7 +31,7 @@ use crate::profile::fingerprint;
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
 use crate::runtime::ProbeCommand;
-use crate::threads::usable_cores;
+use crate::threads::{exhausted, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
@@ -93,7 +93,7 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
             }
             cancel.cancel();
         })
-        .map_err(|error| Error::internal(format!("starting the requests thread: {error}")))?;
+        .map_err(exhausted)?;
     Ok(receiver)
 }
 

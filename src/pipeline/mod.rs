@@ -41,7 +41,7 @@ use crate::progress::{Counts, Progress};
 use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
 use crate::stage::{Clocks, StageTimes};
-use crate::threads::usable_cores;
+use crate::threads::{self, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// What a bad record does.
@@ -148,6 +148,7 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
 
 /// Two files of one run under one name would replace each other, or the input.
 fn check_places(options: &EmbedOptions) -> Result<()> {
+    options.threads.map_or(Ok(()), threads::check)?;
     let inputs = options.sources.iter().map(Source::path);
     output::refuse_overlap(&options.output, options.rejects.as_deref(), inputs)
 }

@@ -23,7 +23,7 @@ use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
 use crate::record::{Origin, Reject, SourceNames, Texts, Window};
 use crate::stage::{Clocks, Watch};
-use crate::threads::panic_message;
+use crate::threads::{exhausted, panic_message};
 use crate::tokenize::TextTokenizer;
 
 /// What the tokenizer waits for before it launches anything: the engine's.
@@ -91,7 +91,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new()
         .name(name.to_string())
         .spawn(work)
-        .map_err(|error| Error::internal(format!("starting the {name} thread: {error}")))
+        .map_err(exhausted)
 }
 
 /// Waits for a result or for cancellation.

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::node;
 use super::python::{self, site_packages};
 use super::search_path::{
     NAMING_VARIABLES, SearchPath, System, children, file_name, real, version,
 };
+use super::trust;
 
 /// A library that may be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct Candidate {
     pub path: PathBuf,
     /// Why it is considered, as it is shown to people: `--ort-lib`, `in $VIRTUAL_ENV`, …
     pub origin: String,
+    /// Why it must not be loaded although it was found: others may have put it there.
+    pub doubt: Option<String>,
 }
 
 /// What the user named, and by what.
@@ -48,17 +51,35 @@ impl Named {
         })
     }
 
+    fn is_relative_variable(&self) -> bool {
+        self.by != "--ort-lib" && !self.path.is_absolute()
+    }
+
     /// The libraries meant: the file itself, or those in the folder (a Python environment's too).
     pub(crate) fn candidates(&self, system: System) -> Vec<Candidate> {
         let origin = self.by.to_owned();
-        if !self.path.is_dir() {
+        if self.is_relative_variable() && self.path.parent() != Some(Path::new("")) {
+            let doubt = Some(format!("{} must name an absolute path", self.by));
+            let path = self.path.clone();
+            return vec![Candidate {
+                path,
+                origin,
+                doubt,
+            }];
+        }
+        if self.is_relative_variable() || !self.path.is_dir() {
             // A file here, else a name for the loader to look up: `libonnxruntime.so`. Without the first
-            // step the loader would look everywhere but here.
+            // step the loader would look everywhere but here. A variable that was set once and for all does not
+            // mean a file of whatever folder this is.
             let path = match std::path::absolute(&self.path) {
-                Ok(absolute) if absolute.exists() => absolute,
+                Ok(absolute) if absolute.exists() && !self.is_relative_variable() => absolute,
                 _ => self.path.clone(),
             };
-            return vec![Candidate { path, origin }];
+            return vec![Candidate {
+                path,
+                origin,
+                doubt: None,
+            }];
         }
         let mut folders = vec![
             self.path.clone(),
@@ -95,7 +116,11 @@ pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location>
     ];
     searches.into_iter().filter_map(|search| {
         let (name, folders) = search(search_path)?;
-        let candidates = libraries_in(&folders, &name, search_path.system);
+        let mut candidates = libraries_in(&folders, &name, search_path.system);
+        for candidate in &mut candidates {
+            candidate.doubt = trust::doubt(&candidate.path)
+                .map(|doubt| format!("{doubt}; name it with --ort-lib if it is to be trusted"));
+        }
         Some(Location { name, candidates })
     })
 }
@@ -208,7 +233,11 @@ fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candid
         for path in files {
             if seen.insert(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())) {
                 let origin = origin.to_owned();
-                candidates.push(Candidate { path, origin });
+                candidates.push(Candidate {
+                    path,
+                    origin,
+                    doubt: None,
+                });
             }
         }
     }

@@ -4,9 +4,10 @@
 //! lists the files that may be tried (with [`python`] and [`node`] for packages), [`binary`] looks at their
 //! headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
 //! needs from elsewhere, [`library`] loads, [`registration`] asks the library for a provider, [`placement`]
-//! reads where nodes were put, and [`remedy`] turns a loader's or driver's words into what helps. Running
+//! reads where nodes were put, [`trust`] says whose files may be run unasked, [`asked`] ends programs that are asked, and [`remedy`] turns a loader's or driver's words into what helps. Running
 //! models in sessions is [`crate::engine::ort`]'s.
 
+mod asked;
 mod binary;
 mod discovery;
 mod fault;
@@ -20,6 +21,7 @@ pub(crate) mod registration;
 pub(crate) mod remedy;
 mod search_path;
 pub(crate) mod selection;
+pub(crate) mod trust;
 
 use std::path::PathBuf;
 

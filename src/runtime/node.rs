@@ -15,11 +15,7 @@ pub(super) fn global(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
         System::Windows => "node.exe",
         _ => "node",
     };
-    let node = here
-        .path
-        .iter()
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())?;
+    let (node, passed_over) = here.program(&[name])?;
     let mut roots: Vec<PathBuf> = Vec::new();
     for node in [Some(node.clone()), fs::canonicalize(&node).ok()]
         .into_iter()
@@ -46,7 +42,10 @@ pub(super) fn global(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     }
     let folders = roots.iter().flat_map(|root| packages(root)).collect();
     Some((
-        format!("among the global packages of {}", node.display()),
+        format!(
+            "among the global packages of {}{passed_over}",
+            node.display()
+        ),
         folders,
     ))
 }

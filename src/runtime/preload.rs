@@ -12,6 +12,8 @@ use super::binary;
 use super::library::with_causes;
 use super::python;
 use super::search_path::{SearchPath, System, children, file_name, version};
+use super::trust;
+use crate::cancel::CancelToken;
 use crate::provider::Provider;
 
 /// The part of CUDA that comes with the driver.
@@ -101,7 +103,8 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
         }
     }
     wanted.sort_by_key(|(name, _)| rank(name));
-    let places = Places::around(library, &SearchPath::real(None), cuda);
+    let here = SearchPath::real(None, &CancelToken::new());
+    let places = Places::around(library, &here, cuda);
     let mut prepared = Prepared {
         cuda,
         ..Prepared::default()
@@ -209,7 +212,11 @@ impl Places {
                     .filter(|folder| is_tensorrt(&file_name(folder))),
             );
         }
-        near.retain(|folder| folder.is_dir());
+        // What lies beside the library is as good as the library.
+        let own = library.parent();
+        near.retain(|folder| {
+            folder.is_dir() && (Some(folder.as_path()) == own || is_trusted(folder))
+        });
         let mut far = Vec::new();
         let named = ["CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX", "ROCM_PATH"];
         for root in named.iter().filter_map(|name| here.variable(name)) {
@@ -227,7 +234,7 @@ impl Places {
         }
         // Where WSL and NixOS keep the driver.
         far.extend(["/usr/lib/wsl/lib", "/run/opengl-driver/lib"].map(PathBuf::from));
-        far.retain(|folder| folder.is_dir());
+        far.retain(|folder| folder.is_dir() && is_trusted(folder));
         Self { near, far }
     }
 
@@ -235,6 +242,11 @@ impl Places {
         let mut folders = self.near.iter().chain(&self.far);
         folders.any(|folder| folder.join(name).is_file())
     }
+}
+
+/// Whether a folder may be loaded from: see [`trust`]. Its files are as their folder is.
+fn is_trusted(folder: &Path) -> bool {
+    trust::doubt(&folder.join("any")).is_none()
 }
 
 /// `tensorrt_libs`, `tensorrt_cu12_libs`, …
@@ -266,7 +278,7 @@ mod tests {
         SearchPath {
             variables: Vec::new(),
             path: Vec::new(),
-            ..SearchPath::real(None)
+            ..SearchPath::real(None, &CancelToken::new())
         }
     }
 

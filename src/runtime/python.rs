@@ -2,12 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
+use super::asked;
 use super::search_path::{SearchPath, System, children, file_name, version};
+
+/// How long an interpreter may take to say where its packages are, and how many bytes it may say.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+const MOST_SAID: u64 = 1 << 20;
 
 /// The site-packages of the `python3` on PATH, read off its place in the file system.
 pub(super) fn by_path(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
-    let python = interpreter(here)?;
+    let (python, passed_over) = interpreter(here)?;
     let mut folders: Vec<PathBuf> = here
         .variable("PYTHONPATH")
         .map(|paths| std::env::split_paths(paths).collect::<Vec<_>>())
@@ -33,14 +40,14 @@ pub(super) fn by_path(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     };
     folders.extend(user);
     Some((
-        format!("among the packages of {}", python.display()),
+        format!("among the packages of {}{passed_over}", python.display()),
         folders,
     ))
 }
 
 /// The same by running it: only where its place says nothing, as with the shims of version managers.
 pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
-    let python = interpreter(here)?;
+    let (python, _) = interpreter(here)?;
     let known = prefixes(&python, here.system)
         .iter()
         .any(|prefix| !versions(prefix, here.system).is_empty());
@@ -48,31 +55,36 @@ pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     if known || here.system == System::Windows {
         return None;
     }
-    let output = std::process::Command::new(&python)
-        .args(["-c", "import sys; print('\\n'.join(sys.path))"])
-        .stdin(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let folders = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(|line| capi(Path::new(line)))
-        .collect();
-    Some((format!("in the sys.path of {}", python.display()), folders))
+    let mut command = Command::new(&python);
+    command
+        // Isolated: neither the current folder nor a variable may give it code to run. What PYTHONPATH names is
+        // searched without it.
+        .args(["-I", "-c", "import sys; print('\\n'.join(sys.path))"])
+        // Shims of version managers read files of the folder that they are called in.
+        .current_dir(if cfg!(windows) { "C:\\" } else { "/" });
+    let name = format!("in the sys.path of {}", python.display());
+    Some(
+        match asked::answer(&mut command, TIME_LIMIT, MOST_SAID, &here.stop) {
+            Ok(said) => {
+                let said = String::from_utf8_lossy(&said);
+                let folders = said.lines().filter(|line| !line.is_empty());
+                (name, folders.map(|line| capi(Path::new(line))).collect())
+            }
+            Err(error) => (
+                format!("{name} (which did not answer: {error})"),
+                Vec::new(),
+            ),
+        },
+    )
 }
 
-/// The first `python3` (on Windows also `python`) on PATH.
-fn interpreter(here: &SearchPath) -> Option<PathBuf> {
+/// The first `python3` (on Windows also `python`) on PATH that may be run, and what was passed over before it.
+fn interpreter(here: &SearchPath) -> Option<(PathBuf, String)> {
     let names: &[&str] = match here.system {
         System::Windows => &["python3.exe", "python.exe"],
         _ => &["python3"],
     };
-    here.path
-        .iter()
-        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
-        .find(|path| path.is_file())
+    here.program(names)
 }
 
 /// Where an interpreter's packages may be rooted: its own folder's parent (a virtual environment holds

@@ -6,6 +6,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::trust;
+use crate::cancel::CancelToken;
+
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
 
@@ -85,11 +88,13 @@ pub(crate) struct SearchPath {
     pub system_folders: Vec<PathBuf>,
     /// Names of libraries.
     pub system: System,
+    /// Ends the asking of programs.
+    pub stop: CancelToken,
 }
 
 impl SearchPath {
     /// The search path of this process.
-    pub(crate) fn real(option: Option<PathBuf>) -> Self {
+    pub(crate) fn real(option: Option<PathBuf>, stop: &CancelToken) -> Self {
         let variables = NAMING_VARIABLES
             .into_iter()
             .chain([
@@ -114,7 +119,25 @@ impl SearchPath {
                 .unwrap_or_default(),
             system_folders: system_folders(),
             system: System::HERE,
+            stop: stop.clone(),
         }
+    }
+
+    /// The first of `names` in the folders of `PATH`, and what was passed over before it because others may have put it
+    /// there, for messages.
+    pub(super) fn program(&self, names: &[&str]) -> Option<(PathBuf, String)> {
+        let mut passed_over = Vec::new();
+        let files = self
+            .path
+            .iter()
+            .flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        for file in files.filter(|file| file.is_file()) {
+            match trust::doubt(&file) {
+                None => return Some((file, passed_over.concat())),
+                Some(doubt) => passed_over.push(format!(", not of {} ({doubt})", file.display())),
+            }
+        }
+        None
     }
 
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {

@@ -23,6 +23,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::obtain::how_to_get;
 use crate::provider::{PassedOver, Provider};
+use crate::threads::spawn_scoped;
 
 /// The search for libraries, for one opening of a model.
 pub(crate) struct Selection<'a> {
@@ -63,7 +64,7 @@ impl<'a> Selection<'a> {
         software: bool,
         cancel: &'a CancelToken,
     ) -> Self {
-        let here = SearchPath::real(options.library.clone());
+        let here = SearchPath::real(options.library.clone(), cancel);
         Self {
             options,
             device,
@@ -78,7 +79,9 @@ impl<'a> Selection<'a> {
     /// Whether a library here may have `provider`, as far as files tell: no library is loaded or asked.
     pub(crate) fn may_have(&self, provider: Provider) -> bool {
         let mut candidates = self.found().candidates.iter();
-        candidates.any(|candidate| has(provider, &candidate.path) == Has::Perhaps)
+        candidates.any(|candidate| {
+            candidate.doubt.is_none() && has(provider, &candidate.path) == Has::Perhaps
+        })
     }
 
     /// The library that serves `provider`, loaded into this process for good, and what the provider needs
@@ -162,6 +165,9 @@ impl<'a> Selection<'a> {
 
     /// The version of a candidate that can be used and may have `provider`.
     fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
+        if let Some(doubt) = &candidate.doubt {
+            return Ok(Err(Refused::Library(doubt.clone())));
+        }
         if has(provider, &candidate.path) == Has::No {
             return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
         }
@@ -202,11 +208,15 @@ impl<'a> Selection<'a> {
                     continue;
                 }
                 let (sender, stop) = (sender.clone(), &stop);
-                scope.spawn(move || {
+                let failed = sender.clone();
+                let ask = move || {
                     let attempts = Attempts::These(vec![provider]);
                     let answer = probe::ask(command, candidate, device, attempts, stop);
                     let _ = sender.send((index, answer));
-                });
+                };
+                if let Err(error) = spawn_scoped(scope, "probe", ask) {
+                    let _ = failed.send((index, Err(io::Error::other(error))));
+                }
             }
             drop(sender);
             let decided = loop {

@@ -17,6 +17,7 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
         path: Vec::new(),
         system_folders: vec![folder.path().to_path_buf()],
         system: System::Linux,
+        stop: CancelToken::new(),
     };
     Selection {
         options: &options.0,
@@ -101,6 +102,7 @@ fn an_answer_is_a_verdict() {
     let candidate = Candidate {
         path: "libonnxruntime.so".into(),
         origin: "here".into(),
+        doubt: None,
     };
     let report = |works: bool, software: bool, reason: Option<&str>| {
         let mut report = LibraryReport::new(&candidate);

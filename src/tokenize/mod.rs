@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::model::{Model, Side, TOKENIZER_TIME};
 use crate::record::Texts;
 use crate::stage::Clock;
-use crate::threads::within;
+use crate::threads::{exhausted, within};
 
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
@@ -56,7 +56,7 @@ impl TextTokenizer {
             .num_threads(threads)
             .thread_name(|index| format!("tokenize-{index}"))
             .build()
-            .map_err(|error| Error::internal(format!("starting tokenizer threads: {error}")))?;
+            .map_err(exhausted)?;
         let text_tokens = model
             .config
             .max_length

@@ -22,6 +22,8 @@ mod sandbox;
 mod support_terminal;
 #[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
+mod untrusted;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -50,6 +50,33 @@ pub const HANGS_BY_NAME: &str = "
     }
 ";
 
+/// Hangs, and leaves a process behind that holds all that it holds; its number goes to the file that `FAKE_PID` names.
+pub const FORKS: &str = "
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    __attribute__((constructor)) static void at_load(void) {
+        if (fork() == 0) {
+            if (getenv(\"FAKE_LEAVES\")) setsid();
+            FILE *file = fopen(getenv(\"FAKE_PID\"), \"w\");
+            fprintf(file, \"%d\\n\", getpid());
+            fclose(file);
+            alarm(60);
+            for (;;) pause();
+        }
+        for (;;) pause();
+    }
+";
+
+/// Talks without an end, and never ends a line.
+pub const TALKS: &str = "
+    #include <unistd.h>
+    __attribute__((constructor)) static void at_load(void) {
+        static char much[65536];
+        for (;;) { write(1, much, sizeof much); write(2, much, sizeof much); }
+    }
+";
+
 pub const EXITS: &str = "
     #include <unistd.h>
     const void *OrtGetApiBase(void) { _exit(7); }

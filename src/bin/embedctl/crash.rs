@@ -30,12 +30,17 @@ fn explain_published(printer: &Printer) {
 const NO_OUTPUT: &str = "No output file appears under its name. ";
 
 fn watch(printer: &Printer, place: &str, output: &str) {
-    platform::say(|signal| {
+    let crashed = |signal: &str| {
         printer.crash_line(&format!(
             "the process crashed ({signal}) {place}. {output}As a rule the fault lies in a native library: \
              another version of it may help, or another provider (--provider cpu, --provider rten)"
         ))
-    });
+    };
+    let without_memory = printer.crash_line(&format!(
+        "memory ran out {place}. {output}Fewer at a time need less: lower --window, --batch-tokens, --threads or \
+         --max-record-bytes, or raise the limit (ulimit -v, a container's)"
+    ));
+    platform::say(crashed, without_memory);
 }
 
 #[cfg(unix)]
@@ -44,6 +49,8 @@ mod platform {
     use std::ptr;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicPtr, Ordering};
+
+    use crate::memory;
 
     /// Signals of a crash, with their names.
     const SIGNALS: [(libc::c_int, &str); 5] = [
@@ -54,16 +61,26 @@ mod platform {
         (libc::SIGABRT, "SIGABRT"),
     ];
 
-    /// What to say, in the order of [`SIGNALS`]. What it once pointed to is never freed: a handler may be
+    /// What to say. What it once pointed to is never freed: a handler may be
     /// reading it.
-    static WORDS: AtomicPtr<Vec<String>> = AtomicPtr::new(ptr::null_mut());
+    static WORDS: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+
+    struct Words {
+        /// Of a crash, in the order of [`SIGNALS`].
+        crashed: Vec<String>,
+        without_memory: String,
+    }
 
     /// Who handled the signals before, in the order of [`SIGNALS`].
     static BEFORE: OnceLock<Vec<libc::sigaction>> = OnceLock::new();
 
-    /// Says `words` (given a signal's name) if one of the signals comes from now on.
-    pub fn say(words: impl Fn(&str) -> String) {
-        let words: Vec<String> = SIGNALS.iter().map(|(_, name)| words(name)).collect();
+    /// Says `crashed` (given a signal's name) if one of the signals comes from now on, or `without_memory` where memory
+    /// had run out.
+    pub fn say(crashed: impl Fn(&str) -> String, without_memory: String) {
+        let words = Words {
+            crashed: SIGNALS.iter().map(|(_, name)| crashed(name)).collect(),
+            without_memory,
+        };
         WORDS.store(Box::into_raw(Box::new(words)), Ordering::Release);
         BEFORE.get_or_init(install);
     }
@@ -99,8 +116,14 @@ mod platform {
         // SAFETY: what `WORDS` points to is never freed or changed; `write`, `sigaction` and `raise` may be
         // called in a handler; `info` is the system's.
         unsafe {
-            let words = WORDS.load(Ordering::Acquire);
-            if let Some(line) = words.as_ref().and_then(|words| words.get(index)) {
+            let words = WORDS.load(Ordering::Acquire).as_ref();
+            let line = words.and_then(|words| {
+                if signal == libc::SIGABRT && memory::ran_out() {
+                    return Some(&words.without_memory);
+                }
+                words.crashed.get(index)
+            });
+            if let Some(line) = line {
                 libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
             }
             // A signal that somebody sent does not come again by itself, and who was there before may take
@@ -123,5 +146,5 @@ mod platform {
 #[cfg(not(unix))]
 mod platform {
     /// Windows shows crashes by itself.
-    pub fn say(_: impl Fn(&str) -> String) {}
+    pub fn say(_: impl Fn(&str) -> String, _: String) {}
 }

@@ -14,6 +14,7 @@ mod crash;
 mod exit;
 mod failure;
 mod interrupt;
+mod memory;
 mod printer;
 mod stdout;
 

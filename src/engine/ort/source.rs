@@ -8,6 +8,7 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use crate::cancel::CancelToken;
+use crate::threads::spawn_scoped;
 
 /// What a session is made from.
 pub(super) enum GraphSource {
@@ -54,7 +55,7 @@ fn cancellable(
     let canceler = builder.canceler();
     let (loaded, finished) = bounded::<()>(0);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let watch = || {
             select! {
                 recv(finished) -> _ => {}
                 recv(cancel.channel()) -> _ => {
@@ -62,7 +63,9 @@ fn cancellable(
                     let _ = canceler.cancel();
                 }
             }
-        });
+        };
+        spawn_scoped(scope, "interrupts", watch)
+            .map_err(|error| ort::Error::new(error.to_string()))?;
         let session = load(&mut builder);
         drop(loaded);
         session

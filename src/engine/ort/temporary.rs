@@ -6,6 +6,8 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::small_file;
+
 const PREFIX: &str = "embedctl-weights-";
 const LOCK: &str = "lock";
 
@@ -72,12 +74,30 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let path = entry.path();
-        if let Ok(lock) = File::open(path.join(LOCK))
+        // Others may put anything under such a name into a folder that all share: only our own is looked into.
+        if is_own_folder(&path)
+            && let Ok(lock) = small_file::open(&path.join(LOCK))
             && lock.try_lock().is_ok()
         {
             let _ = fs::remove_dir_all(&path);
         }
     }
+}
+
+/// Whether a path is a folder, and no link to one, that nobody but this user can write to.
+#[cfg(unix)]
+fn is_own_folder(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    // SAFETY: the call takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+}
+
+/// The folder for temporary files is each user's own here.
+#[cfg(not(unix))]
+fn is_own_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 #[cfg(test)]
@@ -104,8 +124,7 @@ mod tests {
     fn abandoned_folders_are_removed_and_live_ones_left_alone() {
         let parent = tempfile::TempDir::new().unwrap();
         let live = TemporaryFolder::below(parent.path()).unwrap();
-        let abandoned = parent.path().join(format!("{PREFIX}1-0"));
-        fs::create_dir(&abandoned).unwrap();
+        let abandoned = create(parent.path()).unwrap();
         fs::write(abandoned.join(LOCK), "").unwrap();
         let foreign = parent.path().join("somebody-elses");
         fs::create_dir(&foreign).unwrap();
@@ -114,5 +133,30 @@ mod tests {
         assert!(live.path().exists() && other.path().exists());
         assert!(!abandoned.exists());
         assert!(foreign.exists());
+    }
+
+    /// Everybody may put something into the system's folder for temporary files.
+    #[cfg(unix)]
+    #[test]
+    fn what_others_have_put_there_is_neither_waited_for_nor_removed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let parent = tempfile::TempDir::new().unwrap();
+        let pipe = |path: &Path| {
+            let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+            // SAFETY: a C string that outlives the call.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        };
+        let with_pipe = create(parent.path()).unwrap();
+        pipe(&with_pipe.join(LOCK));
+        pipe(&parent.path().join(format!("{PREFIX}2-0")));
+        let open = create(parent.path()).unwrap();
+        fs::write(open.join(LOCK), "").unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let elsewhere = tempfile::TempDir::new().unwrap();
+        fs::write(elsewhere.path().join(LOCK), "").unwrap();
+        symlink(elsewhere.path(), parent.path().join(format!("{PREFIX}3-0"))).unwrap();
+        let folder = TemporaryFolder::below(parent.path()).unwrap();
+        assert!(folder.path().exists() && with_pipe.exists() && open.exists());
+        assert!(elsewhere.path().join(LOCK).exists());
     }
 }

@@ -32,6 +32,7 @@ use super::temporary::TemporaryFolder;
 use crate::cancel::CancelToken;
 use crate::onnx::StringEntry;
 use crate::runtime::library::with_causes;
+use crate::threads::spawn_scoped;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";
@@ -88,11 +89,14 @@ impl SharedSessions {
         // The first packs the matrices; the others find them packed, so they may come all at once.
         let mut sessions = vec![open()?];
         let others: Result<Vec<Session>, String> = thread::scope(|scope| {
-            let threads: Vec<_> = (1..count).map(|_| scope.spawn(open)).collect();
+            let threads: Vec<_> = (1..count)
+                .map(|_| spawn_scoped(scope, "session", open))
+                .collect();
             threads
                 .into_iter()
                 .map(|thread| {
                     thread
+                        .map_err(|error| with_causes(&error))?
                         .join()
                         .unwrap_or_else(|_| Err("opening a session panicked".into()))
                 })

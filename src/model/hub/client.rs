@@ -26,6 +26,7 @@ use super::settings::{Settings, shown};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::small_file;
+use crate::threads::spawn_scoped;
 
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
@@ -128,7 +129,7 @@ pub(super) fn with_client<T>(
     let client = Client::new(settings, &stop)?;
     let (done, finished) = bounded::<()>(0);
     let result = thread::scope(|scope| {
-        scope.spawn(|| {
+        let watch = || {
             select! {
                 recv(finished) -> _ => {}
                 recv(cancel.channel()) -> _ => {
@@ -136,7 +137,8 @@ pub(super) fn with_client<T>(
                     client.stop();
                 }
             }
-        });
+        };
+        spawn_scoped(scope, "interrupts", watch)?;
         let result = work(&client);
         drop(done);
         result

@@ -26,6 +26,7 @@ use super::binary;
 use super::discovery::{self, Candidate};
 use super::search_path::SearchPath;
 use crate::cancel::CancelToken;
+use crate::threads::spawn_scoped;
 
 /// How long a library may take to load and to try all its providers. CUDA's first start on a machine with
 /// many devices takes seconds, a TensorRT engine for the small graph some more.
@@ -64,7 +65,10 @@ pub fn survey(
     ort_library: Option<&Path>,
     cancel: &CancelToken,
 ) -> Vec<LibraryReport> {
-    let found = discovery::all(&SearchPath::real(ort_library.map(Path::to_path_buf)));
+    let found = discovery::all(&SearchPath::real(
+        ort_library.map(Path::to_path_buf),
+        cancel,
+    ));
     thread::scope(|scope| {
         let asked: Vec<_> = found
             .candidates
@@ -73,16 +77,20 @@ pub fn survey(
                 let everything = Attempts::AllBut(Vec::new());
                 (
                     candidate,
-                    scope.spawn(move || ask(command, candidate, 0, everything, cancel)),
+                    spawn_scoped(scope, "probe", move || {
+                        ask(command, candidate, 0, everything, cancel)
+                    }),
                 )
             })
             .collect();
         asked
             .into_iter()
             .map(|(candidate, answer)| {
-                let answer = answer
-                    .join()
-                    .unwrap_or_else(|_| Err(io::Error::other("the probe panicked")));
+                let answer = answer.map_err(io::Error::other).and_then(|answer| {
+                    answer
+                        .join()
+                        .unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
+                });
                 answer.unwrap_or_else(|error| {
                     let mut report = LibraryReport::new(candidate);
                     report.unusable = Some(match error.kind() {
@@ -107,6 +115,11 @@ pub(super) fn ask(
     attempts: Attempts,
     stop: &CancelToken,
 ) -> io::Result<LibraryReport> {
+    if let Some(doubt) = &candidate.doubt {
+        let mut report = LibraryReport::new(candidate);
+        report.unusable = Some(doubt.clone());
+        return Ok(report);
+    }
     if let Err(fault) = binary::check(&candidate.path) {
         let mut report = LibraryReport::new(candidate);
         report.fail(&fault);

@@ -1,11 +1,10 @@
 //! The parent's side: start a child, listen to it, end it.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::Instant;
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, after, select, unbounded};
+use crossbeam_channel::{Receiver, after, never, select};
 
 use super::ProbeCommand;
 use super::child::{Attempts, Request};
@@ -13,11 +12,17 @@ use super::protocol::Event;
 use super::report::LibraryReport;
 use crate::cancel::CancelToken;
 use crate::provider::ProviderReport;
+use crate::runtime::asked::{Asked, Lines};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
 
 /// The end of what a child says on standard error, kept for the report of a crash.
 const LAST_WORDS: usize = 2048;
+/// How long its end is waited for.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
+/// Bytes that a child says at most, and those of a line: a few kilobytes are usual.
+const MOST_SAID: u64 = 16 << 20;
+const LONGEST_LINE: usize = 1 << 20;
 
 /// How an answer ended.
 enum End {
@@ -110,102 +115,92 @@ fn listen(
     stop: &CancelToken,
     mut heard: impl FnMut(Event),
 ) -> io::Result<End> {
-    let mut child = Reaped(start(command, request)?);
-    let (sender, events) = unbounded();
-    let output = child.0.stdout.take();
-    let errors = child.0.stderr.take();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            // Ends when the child does.
-            let lines = output
-                .into_iter()
-                .flat_map(|output| BufReader::new(output).split(b'\n'));
-            for line in lines.map_while(Result::ok) {
-                if let Some(event) = Event::read(&String::from_utf8_lossy(&line)) {
-                    let _ = sender.send(event);
-                }
-            }
-        });
-        let errors = scope.spawn(move || errors.map(last_words).unwrap_or_default());
-        let end = loop {
-            select! {
-                recv(events) -> event => match event {
-                    Ok(Event::Done) => break End::Done,
-                    Ok(event) => heard(event),
-                    Err(_) => break End::Died(String::new()),
-                },
-                recv(stop.channel()) -> _ => break End::Stopped,
-                recv(deadline) -> _ => break End::Died(format!(
-                    "it was still busy after {} s and was stopped",
-                    command.time_limit.as_secs_f32()
-                )),
-            }
-        };
-        let status = child.end(matches!(&end, End::Died(words) if words.is_empty()));
-        let said = errors.join().unwrap_or_default();
-        Ok(match end {
-            End::Died(words) if words.is_empty() => End::Died(cause_of_death(status, &said)),
-            end => end,
-        })
-    })
-}
-
-fn start(command: &ProbeCommand, request: &Request) -> io::Result<Child> {
     let mut process = Command::new(&command.program);
     process
         .args(&command.arguments)
         .args(request.arguments())
         // Stays open and silent for as long as this process lives: the child ends when it closes.
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // A signal from the keyboard is for this process, which ends its children itself.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut process, 0);
-    #[cfg(windows)]
-    std::os::windows::process::CommandExt::creation_flags(&mut process, CREATE_NEW_PROCESS_GROUP);
-    process.spawn()
-}
-
-#[cfg(windows)]
-const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
-
-/// A child that does not outlive this value.
-struct Reaped(Child);
-
-impl Reaped {
-    /// Waits for the child's end, which is brought about unless it is dying `by_itself`.
-    fn end(&mut self, by_itself: bool) -> Option<ExitStatus> {
-        if !by_itself {
-            let _ = self.0.kill();
+    let mut child = Asked::start(&mut process)?;
+    let output = child.output(MOST_SAID)?;
+    let errors = child.errors(u64::MAX)?;
+    let silent = never();
+    let mut open_errors = &errors;
+    let mut last_words = LastWords::default();
+    let mut lines = Lines::new(LONGEST_LINE);
+    let mut said = 0;
+    let end = 'listening: loop {
+        select! {
+            recv(output) -> part => match part {
+                Ok(part) => {
+                    said += part.len() as u64;
+                    if said >= MOST_SAID {
+                        break End::Died(format!("it printed {said} bytes and was stopped"));
+                    }
+                    for line in lines.of(&part) {
+                    match Event::read(&line) {
+                        Some(Event::Done) => break 'listening End::Done,
+                        Some(event) => heard(event),
+                        None => {}
+                    }
+                    }
+                }
+                Err(_) => break End::Died(String::new()),
+            },
+            recv(open_errors) -> part => match part {
+                Ok(part) => last_words.add(&part),
+                // It has closed it and goes on.
+                Err(_) => open_errors = &silent,
+            },
+            recv(stop.channel()) -> _ => break End::Stopped,
+            recv(deadline) -> _ => break End::Died(still_busy(command)),
         }
-        self.0.wait().ok()
+    };
+    let by_itself = matches!(&end, End::Died(words) if words.is_empty());
+    let status = child.end(by_itself);
+    if !by_itself {
+        return Ok(end);
     }
+    // What it said last may still be on its way; who has left its group and holds the pipe is not waited for.
+    let patience = after(LAST_WORDS_WAIT);
+    loop {
+        select! {
+            recv(errors) -> part => match part {
+                Ok(part) => last_words.add(&part),
+                Err(_) => break,
+            },
+            recv(patience) -> _ => break,
+        }
+    }
+    Ok(End::Died(cause_of_death(status, &last_words.line())))
 }
 
-impl Drop for Reaped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn still_busy(command: &ProbeCommand) -> String {
+    let limit = command.time_limit.as_secs_f32();
+    format!("it was still busy after {limit} s and was stopped")
 }
 
-/// The last line that says something, on standard error.
-fn last_words(mut errors: impl Read) -> String {
-    let mut kept: Vec<u8> = Vec::new();
-    let mut part = [0; 4096];
-    while let Ok(length @ 1..) = errors.read(&mut part) {
-        kept.extend_from_slice(&part[..length]);
-        let excess = kept.len().saturating_sub(LAST_WORDS);
-        kept.drain(..excess);
+/// The end of what a child says on standard error.
+#[derive(Default)]
+struct LastWords(Vec<u8>);
+
+impl LastWords {
+    fn add(&mut self, part: &[u8]) {
+        self.0.extend_from_slice(part);
+        let excess = self.0.len().saturating_sub(LAST_WORDS);
+        self.0.drain(..excess);
     }
-    let text = String::from_utf8_lossy(&kept);
-    let line = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
-    line.unwrap_or_default().to_owned()
+
+    /// The last line that says something.
+    fn line(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let mut lines = text.lines().rev().map(str::trim);
+        lines
+            .find(|line| !line.is_empty())
+            .unwrap_or_default()
+            .to_owned()
+    }
 }
 
 /// `it crashed (SIGSEGV): …`

@@ -10,7 +10,7 @@ mod runtime;
 mod values;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
@@ -187,6 +187,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap
         .try_get_matches_from(&arguments)
         .map_err(|error| refused::improved(error, &arguments))?;
     let variables = variables(&matches);
+    // Set once and for all, it must not mean a file of whatever folder this is: loading it runs it.
+    let library = variables.iter().find(|name| *name == "EMBEDCTL_ORT_LIB");
+    if library
+        .and_then(std::env::var_os)
+        .is_some_and(|path| Path::new(&path).is_relative())
+    {
+        let reason = "EMBEDCTL_ORT_LIB must name an absolute path; --ort-lib may name another\n";
+        return Err(command().error(clap::error::ErrorKind::ValueValidation, reason));
+    }
     let mut args =
         Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
     args.variables = variables;

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::model::graph::Graph;
 use crate::model::onnx_file::OnnxChoice;
 use crate::small_file;
+use crate::threads::spawn_scoped;
 
 /// Files fetched at a time.
 const STREAMS: usize = 4;
@@ -277,9 +278,9 @@ impl<'a> Download<'a> {
         let (report, results) = unbounded();
         let mut failure = None;
         thread::scope(|scope| {
-            for _ in 0..STREAMS.min(queue.len()) {
+            for stream in 0..STREAMS.min(queue.len()) {
                 let (jobs, report) = (jobs.clone(), report.clone());
-                scope.spawn(move || {
+                let work = move || {
                     for path in jobs.into_iter().flatten() {
                         if self.client.cancel().is_cancelled() {
                             break;
@@ -290,7 +291,15 @@ impl<'a> Download<'a> {
                         }
                         let _ = report.send(result);
                     }
-                });
+                };
+                // Those that there are do the work of all.
+                match spawn_scoped(scope, "download", work) {
+                    Err(error) if stream == 0 => {
+                        failure = Some(error);
+                        break;
+                    }
+                    _ => {}
+                }
             }
             drop(report);
             for result in &results {
