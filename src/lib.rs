@@ -36,6 +36,7 @@ pub mod record;
 pub mod rejects;
 pub mod runtime;
 pub mod safe_text;
+pub mod size;
 mod small_file;
 pub mod stage;
 mod threads;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::provider::ProviderOption;
 
 /// Version of the file's schema.
 pub const SCHEMA: u32 = 1;
@@ -53,7 +54,7 @@ pub struct Tuned {
     pub precision: Option<String>,
     /// Options of the provider, where tuning had several to choose from.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub provider_options: Vec<String>,
+    pub provider_options: Vec<ProviderOption>,
     /// Worker threads.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub threads: Option<usize>,

@@ -28,9 +28,7 @@ pub fn whole_run(
         on_error: OnError::Fail,
         fail_on_empty: false,
         rejects: None,
-        batch_tokens: None,
         batch_rows: None,
-        threads: None,
         profile: None,
         files: RunFiles::new(),
     }

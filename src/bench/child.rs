@@ -38,12 +38,13 @@ pub(super) enum NoReply {
 }
 
 impl WorkerProcess {
-    /// Starts `command`, program first.
-    pub(super) fn start(command: &[OsString]) -> Result<Self> {
+    /// Starts `command`, program first, with further environment variables.
+    pub(super) fn start(command: &[OsString], variables: &[(&str, &str)]) -> Result<Self> {
         let failed = |what: &str| Error::internal(format!("cannot start a worker process: {what}"));
         let (program, arguments) = command.split_first().ok_or_else(|| failed("no program"))?;
         let mut child = Command::new(program)
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -195,7 +196,7 @@ mod tests {
 
     fn shell(script: &str) -> WorkerProcess {
         let command = ["sh", "-c", script].map(OsString::from);
-        WorkerProcess::start(&command).unwrap()
+        WorkerProcess::start(&command, &[]).unwrap()
     }
 
     fn reason(silence: NoReply) -> String {

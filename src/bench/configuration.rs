@@ -9,7 +9,9 @@ use crate::cancel::CancelToken;
 use crate::engine::EngineOptions;
 use crate::error::{Error, Result};
 use crate::model::ModelOptions;
-use crate::runtime::RuntimeOptions;
+use crate::provider::{OptionValue, ProviderOption};
+use crate::runtime::process::NO_TF32;
+use crate::runtime::{RuntimeOptions, wants_no_tf32};
 
 /// What is measured. Everything that is left out is left to the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +35,7 @@ pub struct Configuration {
     pub all_devices: bool,
     /// Options of the provider: `openvino.precision=bf16`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub provider_options: Vec<String>,
+    pub provider_options: Vec<ProviderOption>,
     /// ONNX Runtime library or its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ort_library: Option<PathBuf>,
@@ -103,12 +105,9 @@ impl Configuration {
     /// # Errors
     /// If the name of the provider or of an option is none that is known.
     pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
-        let provider_options = self.provider_options.iter().map(|option| option.parse());
         Ok(EngineOptions {
             providers: self.provider.parse().map_err(Error::usage)?,
-            provider_options: provider_options
-                .collect::<Result<_, String>>()
-                .map_err(Error::usage)?,
+            provider_options: self.provider_options.clone(),
             devices: self.devices.clone(),
             all_devices: self.all_devices,
             runtime: RuntimeOptions {
@@ -122,6 +121,16 @@ impl Configuration {
         })
     }
 
+    /// Environment variables that a process needs before it opens the engine.
+    pub(super) fn variables(&self) -> Vec<(&'static str, &'static str)> {
+        let no_tf32 = self
+            .provider
+            .parse()
+            .is_ok_and(|providers| wants_no_tf32(&providers, &self.provider_options))
+            && std::env::var_os(NO_TF32.0).is_none();
+        no_tf32.then_some(NO_TF32).into_iter().collect()
+    }
+
     /// Every setting that tells configurations apart, with its name as an option; what is left to the
     /// defaults is left out.
     #[must_use]
@@ -131,7 +140,8 @@ impl Configuration {
         if self.all_devices {
             devices = vec!["all".to_owned()];
         }
-        let options = self.provider_options.join(" ");
+        let options = self.provider_options.iter().map(ToString::to_string);
+        let options = options.collect::<Vec<_>>().join(" ");
         [
             ("model", Some(self.model.clone())),
             ("model-file", self.model_file.clone()),
@@ -186,7 +196,7 @@ impl Configuration {
                 ("model" | "model-file", Some(own)) => last_part(&own),
                 ("model-file" | "provider-option", None) => continue,
                 ("provider-option", Some(_)) => {
-                    let options = self.provider_options.iter().map(|one| short_option(one));
+                    let options = self.provider_options.iter().map(short_option);
                     options.collect::<Vec<_>>().join(" ")
                 }
                 ("threads", Some(own)) if own == "1" => "1 thread".to_owned(),
@@ -203,13 +213,10 @@ impl Configuration {
 }
 
 /// `bf16` of `openvino.precision=bf16`, as the provider is named anyway; `tf32=true` of `cuda.tf32=true`.
-fn short_option(option: &str) -> &str {
-    let option = option.split_once('.').map_or(option, |(_, rest)| rest);
-    match option.split_once('=') {
-        Some((_, value)) if value.parse::<bool>().is_err() && value.parse::<u64>().is_err() => {
-            value
-        }
-        _ => option,
+fn short_option(option: &ProviderOption) -> String {
+    match option.value {
+        OptionValue::Word(word) => word.to_owned(),
+        value => format!("{}={value}", option.name),
     }
 }
 
@@ -269,7 +276,7 @@ mod tests {
         ];
         let all = all.map(|option| {
             let mut one = with("openvino", None);
-            one.provider_options.push(option.into());
+            one.provider_options.push(option.parse().unwrap());
             one
         });
         let labels: Vec<String> = all.iter().map(|one| one.label(&all)).collect();

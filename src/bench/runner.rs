@@ -70,7 +70,10 @@ impl Runner {
     ) -> Result<Self> {
         let mut runner = Self {
             output: shared.folder.join(format!("vectors-{number}.parquet")),
-            worker: Some(WorkerProcess::start(shared.worker)?),
+            worker: Some(WorkerProcess::start(
+                shared.worker,
+                &configuration.variables(),
+            )?),
             input: PathBuf::new(),
             opened: None,
             rows: FIRST_ROWS,

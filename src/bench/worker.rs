@@ -20,7 +20,7 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::{RowWorker, cosine_of_samples};
-use crate::engine::{self, BatchLimits, Engine, Provider};
+use crate::engine::{self, BatchLimits, Engine, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -201,7 +201,11 @@ impl Session {
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {
             model: model_options,
-            engine: engine_options,
+            engine: EngineOptions {
+                workers: threads,
+                batch_tokens: Some(limits.tokens),
+                ..engine_options
+            },
             sources: Vec::new(),
             input: InputOptions {
                 text_field: TEXT_FIELD.to_owned(),
@@ -217,9 +221,7 @@ impl Session {
             on_error: OnError::Skip,
             fail_on_empty: false,
             rejects: None,
-            batch_tokens: Some(limits.tokens),
             batch_rows: Some(limits.rows),
-            threads: Some(threads),
             profile: None,
         };
         let session = Self {

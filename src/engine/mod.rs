@@ -38,7 +38,8 @@ pub struct EngineOptions {
     pub all_devices: bool,
     /// `--provider-option`: those of other providers than the one that is taken have no effect.
     pub provider_options: Vec<ProviderOption>,
-    /// `--batch-tokens`: a budget that is given need not be measured.
+    /// `--batch-tokens`: padded tokens in a batch at most; `None`: what suits the engine, measured where it
+    /// must be.
     pub batch_tokens: Option<usize>,
     /// `--precision` of the engine inside.
     pub arithmetic: Arithmetic,
@@ -46,7 +47,8 @@ pub struct EngineOptions {
     pub min_cosine: Option<f64>,
     /// Which ONNX Runtime library, and how it is asked what it can do.
     pub runtime: RuntimeOptions,
-    /// How many workers will be asked for (lets an engine share weights between them or not).
+    /// `--threads`: workers, which an engine shares its weights between; 0: one a usable core, or what suits
+    /// the device.
     pub workers: usize,
     /// Stops an engine that is still being opened.
     pub cancel: CancelToken,

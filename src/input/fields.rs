@@ -13,20 +13,6 @@ pub enum IdType {
     Int,
 }
 
-impl FromStr for IdType {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "string" => Ok(Self::String),
-            "int" => Ok(Self::Int),
-            other => Err(format!(
-                "unknown type of ids `{other}`: `string` and `int` (64 bits) are known"
-            )),
-        }
-    }
-}
-
 impl fmt::Display for IdType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
@@ -165,13 +151,6 @@ mod tests {
             let error = argument.parse::<Keep>().unwrap_err();
             assert!(error.contains(hint), "{argument}: {error}");
         }
-        assert!(
-            "uuid"
-                .parse::<IdType>()
-                .unwrap_err()
-                .contains("`string` and `int`")
-        );
-        assert_eq!("int".parse(), Ok(IdType::Int));
         assert_eq!(IdType::default().to_string(), "string");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use super::compression::Encoding;
 
@@ -13,21 +12,6 @@ pub enum InputFormat {
     Text,
     /// A line is a JSON object.
     Jsonl,
-}
-
-impl FromStr for InputFormat {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "text" => Ok(Self::Text),
-            "jsonl" => Ok(Self::Jsonl),
-            other => Err(format!(
-                "unknown input format `{other}`: `text` (a line is a record) and `jsonl` (a line is a \
-                 JSON object) are known"
-            )),
-        }
-    }
 }
 
 impl fmt::Display for InputFormat {
@@ -96,17 +80,5 @@ mod tests {
         ] {
             assert_eq!(by_ending(Path::new(path)), expected, "{path}");
         }
-    }
-
-    #[test]
-    fn names_parse_and_print() {
-        for name in ["text", "jsonl"] {
-            assert_eq!(name.parse::<InputFormat>().unwrap().to_string(), name);
-        }
-        let error = "csv".parse::<InputFormat>().unwrap_err();
-        assert!(
-            error.contains("`csv`") && error.contains("`jsonl`"),
-            "{error}"
-        );
     }
 }

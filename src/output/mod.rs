@@ -21,7 +21,6 @@ mod testing;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use sha2::{Digest, Sha256};
@@ -88,21 +87,6 @@ impl fmt::Display for OutputFormat {
             Self::Npy => "npy",
             Self::Jsonl => "jsonl",
         })
-    }
-}
-
-impl FromStr for OutputFormat {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "parquet" => Ok(Self::Parquet),
-            "npy" => Ok(Self::Npy),
-            "jsonl" => Ok(Self::Jsonl),
-            _ => Err(Error::usage(format!(
-                "unknown output format {name:?}; -f takes parquet, npy or jsonl"
-            ))),
-        }
     }
 }
 
@@ -269,24 +253,19 @@ fn plan(
     Ok((format, place))
 }
 
-/// Refuses kept fields whose name is taken or stands twice.
+/// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
 fn check_names(format: OutputFormat, columns: &Schema, sources: usize) -> Result<()> {
     let own: &[&str] = match format {
         OutputFormat::Parquet | OutputFormat::Jsonl => &[EMBEDDING],
         OutputFormat::Npy if sources > 1 => &["row", "line", "file"],
         OutputFormat::Npy => &["row", "line"],
     };
-    for (index, field) in columns.fields().iter().enumerate() {
+    for field in columns.fields() {
         let name = field.name().as_str();
         if own.contains(&name) {
             return Err(Error::usage(format!(
                 "--keep {name}: {format} output has a column of its own by that name; rename the \
                  field, or leave it out"
-            )));
-        }
-        if columns.fields()[..index].iter().any(|f| f.name() == name) {
-            return Err(Error::usage(format!(
-                "--keep {name}: the output has that column already; name each field once"
             )));
         }
     }

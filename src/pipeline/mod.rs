@@ -59,8 +59,7 @@ pub enum OnError {
 pub struct EmbedOptions {
     /// Which model, and what overrides its files.
     pub model: ModelOptions,
-    /// Which engine and provider. [`EngineOptions::workers`] and [`EngineOptions::batch_tokens`] are set by
-    /// the pipeline.
+    /// Which engine and provider, how many workers, how large a batch.
     pub engine: EngineOptions,
     /// Sources, read one after another.
     pub sources: Vec<Source>,
@@ -74,12 +73,8 @@ pub struct EmbedOptions {
     pub rejects: Option<PathBuf>,
     /// Whether a run without a single row fails.
     pub fail_on_empty: bool,
-    /// Padded tokens in a batch at most; `None`: what suits the engine.
-    pub batch_tokens: Option<usize>,
     /// Rows in a batch at most; `None`: what suits the engine.
     pub batch_rows: Option<usize>,
-    /// Worker threads; `None`: one per usable core, or what suits the device.
-    pub threads: Option<usize>,
     /// The tuned profile that some of these settings come from, as it goes into the provenance.
     pub profile: Option<ProfileUsed>,
     /// The files that the run has begun, for a program that may have to end without unwinding.
@@ -163,7 +158,7 @@ pub fn embed_with(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let open = |_: &_, _, _: &_, _| Ok(Opening::done(engine));
+    let open = |_: &_, _, _| Ok(Opening::done(engine));
     run(options, None, open, progress, cancel)
 }
 
@@ -189,14 +184,14 @@ pub fn embed_opened(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let open = |_: &_, _, _: &_, _| Ok(Opening::done(engine));
+    let open = |_: &_, _, _| Ok(Opening::done(engine));
     run(options, Some(opened), open, progress, cancel)
 }
 
 fn run(
     options: &EmbedOptions,
     opened: Option<&Opened>,
-    open: impl FnOnce(&Arc<Model>, EngineOptions, &EmbedOptions, usize) -> Result<Opening>,
+    open: impl FnOnce(&Arc<Model>, EngineOptions, usize) -> Result<Opening>,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
@@ -227,11 +222,12 @@ fn run(
     for note in options.files.take_notes() {
         progress.warning(&note);
     }
-    let threads = options.threads.unwrap_or_else(usable_cores).max(1);
+    let asked = Some(options.engine.workers).filter(|&workers| workers > 0);
+    let threads = asked.unwrap_or_else(usable_cores);
     let parts = Parts {
         started,
-        workers: options.threads,
-        engine: open(&model, engine_options, options, threads)?,
+        workers: asked,
+        engine: open(&model, engine_options, threads)?,
         tokenizer: match opened {
             Some(opened) => Arc::clone(&opened.tokenizer),
             None => Arc::new(TextTokenizer::new(&model, threads)?),
@@ -244,7 +240,7 @@ fn run(
         threads,
         on_error: options.on_error,
         fail_on_empty: options.fail_on_empty,
-        batch_tokens: options.batch_tokens,
+        batch_tokens: options.engine.batch_tokens,
         batch_rows: options.batch_rows,
         profile: options.profile.clone(),
     };
@@ -325,17 +321,11 @@ impl Drop for Opening {
     }
 }
 
-fn open_engine(
-    model: &Arc<Model>,
-    engine: EngineOptions,
-    options: &EmbedOptions,
-    threads: usize,
-) -> Result<Opening> {
+fn open_engine(model: &Arc<Model>, engine: EngineOptions, threads: usize) -> Result<Opening> {
     let model = Arc::clone(model);
     let stop = CancelToken::new();
     let options = EngineOptions {
         workers: threads,
-        batch_tokens: options.batch_tokens,
         cancel: stop.clone(),
         ..engine
     };

@@ -4,7 +4,7 @@
 
 pub(crate) mod check_graph;
 pub(crate) mod obtain;
-mod options;
+pub(crate) mod options;
 mod report;
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use options::ProviderOption;
+pub use options::{OptionValue, ProviderOption};
 pub use report::ProviderReport;
 
 /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`

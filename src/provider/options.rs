@@ -6,19 +6,79 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Provider;
+use crate::size;
 
-/// A provider's option with its value, as in `openvino.precision=bf16`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A provider's option with its value, as in `openvino.precision=bf16`. It stays this type from the command
+/// line to the registration of the provider; in files it stands as it is written here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderOption {
     /// Whose option it is.
     pub provider: Provider,
     /// Its name.
     pub name: &'static str,
-    /// Its value; a size in bytes, whatever unit it was given in.
-    pub value: String,
+    /// Its value.
+    pub value: OptionValue,
+}
+
+/// The value of a provider's option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionValue {
+    /// `true` or `false`.
+    Flag(bool),
+    /// One of the option's words.
+    Word(&'static str),
+    /// A count, or a size in bytes, whatever unit it was given in.
+    Number(usize),
+}
+
+impl OptionValue {
+    /// Whether it is `true`.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self == Self::Flag(true)
+    }
+
+    /// The word, where it is one.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Word(word) => Some(word),
+            Self::Flag(_) | Self::Number(_) => None,
+        }
+    }
+
+    /// The count or size, where it is one.
+    #[must_use]
+    pub fn number(self) -> Option<usize> {
+        match self {
+            Self::Number(number) => Some(number),
+            Self::Flag(_) | Self::Word(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Word(word) => f.write_str(word),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// The value of `provider`'s option `name` among `options`; what was given last counts.
+pub(crate) fn value_of(
+    options: &[ProviderOption],
+    provider: Provider,
+    name: &str,
+) -> Option<OptionValue> {
+    let mut own = options.iter().rev();
+    let found = own.find(|one| one.provider == provider && one.name == name)?;
+    Some(found.value)
 }
 
 /// What an option's value may be.
@@ -165,22 +225,23 @@ impl Known {
         format!("{}.{}={values}", self.provider, self.name)
     }
 
-    fn check(&self, value: &str) -> Result<String, String> {
+    fn check(&self, value: &str) -> Result<OptionValue, String> {
         let taken = match self.values {
-            Values::Flag => ["true", "false"]
-                .into_iter()
-                .find(|one| one.eq_ignore_ascii_case(value))
-                .map(str::to_owned),
-            Values::OneOf(values) => values
+            Values::Flag => match value.to_ascii_lowercase().as_str() {
+                "true" => Some(OptionValue::Flag(true)),
+                "false" => Some(OptionValue::Flag(false)),
+                _ => None,
+            },
+            Values::OneOf(words) => words
                 .iter()
                 .find(|one| one.eq_ignore_ascii_case(value))
-                .map(|&one| one.to_owned()),
-            Values::Bytes => bytes(value).map(|bytes| bytes.to_string()),
+                .map(|word| OptionValue::Word(word)),
+            Values::Bytes => size::parse(value).ok().map(OptionValue::Number),
             Values::Count => value
-                .parse::<usize>()
+                .parse()
                 .ok()
                 .filter(|&count| count > 0)
-                .map(|count| count.to_string()),
+                .map(OptionValue::Number),
         };
         taken.ok_or_else(|| format!("'{value}' is no value here: {}", self.spell()))
     }
@@ -210,6 +271,13 @@ impl fmt::Display for ProviderOption {
 impl Serialize for ProviderOption {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProviderOption {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 
@@ -249,20 +317,6 @@ impl FromStr for ProviderOption {
     }
 }
 
-fn bytes(text: &str) -> Option<usize> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: usize = number.parse().ok()?;
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,11 +327,11 @@ mod tests {
         assert_eq!(option.to_string(), "openvino.precision=bf16");
         let option: ProviderOption = "gpu.memory-limit=2GiB".parse().unwrap();
         assert_eq!(
-            (option.provider, option.value.as_str()),
-            (Provider::Cuda, "2147483648")
+            (option.provider, option.value),
+            (Provider::Cuda, OptionValue::Number(2 << 30))
         );
         let option: ProviderOption = "openvino.device=gpu".parse().unwrap();
-        assert_eq!(option.value, "GPU");
+        assert_eq!(option.value, OptionValue::Word("GPU"));
     }
 
     #[test]

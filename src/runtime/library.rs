@@ -21,8 +21,6 @@ use crate::provider::PassedOver;
 /// The oldest usable library is 1.`ort::MINOR_VERSION`.
 const MINIMUM: u32 = ort::MINOR_VERSION;
 
-const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
-
 /// The library that this process loaded. Never unloaded: ONNX Runtime does not survive that.
 pub(crate) static LOADED: Mutex<Option<Library>> = Mutex::new(None);
 
@@ -37,22 +35,6 @@ pub(crate) struct Library {
     pub environment: Environment,
     /// Libraries that were tried before it.
     pub passed_over: Vec<PassedOver>,
-}
-
-/// Keeps ONNX Runtime (1.29 and later) from writing into the user's cache folder and from sending
-/// anything, for this process and its children.
-///
-/// The environment variable that does it must be set before ONNX Runtime is loaded; its API's own switch
-/// is too late. Opening the engine does this, too; a program that can should call it first thing in
-/// `main`, before it has threads.
-pub fn disable_telemetry() {
-    if std::env::var_os(VARIABLE).is_none() {
-        // SAFETY: changing the environment is unsound only while another thread reads it around std's
-        // lock, that is from C. Called from `main` there is no other thread. Called when the engine is
-        // opened, other threads of this library read files and tokenize, and none of that C code reads
-        // the environment.
-        unsafe { std::env::set_var(VARIABLE, "1") };
-    }
 }
 
 /// Loads the library at `path` and no other, for a process that was started for it.
@@ -91,7 +73,6 @@ pub(crate) fn start(
 }
 
 fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Library, String> {
-    disable_telemetry();
     let builder = ort::init_from(path).map_err(|error| match error {
         // Its own message leaves out the cause.
         ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),

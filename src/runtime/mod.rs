@@ -3,8 +3,10 @@
 //! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`]
 //! lists the files that may be tried (with [`python`] and [`node`] for packages), [`binary`] looks at their
 //! headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
-//! needs from elsewhere, [`library`] loads, [`registration`] asks the library for a provider, [`placement`]
-//! reads where nodes were put, [`trust`] says whose files may be run unasked, [`asked`] ends programs that are asked, and [`remedy`] turns a loader's or driver's words into what helps. Running
+//! needs from elsewhere, [`process`] names the variables that must be set before, [`library`] loads,
+//! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
+//! whose files may be run unasked, [`asked`] ends programs that are asked, and [`remedy`] turns a loader's or
+//! driver's words into what helps. Running
 //! models in sessions is [`crate::engine::ort`]'s.
 
 mod asked;
@@ -16,6 +18,7 @@ mod node;
 pub(crate) mod placement;
 mod preload;
 pub mod probe;
+pub(crate) mod process;
 mod python;
 pub(crate) mod registration;
 pub(crate) mod remedy;
@@ -25,8 +28,8 @@ pub(crate) mod trust;
 
 use std::path::PathBuf;
 
-pub use library::disable_telemetry;
 pub use probe::ProbeCommand;
+pub use process::{disable_telemetry, forbid_tf32, wants_no_tf32};
 
 use crate::error::{Error, ErrorKind};
 

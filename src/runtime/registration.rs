@@ -11,7 +11,7 @@ use ort::session::Session;
 use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
 
 use super::library::with_causes;
-use crate::provider::Provider;
+use crate::provider::{OptionValue, Provider, ProviderOption};
 
 /// The options of a session, whatever its provider.
 ///
@@ -35,8 +35,8 @@ pub(crate) struct ProviderSettings {
     pub device: u32,
     /// Threads for one session of a provider that computes on the processor; 0: the provider's choice.
     pub threads: usize,
-    /// `--provider-option`: values by name, checked before.
-    pub options: Vec<(&'static str, String)>,
+    /// `--provider-option`: those of the provider.
+    pub options: Vec<ProviderOption>,
     /// A folder in which compiled engines may be kept from run to run.
     pub cache: Option<PathBuf>,
     /// Shapes that a provider which compiles for shapes should be ready for.
@@ -55,21 +55,28 @@ pub(crate) struct ShapeProfiles {
 }
 
 impl ProviderSettings {
-    /// The value of the option `name`, if it was given.
-    fn option(&self, name: &str) -> Option<&str> {
-        self.options
-            .iter()
-            .rev()
-            .find(|(other, _)| *other == name)
-            .map(|(_, value)| value.as_str())
+    /// The value of the option `name`, if it was given; what was given last counts.
+    pub(crate) fn option(&self, name: &str) -> Option<OptionValue> {
+        let found = self.options.iter().rev().find(|one| one.name == name);
+        found.map(|one| one.value)
+    }
+
+    /// Whether the user asked for arithmetic below float32.
+    pub(crate) fn lowers_precision(&self) -> bool {
+        let precision = self.word("precision");
+        precision.is_some_and(|word| word != "fp32") || self.flag("tf32")
+    }
+
+    fn word(&self, name: &str) -> Option<&'static str> {
+        self.option(name)?.word()
     }
 
     fn flag(&self, name: &str) -> bool {
-        self.option(name) == Some("true")
+        self.option(name).is_some_and(OptionValue::is_on)
     }
 
-    fn bytes(&self, name: &str) -> Option<usize> {
-        self.option(name).and_then(|value| value.parse().ok())
+    fn number(&self, name: &str) -> Option<usize> {
+        self.option(name)?.number()
     }
 
     fn device_id(&self) -> Result<i32, String> {
@@ -136,7 +143,7 @@ fn words(error: ort::Error<SessionBuilder>) -> String {
 /// CUDA: full float32 unless asked otherwise, and an arena that grows by what is needed, because batches
 /// differ in shape and doubling would take twice the memory that a run needs.
 fn cuda(settings: &ProviderSettings) -> Result<ep::CUDA, String> {
-    let strategy = match settings.option("arena") {
+    let strategy = match settings.word("arena") {
         Some("doubling") => ArenaExtendStrategy::NextPowerOfTwo,
         _ => ArenaExtendStrategy::SameAsRequested,
     };
@@ -144,7 +151,7 @@ fn cuda(settings: &ProviderSettings) -> Result<ep::CUDA, String> {
         .with_device_id(settings.device_id()?)
         .with_arena_extend_strategy(strategy)
         .with_tf32(settings.flag("tf32"));
-    if let Some(bytes) = settings.bytes("memory-limit") {
+    if let Some(bytes) = settings.number("memory-limit") {
         provider = provider.with_memory_limit(bytes);
     }
     Ok(provider)
@@ -154,9 +161,9 @@ fn cuda(settings: &ProviderSettings) -> Result<ep::CUDA, String> {
 fn tensorrt(settings: &ProviderSettings) -> Result<ep::TensorRT, String> {
     let mut provider = ep::TensorRT::default()
         .with_device_id(settings.device_id()?)
-        .with_fp16(settings.option("precision") == Some("fp16"))
-        .with_bf16(settings.option("precision") == Some("bf16"));
-    if let Some(bytes) = settings.bytes("memory-limit") {
+        .with_fp16(settings.word("precision") == Some("fp16"))
+        .with_bf16(settings.word("precision") == Some("bf16"));
+    if let Some(bytes) = settings.number("memory-limit") {
         provider = provider.with_max_workspace_size(bytes);
     }
     if let Some(folder) = &settings.cache {
@@ -181,7 +188,7 @@ fn coreml(settings: &ProviderSettings) -> ep::CoreML {
     let mut provider = ep::CoreML::default()
         // The older format has no transformer's operators.
         .with_model_format(ModelFormat::MLProgram)
-        .with_compute_units(match settings.option("units") {
+        .with_compute_units(match settings.word("units") {
             Some("gpu") => ComputeUnits::CPUAndGPU,
             Some("ane") => ComputeUnits::CPUAndNeuralEngine,
             _ => ComputeUnits::All,
@@ -194,14 +201,14 @@ fn coreml(settings: &ProviderSettings) -> ep::CoreML {
 
 /// OpenVINO on the processor, unless another of its devices is asked for.
 fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
-    let device = settings.option("device").unwrap_or("CPU");
+    let device = settings.word("device").unwrap_or("CPU");
     let mut provider = ep::OpenVINO::default().with_device_type(match (device, settings.device) {
         ("GPU", number) if number > 0 => format!("GPU.{number}"),
         (other, _) => other.to_owned(),
     });
     if device == "CPU" {
         // One worker, one stream: several workers share the cores as they do with ONNX Runtime's own.
-        let threads = number(settings, "threads").unwrap_or(settings.threads);
+        let threads = settings.number("threads").unwrap_or(settings.threads);
         provider = provider.with_num_streams(1);
         if threads > 0 {
             provider = provider.with_num_threads(threads);
@@ -220,7 +227,7 @@ fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
 /// a vector is the same everywhere. Its threads are not pinned: every session would take the first core.
 fn openvino_config(device: &str, settings: &ProviderSettings) -> String {
     let mut properties = Vec::new();
-    match (device, settings.option("precision")) {
+    match (device, settings.word("precision")) {
         (_, Some("bf16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "bf16""#),
         (_, Some("fp16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "f16""#),
         ("CPU", _) | (_, Some("fp32")) => {
@@ -240,7 +247,7 @@ fn webgpu(settings: &ProviderSettings) -> Result<ep::WebGPU, String> {
     if settings.device > 0 {
         provider = provider.with_device_id(settings.device_id()?);
     }
-    Ok(match settings.option("backend") {
+    Ok(match settings.word("backend") {
         Some("vulkan") => provider.with_dawn_backend_type(DawnBackendType::Vulkan),
         Some("d3d12") => provider.with_dawn_backend_type(DawnBackendType::D3D12),
         _ => provider,
@@ -248,7 +255,7 @@ fn webgpu(settings: &ProviderSettings) -> Result<ep::WebGPU, String> {
 }
 
 fn xnnpack(settings: &ProviderSettings) -> ep::XNNPACK {
-    let threads = number(settings, "threads").unwrap_or(settings.threads);
+    let threads = settings.number("threads").unwrap_or(settings.threads);
     match std::num::NonZero::new(threads) {
         Some(threads) => ep::XNNPACK::default().with_intra_op_num_threads(threads),
         None => ep::XNNPACK::default(),
@@ -258,21 +265,38 @@ fn xnnpack(settings: &ProviderSettings) -> ep::XNNPACK {
 fn migraphx(settings: &ProviderSettings) -> Result<ep::MIGraphX, String> {
     let mut provider = ep::MIGraphX::default()
         .with_device_id(settings.device_id()?)
-        .with_fp16(settings.option("precision") == Some("fp16"))
+        .with_fp16(settings.word("precision") == Some("fp16"))
         .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested);
-    if let Some(bytes) = settings.bytes("memory-limit") {
+    if let Some(bytes) = settings.number("memory-limit") {
         provider = provider.with_mem_limit(bytes);
     }
     Ok(provider)
 }
 
-fn number(settings: &ProviderSettings, name: &str) -> Option<usize> {
-    settings.option(name).and_then(|value| value.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn naming_full_precision_lowers_nothing() {
+        let lowers = |options: &[&str]| {
+            let options = options.iter().map(|option| option.parse().unwrap());
+            let settings = ProviderSettings {
+                options: options.collect(),
+                ..ProviderSettings::default()
+            };
+            settings.lowers_precision()
+        };
+        assert!(!lowers(&[]));
+        assert!(!lowers(&["openvino.precision=fp32"]));
+        assert!(!lowers(&["cuda.tf32=false"]));
+        assert!(lowers(&["openvino.precision=bf16"]));
+        assert!(lowers(&["tensorrt.tf32=true"]));
+        assert!(!lowers(&[
+            "openvino.precision=bf16",
+            "openvino.precision=fp32"
+        ]));
+    }
 
     #[test]
     fn openvino_is_told_its_precision_and_never_to_pin_threads() {
@@ -283,11 +307,10 @@ mod tests {
         );
         assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
         let asked = ProviderSettings {
-            options: vec![
-                ("precision", "fp32".into()),
-                // What is given last counts.
-                ("precision", "bf16".into()),
-            ],
+            // What is given last counts.
+            options: ["openvino.precision=fp32", "openvino.precision=bf16"]
+                .map(|option| option.parse().unwrap())
+                .into(),
             ..ProviderSettings::default()
         };
         let config = openvino_config("CPU", &asked);

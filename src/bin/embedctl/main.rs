@@ -18,11 +18,15 @@ mod memory;
 mod printer;
 mod stdout;
 
+use embedctl::runtime;
+
 use crate::args::Args;
 use crate::exit::ExitCode;
 use crate::printer::Printer;
 
 fn main() {
+    // SAFETY: this is the program's first act, so there is no other thread.
+    unsafe { runtime::disable_telemetry() };
     if let Some(arguments) = commands::probe_arguments() {
         commands::probe(&arguments);
     }
@@ -37,6 +41,10 @@ fn main() {
         Ok(args) => args,
         Err(answer) => printer::print_parser_answer(&answer).leave(),
     };
+    if args.wants_no_tf32() {
+        // SAFETY: nothing but arguments was looked at so far, so there is still no other thread.
+        unsafe { runtime::forbid_tf32() };
+    }
     let printer = Printer::new(&args.messages);
     printer.take_over_panics();
     finish(&args, &printer).leave()

@@ -35,9 +35,9 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::runtime::engine_error;
 use crate::runtime::library::with_causes;
 use crate::runtime::selection::Selection;
+use crate::runtime::{engine_error, process};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -57,7 +57,7 @@ pub(super) fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     let feeds = Arc::new(Feeds::of(model)?);
-    settings::forbid_tf32(provider, options);
+    process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
     info.library = Some(library.path.clone());
@@ -65,7 +65,7 @@ pub(super) fn open(
     let own = options.provider_options.iter();
     info.options = own
         .filter(|one| one.provider == provider)
-        .cloned()
+        .copied()
         .collect();
     let rows = feeds.max_rows;
     let opener = Opener::new(library, provider, model, feeds, options)?;

@@ -232,9 +232,7 @@ impl Opener {
                 .iter()
                 .any(|part| operator.contains(part))
         };
-        let mut options = self.settings.options.iter();
-        options.any(|(name, _)| matches!(*name, "precision" | "tf32"))
-            || self.operators.iter().any(quantized)
+        self.settings.lowers_precision() || self.operators.iter().any(quantized)
     }
 
     /// The same graph on the CPU, where it loads there.

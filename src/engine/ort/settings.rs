@@ -9,6 +9,8 @@ use crate::engine::feeds::Feed;
 use crate::engine::{BatchLimits, EngineOptions, Provider};
 use crate::error::Result;
 use crate::model::Model;
+use crate::provider::options::value_of;
+use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 
 /// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
@@ -40,7 +42,9 @@ impl DeviceKind {
             Provider::Native | Provider::Cpu | Provider::Xnnpack | Provider::Rten => {
                 (false, false, false)
             }
-            Provider::OpenVino => match option(options, provider, "device") {
+            Provider::OpenVino => match value_of(&options.provider_options, provider, "device")
+                .and_then(OptionValue::word)
+            {
                 None | Some("CPU") => (false, false, false),
                 Some("GPU") => (true, false, true),
                 Some(_) => (true, false, false),
@@ -60,34 +64,6 @@ impl DeviceKind {
     }
 }
 
-/// The value of a provider's option, if it was given.
-pub(super) fn option<'a>(
-    options: &'a EngineOptions,
-    provider: Provider,
-    name: &str,
-) -> Option<&'a str> {
-    options
-        .provider_options
-        .iter()
-        .rev()
-        .find(|one| one.provider == provider && one.name == name)
-        .map(|one| one.value.as_str())
-}
-
-/// Keeps TensorRT, which has no option for it, from computing float32 in the shorter `TensorFloat-32`,
-/// unless the user allows that. To be called before the library is loaded.
-pub(super) fn forbid_tf32(provider: Provider, options: &EngineOptions) {
-    const VARIABLE: &str = "NVIDIA_TF32_OVERRIDE";
-    if provider == Provider::TensorRt
-        && option(options, provider, "tf32") != Some("true")
-        && std::env::var_os(VARIABLE).is_none()
-    {
-        // SAFETY: as in `library::disable_telemetry`: while the engine is opened, other threads of this
-        // library read files and tokenize, and none of that C code reads the environment.
-        unsafe { std::env::set_var(VARIABLE, "0") };
-    }
-}
-
 /// What `provider` is told for `model`; the device's number is to be filled in.
 ///
 /// # Errors
@@ -103,12 +79,12 @@ pub(super) fn settings(
         threads: 1,
         options: own
             .filter(|one| one.provider == provider)
-            .map(|one| (one.name, one.value.clone()))
+            .copied()
             .collect(),
         ..ProviderSettings::default()
     };
     let caches = matches!(provider, Provider::TensorRt | Provider::CoreMl);
-    if caches && option(options, provider, "cache") != Some("false") {
+    if caches && settings.option("cache") != Some(OptionValue::Flag(false)) {
         settings.cache = cache_folder(provider, model, &settings.options)?;
     }
     if provider == Provider::TensorRt {
@@ -122,7 +98,7 @@ pub(super) fn settings(
 fn cache_folder(
     provider: Provider,
     model: &Model,
-    options: &[(&'static str, String)],
+    options: &[ProviderOption],
 ) -> Result<Option<PathBuf>> {
     let Some(base) = user_cache() else {
         return Ok(None);
@@ -131,7 +107,7 @@ fn cache_folder(
     for file in model.provenance(false)?.files {
         hash.update(file.sha256.as_bytes());
     }
-    for (name, value) in options {
+    for ProviderOption { name, value, .. } in options {
         hash.update(format!("{name}={value};"));
     }
     let hash: String = hash.finalize()[..8]

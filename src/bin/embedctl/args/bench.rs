@@ -10,7 +10,7 @@ use embedctl::engine::Provider;
 use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
-use super::values::{InputFormatName, Named, byte_size, percent, positive, providers, seconds};
+use super::values::{InputFormatName, Named, percent, positive, providers, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -74,7 +74,7 @@ pub struct WorkloadArgs {
     pub text_field: Option<String>,
 
     /// Size of a record above which it is left out, such as 512KiB [default: 4MiB]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, requires = "input")]
+    #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse, requires = "input")]
     pub max_record_bytes: Option<usize>,
 }
 

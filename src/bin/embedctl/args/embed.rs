@@ -10,8 +10,7 @@ use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
 use super::values::{
-    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, byte_size, cosine,
-    kept_field, positive, providers,
+    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, cosine, positive, providers,
 };
 
 /// Embed the records of files or of standard input
@@ -91,7 +90,7 @@ pub struct InputArgs {
     ///
     /// TYPE is string, int, float, bool or json. Without it the first window of records decides, and a
     /// later value of another type is a bad record.
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = kept_field)]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub keep: Vec<Keep>,
 }
 
@@ -242,7 +241,7 @@ pub struct LimitArgs {
     pub no_profile: bool,
 
     /// Size of a record above which it is rejected, such as 512KiB [default: 4MiB]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse)]
     pub max_record_bytes: Option<usize>,
 }
 

@@ -51,6 +51,19 @@ pub struct Args {
     pub variables: Vec<OsString>,
 }
 
+impl Args {
+    /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
+    pub fn wants_no_tf32(&self) -> bool {
+        match &self.command {
+            Command::Embed(embed) => {
+                let engine = &embed.engine;
+                embedctl::runtime::wants_no_tf32(&engine.provider, &engine.runtime.provider_options)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// One variant for each subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use embedctl::engine::Provider;
-use embedctl::input::{IdType, InputFormat, Keep, KeepType};
+use embedctl::input::{IdType, InputFormat};
 use embedctl::output::OutputFormat;
 use embedctl::pipeline::OnError;
 
@@ -195,81 +195,9 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
-/// `GB` count in thousands.
-pub fn byte_size(text: &str) -> Result<usize, String> {
-    const EXPECTED: &str = "must be a size such as 65536, 512KiB or 4MiB";
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: usize = number.parse().map_err(|_| EXPECTED.to_owned())?;
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        _ => return Err(EXPECTED.to_owned()),
-    };
-    match number.checked_mul(factor) {
-        Some(0) => Err("must be at least 1 byte".to_owned()),
-        Some(bytes) => Ok(bytes),
-        None => Err("is more than this machine can address".to_owned()),
-    }
-}
-
-/// `NAME` or `NAME:TYPE`.
-pub fn kept_field(text: &str) -> Result<Keep, String> {
-    let (name, kind) = match text.rsplit_once(':') {
-        None => (text, None),
-        Some((name, "string")) => (name, Some(KeepType::String)),
-        Some((name, "int")) => (name, Some(KeepType::Int)),
-        Some((name, "float")) => (name, Some(KeepType::Float)),
-        Some((name, "bool")) => (name, Some(KeepType::Bool)),
-        Some((name, "json")) => (name, Some(KeepType::Json)),
-        // Taken for a name, a mistyped type would silently become a column of nulls.
-        Some((_, other)) => {
-            return Err(format!(
-                "'{other}' is no type; the types are string, int, float, bool and json \
-                 (for a field whose name holds a colon, write the type too: '{text}:string')"
-            ));
-        }
-    };
-    if name.is_empty() {
-        return Err("the field has no name; write NAME or NAME:TYPE".to_owned());
-    }
-    Ok(Keep {
-        name: name.to_owned(),
-        kind,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_take_binary_and_decimal_units() {
-        assert_eq!(byte_size("4MiB"), Ok(4 << 20));
-        assert_eq!(byte_size("512KiB"), Ok(512 << 10));
-        assert_eq!(byte_size("512 k"), Ok(512 << 10));
-        assert_eq!(byte_size("2MB"), Ok(2_000_000));
-        assert_eq!(byte_size("65536"), Ok(65_536));
-        for wrong in [
-            "",
-            "MiB",
-            "-1",
-            "1.5MiB",
-            "4 bananas",
-            "0",
-            "0MiB",
-            "99999999999GiB",
-            "4é",
-        ] {
-            assert!(byte_size(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn counts_start_at_one() {
@@ -299,25 +227,6 @@ mod tests {
         assert_eq!(devices("0, 2"), Ok(Devices::Numbers(vec![0, 2])));
         for wrong in ["", "0,,1", "gpu0", "-1", "1,1"] {
             assert!(devices(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn kept_fields_may_name_their_type() {
-        let keep = |name: &str, kind| {
-            Ok(Keep {
-                name: name.to_owned(),
-                kind,
-            })
-        };
-        assert_eq!(kept_field("a.b"), keep("a.b", None));
-        assert_eq!(kept_field("year:int"), keep("year", Some(KeepType::Int)));
-        assert_eq!(
-            kept_field("dc:title:string"),
-            keep("dc:title", Some(KeepType::String))
-        );
-        for wrong in ["", ":int", "year:integer", "year:"] {
-            assert!(kept_field(wrong).is_err(), "{wrong}");
         }
     }
 }

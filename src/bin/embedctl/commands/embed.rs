@@ -1,6 +1,5 @@
 //! `embedctl embed`: from arguments to [`EmbedOptions`], and from a [`Summary`] to messages.
 
-use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
@@ -135,9 +134,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         on_error: args.records.on_error.into(),
         rejects: args.records.rejects.clone(),
         fail_on_empty: args.records.fail_on_empty,
-        batch_tokens: args.limits.batch_tokens,
         batch_rows: args.limits.batch_size,
-        threads: args.limits.threads,
         profile: None,
         files: RunFiles::new(),
     })
@@ -177,6 +174,8 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
             library: runtime.ort_lib.clone(),
             probe: super::probe_command(),
         },
+        batch_tokens: args.limits.batch_tokens,
+        workers: args.limits.threads.unwrap_or(0),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
@@ -234,15 +233,6 @@ fn destination(path: &Path) -> Destination {
 }
 
 fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
-    let mut names = BTreeSet::new();
-    for keep in &args.input.keep {
-        if !names.insert(&keep.name) {
-            return Err(Failure::usage(format!(
-                "--keep: the field '{}' is listed twice",
-                keep.name
-            )));
-        }
-    }
     Ok(InputOptions {
         format: args.input.input_format.map(Into::into),
         text_field: args.input.text_field.clone(),

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use embedctl::runtime::disable_telemetry;
 use embedctl::runtime::probe::{self, ProbeCommand, Request};
 
 /// Its name on the command line.
@@ -29,7 +28,6 @@ pub fn arguments() -> Option<Vec<OsString>> {
 
 /// Probes and ends the process.
 pub fn run(arguments: &[OsString]) -> ! {
-    disable_telemetry();
     let code = match answer(arguments) {
         Ok(()) => 0,
         Err(error) => {

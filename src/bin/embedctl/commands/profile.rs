@@ -101,12 +101,10 @@ pub fn apply(
         let provider = provider.parse().map_err(damaged)?;
         options.engine.providers = ProviderChoice::Preferably(provider);
     }
-    for option in &taken.provider_options {
-        let option = option.parse().map_err(damaged)?;
-        options.engine.provider_options.push(option);
-    }
-    options.threads = options.threads.or(taken.threads);
-    options.batch_tokens = options.batch_tokens.or(taken.batch_tokens);
+    let engine = &mut options.engine;
+    engine.provider_options.extend(&taken.provider_options);
+    engine.workers = taken.threads.unwrap_or(engine.workers);
+    engine.batch_tokens = engine.batch_tokens.or(taken.batch_tokens);
     if let Some(window) = taken.window {
         options.input.window_rows = window;
     }

@@ -145,7 +145,7 @@ fn each_option(all: &[Configuration], args: &BenchArgs) -> Result<Vec<Configurat
             if own[..place].iter().any(|other| same(&other)) {
                 continue;
             }
-            let values: Vec<String> = own.iter().filter(same).map(ToString::to_string).collect();
+            let values: Vec<ProviderOption> = own.iter().filter(same).map(|one| **one).collect();
             each(&mut combinations, &values, |one, value| {
                 one.provider_options.push(value);
             });

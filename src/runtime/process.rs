@@ -1,0 +1,103 @@
+//! Environment variables that ONNX Runtime and NVIDIA's libraries read and have no other switch for.
+//!
+//! They hold for a whole process, so a library cannot set them behind its host's back: a program does, as
+//! its first act, or whoever starts it.
+
+use std::ffi::OsStr;
+
+use crate::error::Result;
+use crate::provider::options::value_of;
+use crate::provider::{OptionValue, Provider, ProviderChoice, ProviderOption};
+use crate::runtime::provider_error;
+
+/// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
+pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");
+
+/// Keeps ONNX Runtime from sending anything and from writing into the user's cache folder.
+const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
+
+/// Keeps ONNX Runtime (1.29 and later) from writing into the user's cache folder and from sending
+/// anything, for this process and its children. Its API's own switch, which is used in any case, comes too
+/// late for the folder. A value that the variable has already stays.
+///
+/// # Safety
+/// No other thread may run: call it first thing in `main`.
+pub unsafe fn disable_telemetry() {
+    // SAFETY: the caller's promise.
+    unsafe { set(NO_TELEMETRY) };
+}
+
+/// Keeps TensorRT, which has no option for it, from computing float32 in `TensorFloat-32`, for this process
+/// and its children. Without it (or the variable `NVIDIA_TF32_OVERRIDE`) opening a model with
+/// TensorRT is an error, unless its option `tf32=true` allows that. It would switch off CUDA's option
+/// `tf32=true` as well, so call it where [`wants_no_tf32`] says so.
+///
+/// # Safety
+/// No other thread may run: call it in `main`, before anything else is started.
+pub unsafe fn forbid_tf32() {
+    // SAFETY: the caller's promise.
+    unsafe { set(NO_TF32) };
+}
+
+/// Whether a run with these providers and options needs [`forbid_tf32`].
+#[must_use]
+pub fn wants_no_tf32(providers: &ProviderChoice, options: &[ProviderOption]) -> bool {
+    let named = match providers {
+        ProviderChoice::Auto => false,
+        ProviderChoice::Preferably(one) => *one == Provider::TensorRt,
+        ProviderChoice::List(list) => list.contains(&Provider::TensorRt),
+    };
+    named && !allows_tf32(options)
+}
+
+/// Refuses TensorRT in a process in which it would compute less exactly than it was asked to.
+pub(crate) fn require_no_tf32(provider: Provider, options: &[ProviderOption]) -> Result<()> {
+    let set = std::env::var_os(NO_TF32.0);
+    check(provider, options, set.as_deref())
+}
+
+fn check(provider: Provider, options: &[ProviderOption], set: Option<&OsStr>) -> Result<()> {
+    if provider != Provider::TensorRt || set.is_some() || allows_tf32(options) {
+        return Ok(());
+    }
+    let (name, value) = NO_TF32;
+    let reason = format!(
+        "tensorrt would compute float32 in TensorFloat-32: set {name}={value} before this process starts, or \
+         allow it with --provider-option tensorrt.tf32=true"
+    );
+    Err(provider_error(reason))
+}
+
+fn allows_tf32(options: &[ProviderOption]) -> bool {
+    value_of(options, Provider::TensorRt, "tf32").is_some_and(OptionValue::is_on)
+}
+
+/// # Safety
+/// No other thread may run.
+unsafe fn set((name, value): (&str, &str)) {
+    if std::env::var_os(name).is_none() {
+        // SAFETY: changing the environment is unsound only while another thread reads it, and the caller
+        // promises that there is none.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensorrt_is_exact_or_refused_and_others_are_not_asked() {
+        let none: [ProviderOption; 0] = [];
+        let allowed = ["tensorrt.tf32=true".parse().unwrap()];
+        assert!(check(Provider::TensorRt, &none, None).is_err());
+        assert!(check(Provider::TensorRt, &none, Some("0".as_ref())).is_ok());
+        assert!(check(Provider::TensorRt, &allowed, None).is_ok());
+        assert!(check(Provider::Cuda, &none, None).is_ok());
+        let choice = |text: &str| text.parse::<ProviderChoice>().unwrap();
+        assert!(wants_no_tf32(&choice("tensorrt,cuda"), &none));
+        assert!(!wants_no_tf32(&choice("tensorrt,cuda"), &allowed));
+        assert!(!wants_no_tf32(&choice("cuda"), &none));
+        assert!(!wants_no_tf32(&ProviderChoice::Auto, &none));
+    }
+}

@@ -1,0 +1,55 @@
+//! Sizes as people write them: the one grammar for options that take one.
+
+/// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
+/// `GB` count in thousands.
+///
+/// # Errors
+/// If it is none, or none that this machine can address.
+pub fn parse(text: &str) -> Result<usize, String> {
+    const EXPECTED: &str = "must be a size such as 65536, 512KiB or 4MiB";
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: usize = number.parse().map_err(|_| EXPECTED.to_owned())?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    match number.checked_mul(factor) {
+        Some(0) => Err("must be at least 1 byte".to_owned()),
+        Some(bytes) => Ok(bytes),
+        None => Err("is more than this machine can address".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_and_decimal_units() {
+        assert_eq!(parse("4MiB"), Ok(4 << 20));
+        assert_eq!(parse("512KiB"), Ok(512 << 10));
+        assert_eq!(parse("512 k"), Ok(512 << 10));
+        assert_eq!(parse("2MB"), Ok(2_000_000));
+        assert_eq!(parse("65536"), Ok(65_536));
+        for wrong in [
+            "",
+            "MiB",
+            "-1",
+            "1.5MiB",
+            "4 bananas",
+            "0",
+            "0MiB",
+            "99999999999GiB",
+            "4é",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
