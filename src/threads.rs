@@ -1,10 +1,12 @@
 //! Threads: how many this process may use, what one said when it panicked, and work that may not end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::sync_channel;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use crossbeam_channel::{after, bounded, select};
+
+use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Cores that this process may use: affinity and control groups counted in.
@@ -67,16 +69,17 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     )
 }
 
-/// Runs `work`, which somebody else's file drives, for `limit` at most. What does not end is left to its
-/// thread, which ends with the process.
+/// Runs `work`, which somebody else's file drives, for `limit` at most, or until it is cancelled. What
+/// does not end is left to its thread, which ends with the process.
 ///
 /// # Errors
 /// Its own, what its panic said, or that it took too long.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
+    cancel: &CancelToken,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let (sender, receiver) = sync_channel(1);
+    let (sender, receiver) = bounded(1);
     let spawned = thread::Builder::new()
         .name("limited".to_owned())
         .spawn(move || {
@@ -85,12 +88,11 @@ pub(crate) fn within<T: Send + 'static>(
             let _ = sender.send(result.unwrap_or_else(|panic| Err(panic_message(&*panic))));
         });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
-    receiver.recv_timeout(limit).unwrap_or_else(|_| {
-        Err(format!(
-            "it has not come to an end after {} s",
-            limit.as_secs()
-        ))
-    })
+    select! {
+        recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned())),
+        recv(cancel.channel()) -> _ => Err("it was interrupted".to_owned()),
+        recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs())),
+    }
 }
 
 #[cfg(test)]
@@ -99,15 +101,20 @@ mod tests {
 
     #[test]
     fn what_panics_or_does_not_end_is_an_error() {
-        let long = Duration::from_secs(60);
-        assert_eq!(within(long, || Ok(7)), Ok(7));
-        let panicked = within::<()>(long, || panic!("row {}", 7)).unwrap_err();
+        let (long, cancel) = (Duration::from_secs(60), CancelToken::new());
+        assert_eq!(within(long, &cancel, || Ok(7)), Ok(7));
+        let panicked = within::<()>(long, &cancel, || panic!("row {}", 7)).unwrap_err();
         assert!(panicked.contains("row 7"), "{panicked}");
-        let (_open, never) = sync_channel::<()>(0);
-        let late = within(Duration::ZERO, move || {
-            never.recv().map_err(|it| it.to_string())
-        });
-        assert_eq!(late.unwrap_err(), "it has not come to an end after 0 s");
+        let (_open, never) = bounded::<()>(0);
+        let endless = || {
+            let never = never.clone();
+            move || never.recv().map_err(|error| error.to_string())
+        };
+        let late = within(Duration::ZERO, &cancel, endless()).unwrap_err();
+        assert_eq!(late, "it has not come to an end after 0 s");
+        cancel.cancel();
+        let stopped = within(long, &cancel, endless()).unwrap_err();
+        assert_eq!(stopped, "it was interrupted");
     }
 
     #[test]

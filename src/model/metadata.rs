@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::small_file;
 use crate::threads;
@@ -72,7 +73,8 @@ pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, String> {
     let bytes = small_file::read(path, 4 * MOST_BYTES)
         .map_err(|error| format!("cannot be read ({error})"))?;
     let read = move || Tokenizer::from_bytes(bytes).map_err(|error| error.to_string());
-    threads::within(TOKENIZER_TIME, read).map_err(|error| format!("is no tokenizer file ({error})"))
+    threads::within(TOKENIZER_TIME, &CancelToken::new(), read)
+        .map_err(|error| format!("is no tokenizer file ({error})"))
 }
 
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.

@@ -74,8 +74,8 @@ impl Target {
             PlaceKind::Fifo => Sink::Fifo(shown.clone()),
             PlaceKind::File { path } => {
                 publish::recover(path, files);
-                check_free(path, sidecars, force, place)?;
                 clear_abandoned(path, sidecars, files);
+                check_free(path, sidecars, force, place)?;
                 let main = Temporary::create(path, files).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;

@@ -66,7 +66,8 @@ impl RunFiles {
     }
 
     /// What the run did about files of earlier runs, for its user; each is told once.
-    pub(crate) fn take_notes(&self) -> Vec<String> {
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

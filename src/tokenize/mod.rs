@@ -16,6 +16,7 @@ use tokenizers::Tokenizer;
 use self::bert::{Bert, Scratch};
 use self::long::LongTexts;
 use crate::batch::TokenRows;
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::{Model, Side, TOKENIZER_TIME};
 use crate::record::Texts;
@@ -47,7 +48,7 @@ impl TextTokenizer {
     pub fn new(model: &Model, threads: usize) -> Result<Self> {
         let tokenizer = Arc::clone(&model.tokenizer);
         let file = model.transformer.join("tokenizer.json");
-        let (prefix, suffix) = within(TOKENIZER_TIME, {
+        let (prefix, suffix) = within(TOKENIZER_TIME, &CancelToken::new(), {
             let tokenizer = Arc::clone(&tokenizer);
             move || special_tokens(&tokenizer)
         })

@@ -174,6 +174,87 @@ fn sighup_stops_a_run_that_waits_for_input() {
     stops_on(libc::SIGHUP);
 }
 
+#[test]
+fn signals_that_would_end_a_program_stop_the_run() {
+    for signal in [
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGXCPU,
+    ] {
+        stops_on(signal);
+    }
+}
+
+/// A file that would become larger than `ulimit -f` allows is an error with a message, not the end.
+#[test]
+fn a_limit_on_the_size_of_files_is_told() {
+    let sandbox = Sandbox::new();
+    let program = env!("CARGO_BIN_EXE_embedctl");
+    let model = in_repository(SMALL_MODEL);
+    let mut command = Command::new("sh");
+    command.current_dir(sandbox.path(""));
+    command.args([
+        "-c",
+        "ulimit -f 8; exec \"$0\" embed --provider rten -o out.jsonl -m \"$1\"",
+    ]);
+    command
+        .arg(program)
+        .arg(model)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let run = sandbox.run_with_input(&mut command, "a text\n".repeat(2000).as_bytes());
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("`ulimit -f` allows"), "{run}");
+    assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
+}
+
+/// What a killed run has left goes with the next run, which says so.
+#[test]
+fn what_killed_runs_leave_is_cleared_and_told() {
+    let sandbox = Sandbox::new();
+    let running = Running::start(&mut sandbox.embed_command("-o out.npy -v"), b"one\n");
+    running.wait_until_started();
+    running.signal(libc::SIGKILL);
+    running.wait();
+    assert_eq!(sandbox.files().len(), 2, "{:?}", sandbox.files());
+    let run = sandbox.run_with_input(&mut sandbox.embed_command("-o out.npy"), b"one\n");
+    assert!(run.stderr.contains("removed 2 temporary files"), "{run}");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(sandbox.files().len(), 3);
+}
+
+#[test]
+fn one_file_for_two_purposes_is_refused_before_work() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", "{\"text\":\"a\"}\n");
+    fs::hard_link(sandbox.path("in.jsonl"), sandbox.path("twin.jsonl")).unwrap();
+    for line in [
+        "in.jsonl -o in.jsonl --force",
+        "in.jsonl -o twin.jsonl --force",
+        "in.jsonl -o out.npy --on-error skip --rejects out.npy.rows.jsonl",
+        "in.jsonl -o out.npy --on-error skip --rejects in.jsonl --force",
+        "in.jsonl -o out.jsonl --on-error skip --rejects ./out.jsonl",
+    ] {
+        let run = sandbox.run_with_input(&mut sandbox.embed_command(line), b"");
+        assert_eq!(run.code, Some(2), "{line}: {run}");
+        assert!(run.stderr.contains("is the same file as"), "{line}: {run}");
+    }
+    // Standard output that is appended to the input would never come to an end.
+    let output = fs::File::options()
+        .append(true)
+        .open(sandbox.path("in.jsonl"))
+        .unwrap();
+    let mut command = sandbox.embed_command("in.jsonl -o -");
+    let run = sandbox.run_with_input(command.stdout(output), b"");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert_eq!(
+        fs::read(sandbox.path("in.jsonl")).unwrap(),
+        b"{\"text\":\"a\"}\n"
+    );
+}
+
 /// The first signal waits for the batch at work, which takes half a minute here; the second does not.
 #[test]
 fn a_second_signal_stops_at_once() {

@@ -11,6 +11,7 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::check::check;
 
@@ -23,7 +24,7 @@ use super::{
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::threads::panic_message;
+use crate::threads::{panic_message, within};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";
@@ -33,6 +34,10 @@ pub(crate) const VERSION: &str = "0.27.0";
 
 /// What helps where rten cannot run a graph.
 const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --provider cpu), or name another ONNX file with --model-file";
+
+/// How long opening a graph may take: seconds, for the largest on the slowest machine minutes. A strange one
+/// must not be optimised for ever.
+const OPENING_TIME: Duration = Duration::from_secs(600);
 
 /// Batches whose activations stay in the cache.
 const LIMITS: BatchLimits = BatchLimits {
@@ -53,13 +58,20 @@ pub(super) fn open(
     let path = &model.onnx()?.path;
     let feeds = Feeds::of(model)?;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
-    let graph = guarded(|| {
-        let graph = Graph::read(path, feeds)?;
+    let file = path.clone();
+    let opened = within(OPENING_TIME, &options.cancel, move || {
+        let graph = Graph::read(&file, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
         graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
-    })
-    .map_err(|reason| failed(format!("cannot run {}: {reason}; {REMEDY}", path.display())))?;
+    });
+    let graph = opened.map_err(|reason| {
+        if options.cancel.is_cancelled() {
+            return Error::interrupted();
+        }
+        let reason = reason.trim_end_matches('.');
+        failed(format!("cannot run {}: {reason}; {REMEDY}", path.display()))
+    })?;
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
             passed_over: passed_over.to_vec(),

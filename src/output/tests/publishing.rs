@@ -447,6 +447,31 @@ fn when_everything_is_refused_the_next_run_puts_it_right() {
     }
 }
 
+#[test]
+fn overlapping_runs_take_turns() {
+    for name in NAMES {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
+        std::thread::scope(|scope| {
+            for rows in 1..=4 {
+                let (path, rejects) = (&path, &rejects);
+                scope.spawn(move || {
+                    for _ in 0..8 {
+                        publish_with(&forced(path), rejects, rows).unwrap();
+                    }
+                });
+            }
+        });
+        let now = standing(&path, &rejects);
+        assert_eq!(now, Standing::whole(name, now.main.unwrap()));
+        let listing = listing(folder.path());
+        assert!(
+            listing.iter().all(|name| !name.starts_with('.')),
+            "{listing:?}"
+        );
+    }
+}
+
 /// What the test below kills, a process of its own.
 #[test]
 fn a_publication_to_be_killed() {

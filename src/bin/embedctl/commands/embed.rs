@@ -44,7 +44,9 @@ pub fn run(
 
     if let Ok(ModelName::Hub(_)) = ModelName::of(&options.model.model) {
         // Nothing is fetched for a run that cannot begin.
-        pipeline::check(&options)?;
+        let checked = pipeline::check(&options);
+        tell(&options, printer);
+        checked?;
         let settings = Settings::from_environment(&super::hub_options(messages))?;
         let downloads = printer.downloads();
         let (model, _) = engine::settle(&options.model, &options.engine)?;
@@ -66,6 +68,7 @@ pub fn run(
     let progress: Arc<dyn Progress> = live.clone();
     let result = pipeline::embed(&options, &progress, &cancel);
     live.end();
+    tell(&options, printer);
     let summary = match result {
         Err(error) if error.is_interrupted() => {
             let how_far = live.interrupted(&options.output.destination);
@@ -105,6 +108,13 @@ pub fn run(
     } else {
         ExitCode::Done
     })
+}
+
+/// Says what was done about files of earlier runs.
+fn tell(options: &EmbedOptions, printer: &Printer) {
+    for note in options.files.take_notes() {
+        printer.note(note);
+    }
 }
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
