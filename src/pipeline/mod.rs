@@ -143,7 +143,7 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
 
 /// Two files of one run under one name would replace each other, or the input.
 fn check_places(options: &EmbedOptions) -> Result<()> {
-    options.threads.map_or(Ok(()), threads::check)?;
+    threads::check(options.engine.workers)?;
     let inputs = options.sources.iter().map(Source::path);
     output::refuse_overlap(&options.output, options.rejects.as_deref(), inputs)
 }
