@@ -48,6 +48,19 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+impl Case {
+    /// Whether an engine has something to run: the engine inside a checkpoint, all others a graph.
+    fn is_for(&self, engine: &Engine) -> bool {
+        let model = self.folder.join("model");
+        if engine.provider == "native" {
+            let places = ["model.safetensors", "0_StaticEmbedding/model.safetensors"];
+            places.iter().any(|place| model.join(place).exists())
+        } else {
+            model.join("onnx").exists()
+        }
+    }
+}
+
 /// An engine, and the library that it needs.
 struct Engine {
     provider: String,
@@ -56,6 +69,13 @@ struct Engine {
     slack: f32,
     /// Cases that the provider itself gets wrong: they must be refused.
     faulty: &'static [&'static str],
+}
+
+fn native() -> Engine {
+    Engine {
+        provider: "native".into(),
+        ..rten()
+    }
 }
 
 fn rten() -> Engine {
@@ -170,7 +190,10 @@ fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String
 
 fn check_cases(engine: &Engine) {
     let mut failures = Vec::new();
-    for case in cases() {
+    let mut cases = cases();
+    cases.retain(|case| case.is_for(engine));
+    assert!(cases.len() >= 60, "only {} cases for {}", cases.len(), engine.provider);
+    for case in cases {
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(
             &case.folder.join("model"),
@@ -209,6 +232,26 @@ fn check_real(engine: &Engine) {
             "{}: row {row} has cosine {cosine}",
             engine.provider
         );
+    }
+}
+
+#[test]
+fn every_case_equals_the_reference_on_the_engine_inside() {
+    check_cases(&native());
+}
+
+#[test]
+fn the_real_model_equals_the_reference_on_the_engine_inside_in_every_precision() {
+    let texts = Path::new(REAL).join("reference/texts.jsonl");
+    let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
+    for (precision, least) in [("fp32", 0.999_999), ("int16", 0.9999), ("int8", 0.998)] {
+        let args = ["--precision".to_owned(), precision.to_owned()];
+        let ours = embed(Path::new(REAL), &texts, &native(), &args).unwrap();
+        assert_eq!((ours.rows, ours.width), (expected.rows, expected.width));
+        for row in 0..ours.rows {
+            let cosine = support::npy::cosine(ours.row(row), expected.row(row));
+            assert!(cosine >= least, "{precision}: row {row} has the cosine {cosine}");
+        }
     }
 }
 

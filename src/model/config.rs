@@ -158,6 +158,10 @@ pub struct ModelConfig {
     pub prompts: Prompts,
     /// The prompt in force, put before every text.
     pub prompt: String,
+    /// A token that is left out once the text is cut (model2vec's unknown one).
+    pub dropped_id: Option<u32>,
+    /// Characters after which a text is cut before it is tokenized (model2vec).
+    pub most_characters: Option<usize>,
 }
 
 impl ModelConfig {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::graph::Graph;
 use super::hub::{self, ModelId, Store};
 use super::weights::{self, Checkpoint, Onnx, Weights};
-use super::{Model, ModelOptions, ModelProvenance, metadata, onnx_file, resolve};
+use super::{Model, ModelOptions, ModelProvenance, metadata, onnx_file, resolve, statics};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file of the model with its hash.
@@ -24,6 +24,9 @@ pub struct ModelFile {
     pub sha256: String,
 }
 
+/// Why a static model has no ONNX file.
+const NO_GRAPH: &str = "is a static model, which the native engine runs: name it with --provider native, or leave --provider out";
+
 impl Model {
     /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
     ///
@@ -36,6 +39,22 @@ impl Model {
             revision,
             folder,
         } = locate(options)?;
+        if let Some(model) = statics::open(&folder, options)? {
+            return Ok(Self {
+                id,
+                revision,
+                transformer: folder.join(model.folder),
+                folder,
+                onnx: Err(NO_GRAPH.into()),
+                checkpoint: Ok(Checkpoint {
+                    files: vec![model.weights],
+                    config: serde_json::Value::Null,
+                }),
+                config: model.config,
+                tokenizer: model.tokenizer.into(),
+                notes: ModelName::ambiguity(&options.model).into_iter().collect(),
+            });
+        }
         let modules = resolve::read_modules(&folder)?;
         let transformer = modules
             .as_ref()
@@ -81,6 +100,9 @@ impl Model {
     /// If there is none.
     pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
         let folder = locate(options)?.folder;
+        if let Some(model) = statics::open(&folder, options)? {
+            return Ok(model.weights);
+        }
         let transformer = resolve::read_modules(&folder)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         if let Ok(checkpoint) = find_checkpoint(&folder, &transformer, options.weights)? {

@@ -15,6 +15,7 @@ mod onnx_file;
 mod options;
 mod precision;
 mod resolve;
+mod statics;
 mod tokenizer_class;
 mod tokenizer_files;
 mod weights;

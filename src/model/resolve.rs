@@ -93,14 +93,8 @@ pub(super) fn resolve(
         None => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
     };
     let max_length = max_length(&transformer, &sentence, &tokenizer, options, &mut notes)?;
-    let prompts = Prompts {
-        by_name: whole
-            .prompts
-            .into_iter()
-            .filter_map(|(name, prompt)| Some((name, prompt?)))
-            .collect(),
-        default: whole.default_prompt_name,
-    };
+    let truncate_dim = whole.truncate_dim;
+    let prompts = prompts(whole);
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
     if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
         notes.push(format!(
@@ -121,7 +115,7 @@ pub(super) fn resolve(
             pooled.steps.pop();
         }
     }
-    let dimensions = dimensions(full, options, whole.truncate_dim)?;
+    let dimensions = dimensions(full, options, truncate_dim)?;
     let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_none();
     let positions = match after_padding(&transformer, &tokenizer) {
         Some(id) => Positions::AfterPadding(id),
@@ -144,10 +138,24 @@ pub(super) fn resolve(
             width: dimensions.unwrap_or(full),
             prompts,
             prompt,
+            dropped_id: None,
+            most_characters: None,
         },
         tokenizer: tokenizer.tokenizer,
         notes,
     })
+}
+
+/// The prompts of config_sentence_transformers.json.
+pub(super) fn prompts(whole: SentenceTransformersConfig) -> Prompts {
+    Prompts {
+        by_name: whole
+            .prompts
+            .into_iter()
+            .filter_map(|(name, prompt)| Some((name, prompt?)))
+            .collect(),
+        default: whole.default_prompt_name,
+    }
 }
 
 fn sentence_config(folder: &Path, has_modules: bool) -> Result<SentenceConfig> {
@@ -301,7 +309,7 @@ fn max_length(
     })
 }
 
-fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Result<String> {
+pub(super) fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Result<String> {
     let known = || {
         let names: Vec<&str> = prompts.by_name.keys().map(String::as_str).collect();
         if names.is_empty() {
@@ -459,11 +467,16 @@ fn check_widths(
             ),
         ));
     }
-    let mut width = match output {
+    let width = match output {
         OutputChoice::Sentence(_) => hidden,
         OutputChoice::Tokens(_) => hidden * pooled.modes.len(),
     };
-    for step in &pooled.steps {
+    width_after(width, &pooled.steps, root)
+}
+
+/// The width of a vector of `width` components after these modules.
+pub(super) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usize> {
+    for step in steps {
         let (expected, next) = match step {
             Step::Dense(dense) => (dense.input, dense.output),
             Step::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
@@ -483,7 +496,7 @@ fn check_widths(
     Ok(width)
 }
 
-fn dimensions(full: usize, options: &ModelOptions, stated: Option<usize>) -> Result<Option<usize>> {
+pub(super) fn dimensions(full: usize, options: &ModelOptions, stated: Option<usize>) -> Result<Option<usize>> {
     match options.dimensions {
         Some(asked) if asked == 0 || asked > full => Err(Error::usage(format!(
             "--dimensions {asked} is not possible: this model's vectors have {full} components"

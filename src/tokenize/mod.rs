@@ -35,6 +35,8 @@ pub struct TextTokenizer {
     suffix: Vec<u32>,
     text_tokens: usize,
     side: Side,
+    dropped: Option<u32>,
+    most_characters: Option<usize>,
     prompt: String,
     prompt_tokens: usize,
     pool: rayon::ThreadPool,
@@ -68,6 +70,8 @@ impl TextTokenizer {
             any: LongTexts::new(tokenizer, file, text_tokens, side),
             text_tokens,
             side,
+            dropped: model.config.dropped_id,
+            most_characters: model.config.most_characters,
             prompt: String::new(),
             prompt_tokens: 0,
             prefix,
@@ -136,6 +140,8 @@ impl TextTokenizer {
             with_prompt = format!("{}{text}", self.prompt);
             &with_prompt
         };
+        let end = self.most_characters.and_then(|most| text.char_indices().nth(most));
+        let text = end.map_or(text, |(end, _)| &text[..end]);
         let most = match self.side {
             Side::Right => self.text_tokens,
             Side::Left => usize::MAX,
@@ -154,7 +160,8 @@ impl TextTokenizer {
             Side::Left => &ids[ids.len() - kept..],
         };
         let row = self.prefix.iter().chain(cut).chain(&self.suffix).copied();
-        rows.push(row, ids.len() > self.text_tokens);
+        let kept = row.filter(|&id| Some(id) != self.dropped);
+        rows.push(kept, ids.len() > self.text_tokens || end.is_some());
         Ok(())
     }
 }

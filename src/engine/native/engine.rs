@@ -6,6 +6,7 @@ use super::architecture::Architecture;
 use super::executor::{Rows, Scratch};
 use super::kernels::{Arithmetic as Numbers, Isa};
 use super::loaded::Network;
+use super::statics::{StaticEngine, StaticTable};
 use super::weights::Checkpoint;
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
@@ -13,7 +14,7 @@ use crate::engine::{
     PassedOver, Provider, Worker,
 };
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Model, OutputChoice};
 
 /// The engine's name in messages.
 const NAME: &str = "native";
@@ -45,6 +46,15 @@ pub fn open(
     provider: Provider,
 ) -> Result<Box<dyn Engine>> {
     let failed = |reason: String| Error::engine(NAME, reason);
+    if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {
+        let info = EngineInfo {
+            precision: Some(Arithmetic::Fp32.name()),
+            passed_over: passed_over.to_vec(),
+            ..EngineInfo::new(NAME, env!("CARGO_PKG_VERSION").into(), provider)
+        };
+        let table = StaticTable::open(&checkpoint.files)?;
+        return Ok(Box::new(StaticEngine::new(info, table)));
+    }
     let isa = Isa::here().map_err(Error::usage)?;
     let architecture = Architecture::read(&model.transformer)
         .map_err(|unsupported| failed(unsupported.to_string()))?;

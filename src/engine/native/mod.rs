@@ -17,6 +17,7 @@ mod names;
 mod network;
 mod rotary;
 mod settings;
+mod statics;
 pub mod weights;
 
 #[cfg(test)]

@@ -1,0 +1,255 @@
+//! Repositories of static embeddings: token vectors and a tokenizer, without a network.
+//!
+//! modules.json decides whose rules hold. Where it begins with a StaticEmbedding, those of
+//! sentence-transformers: every token counts, special tokens are not added, and nothing is cut unless
+//! tokenizer.json says so. Without modules.json and with `"model_type": "model2vec"` in config.json, those
+//! of model2vec: a text is cut to so many characters and tokens, and unknown tokens are left out.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::{Tokenizer, TruncationDirection};
+
+use super::config::{ModelConfig, OutputChoice, Positions, Side, Step};
+use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
+use super::modules;
+use super::options::ModelOptions;
+use super::resolve;
+use crate::error::{Error, Result};
+
+/// Tokens at which model2vec cuts a text where config.json doesn't say.
+const MODEL2VEC_LENGTH: usize = 512;
+
+/// A static model's files and what they decide.
+pub(super) struct StaticModel {
+    /// The folder of weights and tokenizer inside the repository.
+    pub folder: String,
+    /// `model.safetensors`.
+    pub weights: PathBuf,
+    pub config: ModelConfig,
+    pub tokenizer: Tokenizer,
+}
+
+/// What model2vec writes to config.json.
+#[derive(Deserialize)]
+struct Model2Vec {
+    model_type: Option<String>,
+    #[serde(default)]
+    normalize: bool,
+    /// Absent: the default; null: no limit.
+    #[serde(default, deserialize_with = "stated")]
+    max_length: Option<Option<usize>>,
+}
+
+fn stated<'a, D: serde::Deserializer<'a>>(
+    value: D,
+) -> std::result::Result<Option<Option<usize>>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
+}
+
+/// The static model in `root`; `None` where it holds another kind of model.
+///
+/// # Errors
+/// If it holds one whose files are missing or contradict each other.
+pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticModel>> {
+    let entries = metadata::read::<Vec<ModuleEntry>>(&root.join("modules.json"))?;
+    let Some(entries) = entries else {
+        let file = root.join("config.json");
+        return match metadata::read::<Value>(&file)?
+            .and_then(|value| Model2Vec::deserialize(value).ok())
+        {
+            Some(config) if config.model_type.as_deref() == Some("model2vec") => {
+                model2vec(root, &config, options).map(Some)
+            }
+            _ => Ok(None),
+        };
+    };
+    let is_static = entries.first().is_some_and(|entry| {
+        entry.kind.starts_with("sentence_transformers.") && entry.kind.ends_with(".StaticEmbedding")
+    });
+    if is_static {
+        sentence_transformers(root, options).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+fn sentence_transformers(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
+    let modules = modules::read(root)?.unwrap_or_default();
+    if modules.pooling.is_some() {
+        return Err(Error::model(
+            root.join("modules.json").display(),
+            "puts a Pooling module behind a StaticEmbedding, which gives one vector a text",
+        ));
+    }
+    let folder = modules.transformer.trim_matches(['.', '/']).to_string();
+    let mut tokenizer = read_tokenizer(&root.join(&folder))?;
+    let truncation = tokenizer.get_truncation().cloned();
+    let side = match truncation.as_ref().map(|truncation| truncation.direction) {
+        Some(TruncationDirection::Left) => Side::Left,
+        _ => Side::Right,
+    };
+    bare(&mut tokenizer)?;
+    let limit = truncation.map_or(ModelConfig::UNLIMITED, |truncation| truncation.max_length);
+    finish(root, folder, tokenizer, modules.steps, options, |config| {
+        config.max_length = limit;
+        config.truncation_side = side;
+    })
+}
+
+fn model2vec(root: &Path, model: &Model2Vec, options: &ModelOptions) -> Result<StaticModel> {
+    let file = root.join("tokenizer.json");
+    let mut tokenizer = read_tokenizer(root)?;
+    bare(&mut tokenizer)?;
+    let limit = model.max_length.unwrap_or(Some(MODEL2VEC_LENGTH));
+    // The tokenizer's model says which token is unknown, by its text or, in Unigram, by its id.
+    let parts: Value = metadata::read(&file)?.unwrap_or_default();
+    let unknown = match &parts["model"] {
+        unigram if unigram["type"] == "Unigram" => unigram["unk_id"]
+            .as_u64()
+            .and_then(|id| u32::try_from(id).ok()),
+        other => other["unk_token"]
+            .as_str()
+            .and_then(|token| tokenizer.token_to_id(token)),
+    };
+    let mut lengths: Vec<usize> = tokenizer
+        .get_vocab(true)
+        .keys()
+        .map(|token| token.chars().count())
+        .collect();
+    lengths.sort_unstable();
+    let middle = lengths.len() / 2;
+    let median = match lengths.as_slice() {
+        [] => 0,
+        lengths if lengths.len().is_multiple_of(2) => {
+            usize::midpoint(lengths[middle - 1], lengths[middle])
+        }
+        lengths => lengths[middle],
+    };
+    let steps = if model.normalize {
+        vec![Step::Normalize]
+    } else {
+        Vec::new()
+    };
+    finish(root, String::new(), tokenizer, steps, options, |config| {
+        config.max_length = limit.unwrap_or(ModelConfig::UNLIMITED);
+        config.dropped_id = unknown;
+    })
+    .map(|mut model| {
+        // By the limit in force, be it the user's.
+        let limit = Some(model.config.max_length).filter(|&limit| limit != ModelConfig::UNLIMITED);
+        model.config.most_characters = limit.map(|limit| limit.saturating_mul(median));
+        model
+    })
+}
+
+/// Reads the tokenizer as it is: no class rebuilds it.
+fn read_tokenizer(folder: &Path) -> Result<Tokenizer> {
+    let file = folder.join("tokenizer.json");
+    metadata::tokenizer(&file).map_err(|reason| Error::model(file.display(), reason))
+}
+
+/// Takes away what would cut, pad, or add special tokens.
+fn bare(tokenizer: &mut Tokenizer) -> Result<()> {
+    tokenizer
+        .with_padding(None)
+        .with_post_processor(None::<tokenizers::PostProcessorWrapper>);
+    tokenizer
+        .with_truncation(None)
+        .map(|_| ())
+        .map_err(|error| Error::internal(format!("taking a tokenizer's truncation away: {error}")))
+}
+
+fn finish(
+    root: &Path,
+    folder: String,
+    tokenizer: Tokenizer,
+    mut steps: Vec<Step>,
+    options: &ModelOptions,
+    decide: impl FnOnce(&mut ModelConfig),
+) -> Result<StaticModel> {
+    if options.pooling.is_some() {
+        return Err(Error::usage(
+            "--pooling has nothing to pool: a static model gives one vector a text",
+        ));
+    }
+    let weights = root.join(&folder).join("model.safetensors");
+    let hidden = width(&weights)?;
+    let whole_file = root.join("config_sentence_transformers.json");
+    let whole: SentenceTransformersConfig = metadata::read(&whole_file)?.unwrap_or_default();
+    let truncate = whole.truncate_dim;
+    let prompts = resolve::prompts(whole);
+    let prompt = resolve::choose_prompt(&prompts, options, &whole_file)?;
+    let full = resolve::width_after(hidden, &steps, root)?;
+    if options.normalize == Some(false) {
+        while steps.last() == Some(&Step::Normalize) {
+            steps.pop();
+        }
+    }
+    let dimensions = resolve::dimensions(full, options, truncate)?;
+    let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_none();
+    let mut config = ModelConfig {
+        max_length: ModelConfig::UNLIMITED,
+        truncation_side: Side::Right,
+        padding_id: 0,
+        special_ids: BTreeSet::new(),
+        positions: Positions::FromZero,
+        output: OutputChoice::Sentence("sentence_embedding".into()),
+        pooling: Vec::new(),
+        include_prompt: true,
+        steps,
+        dimensions,
+        normalize_last: options.normalize == Some(true) && !ends_normalized,
+        hidden_width: hidden,
+        width: dimensions.unwrap_or(full),
+        prompts,
+        prompt,
+        dropped_id: None,
+        most_characters: None,
+    };
+    decide(&mut config);
+    match options.max_length {
+        Some(0) => {
+            return Err(Error::usage(
+                "--max-length 0 leaves no room for text; the least is 1",
+            ));
+        }
+        Some(asked) => config.max_length = asked,
+        None => {}
+    }
+    Ok(StaticModel {
+        folder,
+        weights,
+        config,
+        tokenizer,
+    })
+}
+
+/// The width of the token vectors, from the weights' header.
+fn width(file: &Path) -> Result<usize> {
+    let read = || -> std::io::Result<Value> {
+        let mut file = File::open(file)?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        let mut header = Vec::new();
+        file.take(u64::from_le_bytes(length).min(100_000_000))
+            .read_to_end(&mut header)?;
+        Ok(serde_json::from_slice(&header)?)
+    };
+    let header = read().map_err(|error| Error::io("read", file, error))?;
+    ["embedding.weight", "embeddings"]
+        .into_iter()
+        .find_map(|name| header[name]["shape"].as_array()?.get(1)?.as_u64())
+        .and_then(|width| usize::try_from(width).ok())
+        .filter(|width| (1..=metadata::MOST_WIDTH).contains(width))
+        .ok_or_else(|| {
+            Error::model(
+                file.display(),
+                "has no tensor 'embedding.weight' or 'embeddings' of token vectors",
+            )
+        })
+}
