@@ -533,7 +533,15 @@ impl Member {
         if aside && !self.old.exists() && step::hard_link(name, old).is_err() {
             step::rename(name, old)?;
         }
-        step::rename(new, name)
+        self.rename(new)
+    }
+
+    fn rename(&self, new: &Path) -> io::Result<()> {
+        match step::rename(new, self.name.path()) {
+            // Done, and the answer lost, as a network file system may.
+            Err(_) if self.has_name() && self.waiting().is_none() => Ok(()),
+            result => result,
+        }
     }
 
     /// Gives the new file its name, which nothing has.
@@ -550,7 +558,7 @@ impl Member {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(appeared()),
             // No hard links here (FAT, some network shares): look, then rename.
             Err(_) if self.name.exists() => return Err(appeared()),
-            Err(_) => return step::rename(new, name),
+            Err(_) => return self.rename(new),
         }
         // The result stands; a second name for it that stays is no reason to fail.
         let _ = step::remove_file(new);

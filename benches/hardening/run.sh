@@ -1,0 +1,15 @@
+#!/bin/sh
+# Everything that attacks this program on purpose, at length: damaged records and models from seeds, and
+# faults at every operation on a file. Needs cc and Python 3; takes some ten minutes on two cores.
+#
+#   benches/hardening/run.sh [RECORD_FILES] [MODELS]
+set -eu
+cd "$(dirname "$0")/../.."
+records=${1:-4000} models=${2:-4000}
+
+EMBEDCTL_TEST_CASES=$records cargo test --lib -- --nocapture input::tests::records::damaged
+EMBEDCTL_TEST_CASES=$models cargo test --lib -- --nocapture model::tests::damaged
+cargo build
+target=$(cargo metadata --format-version 1 --no-deps |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+python3 benches/hardening/inject.py "$target/debug/embedctl" fixtures/parity/bert-mean-legacy/model --errors EIO,ENOSPC
