@@ -106,7 +106,7 @@ pub(super) fn publish(files: &[(&Temporary, &Path)], force: bool) -> Result<()> 
     let written = begun.and_then(|()| journal.write(&plan));
     let carried_out = written
         .map_err(|error| (main_path.to_path_buf(), error))
-        .and_then(|()| plan.carry_out());
+        .and_then(|()| journal.carry_out(&plan));
     carried_out.map_err(|(path, error)| {
         let source = journal.undo(&plan, with_remedy(error));
         Error::unpublished(&path, &plan.kept(), source)
@@ -199,6 +199,15 @@ impl Journal {
         Ok(())
     }
 
+    /// Carries a plan out; what stands aside and cannot be removed is left to a later run.
+    fn carry_out(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        plan.carry_out()?;
+        if plan.leaves_old() {
+            self.file = None;
+        }
+        Ok(())
+    }
+
     /// Undoes a plan that was refused; what could not be put back is said with the refusal, and left to a
     /// later run.
     fn undo(&mut self, plan: &Plan, refusal: io::Error) -> io::Error {
@@ -236,7 +245,7 @@ impl Journal {
         };
         let carried_out = match undo {
             true => Err((main.to_path_buf(), io::Error::other("it was refused"))),
-            false => plan.carry_out(),
+            false => self.carry_out(&plan),
         };
         let what = format!(
             "an earlier run was stopped while it gave its output the name {}",
@@ -459,7 +468,12 @@ impl Plan {
             }
         }
         sync_folder(parent(name));
-        !self.files.iter().any(|file| file.old.exists())
+        !self.leaves_old()
+    }
+
+    /// Whether an old file stands aside.
+    fn leaves_old(&self) -> bool {
+        self.files.iter().any(|file| file.old.exists())
     }
 }
 
