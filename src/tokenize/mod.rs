@@ -276,6 +276,25 @@ mod tests {
     }
 
     #[test]
+    fn without_a_pre_tokenizer_no_more_of_a_text_is_read_than_the_limit_needs() {
+        let tokenizer = prepared("family-gemma3-bidirectional");
+        let crate_own = &tokenizer.any.tokenizer;
+        assert!(crate_own.get_pre_tokenizer().is_none());
+        for text in long_texts() {
+            let part = tokenizer.any.encode(&text).unwrap();
+            let whole = crate_own.encode_fast(text.as_str(), false).unwrap();
+            let kept = whole.len().min(tokenizer.text_tokens);
+            assert_eq!(part.get_ids()[..kept], whole.get_ids()[..kept]);
+            assert!(
+                part.len() < whole.len(),
+                "{} tokens of {}",
+                part.len(),
+                whole.len()
+            );
+        }
+    }
+
+    #[test]
     fn special_tokens_are_those_of_the_template() {
         let bert = prepared("bert-cls");
         assert_eq!((bert.prefix.len(), bert.suffix.len()), (1, 1));
