@@ -60,7 +60,9 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 ))
             })?;
         match kind {
-            "Transformer" | "StaticEmbedding" if index == 0 => modules.transformer.clone_from(&entry.path),
+            "Transformer" | "StaticEmbedding" if index == 0 => {
+                modules.transformer.clone_from(&entry.path);
+            }
             "Pooling" if modules.pooling.is_none() && modules.steps.is_empty() && index > 0 => {
                 modules.pooling = Some(pooling(&own)?);
             }

@@ -309,7 +309,11 @@ fn max_length(
     })
 }
 
-pub(super) fn choose_prompt(prompts: &Prompts, options: &ModelOptions, file: &Path) -> Result<String> {
+pub(super) fn choose_prompt(
+    prompts: &Prompts,
+    options: &ModelOptions,
+    file: &Path,
+) -> Result<String> {
     let known = || {
         let names: Vec<&str> = prompts.by_name.keys().map(String::as_str).collect();
         if names.is_empty() {
@@ -496,7 +500,11 @@ pub(super) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
     Ok(width)
 }
 
-pub(super) fn dimensions(full: usize, options: &ModelOptions, stated: Option<usize>) -> Result<Option<usize>> {
+pub(super) fn dimensions(
+    full: usize,
+    options: &ModelOptions,
+    stated: Option<usize>,
+) -> Result<Option<usize>> {
     match options.dimensions {
         Some(asked) if asked == 0 || asked > full => Err(Error::usage(format!(
             "--dimensions {asked} is not possible: this model's vectors have {full} components"

@@ -140,7 +140,9 @@ impl TextTokenizer {
             with_prompt = format!("{}{text}", self.prompt);
             &with_prompt
         };
-        let end = self.most_characters.and_then(|most| text.char_indices().nth(most));
+        let end = self
+            .most_characters
+            .and_then(|most| text.char_indices().nth(most));
         let text = end.map_or(text, |(end, _)| &text[..end]);
         let most = match self.side {
             Side::Right => self.text_tokens,

@@ -937,7 +937,7 @@ fn rope_parameters(settings: &Settings) -> Known<Map<String, Value>> {
                 return Err(settings.unknown(name));
             }
             Some(Value::Object(parameters)) if !parameters.is_empty() => {
-                found.clone_from(parameters)
+                found.clone_from(parameters);
             }
             Some(Value::Object(_)) => {}
             Some(_) => return Err(settings.unknown(name)),

@@ -225,7 +225,7 @@ fn calibrate(
         state ^= state >> 7;
         state ^= state << 17;
         #[allow(clippy::cast_possible_truncation)]
-        let id = ((state >> 32) * vocabulary >> 32) as u32;
+        let id = (((state >> 32) * vocabulary) >> 32) as u32;
         id
     };
     let ids: Vec<u32> = (0..rows * length).map(|_| id()).collect();

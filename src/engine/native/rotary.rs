@@ -31,7 +31,7 @@ impl Rotary {
                 "the rotary setting \"{name}\": {value} is not one that the engine inside knows"
             ))
         };
-        if head_size % 2 != 0 {
+        if !head_size.is_multiple_of(2) {
             return Err(settings.refuse(format!(
                 "rotary positions need an even head size, not {head_size}"
             )));

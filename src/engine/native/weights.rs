@@ -268,7 +268,7 @@ fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> 
             },
         ));
     }
-    places.sort_by(|a, b| (a.1.bytes.start, a.1.bytes.end).cmp(&(b.1.bytes.start, b.1.bytes.end)));
+    places.sort_by_key(|(_, place)| (place.bytes.start, place.bytes.end));
     if let Some([(first, _), (second, _)]) = places
         .array_windows()
         .find(|[(_, one), (_, next)]| one.bytes.end > next.bytes.start)
@@ -509,7 +509,7 @@ fn widen(element: Element, data: &[u8], out: &mut [f32]) {
 /// exact for normal and denormal numbers, and infinity and NaN are put right.
 #[inline]
 fn half_to_float(bits: u16) -> f32 {
-    const MOVE: f32 = 5.192_296_858_534_828e33; // 2^112
+    const MOVE: f32 = f32::from_bits(0x7780_0000); // 2^112
     let sign = u32::from(bits & 0x8000) << 16;
     let magnitude = u32::from(bits & 0x7fff) << 13;
     let moved = (f32::from_bits(magnitude) * MOVE).to_bits();
