@@ -1,9 +1,10 @@
 //! The messages of ONNX's protobuf schema that several readers need. Field numbers: `onnx.proto3` of
 //! ONNX 1.x.
 //!
-//! Graphs, nodes and tensors are here as they are written. A reader that leaves weights where they are
-//! declares the fields of these that it wants: what is not declared is skipped, and a tensor's bytes can be
-//! gigabytes. [`fields`] goes through a message without decoding it.
+//! Graphs, nodes and tensors are here as they are written. Who reads a model without its weights takes
+//! [`skeleton`]. [`fields`] goes through a message without decoding it.
+
+pub(crate) mod skeleton;
 
 use prost::Message;
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};

@@ -4,11 +4,12 @@
 //! how fast a run is and nothing about its vectors, unless the user let tuning choose between precisions.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::provider::ProviderOption;
@@ -78,9 +79,10 @@ impl Profile {
             .map_err(|error| Error::internal(format!("writing a profile: {error}")))?;
         json.push('\n');
         // Renamed into place: a run that looks now finds the old one or this one.
-        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::write(&beside, json).map_err(|error| Error::io("write", &beside, error))?;
-        fs::rename(&beside, &path).map_err(|error| Error::io("write", &path, error))?;
+        let failed = |error| Error::io("write", &path, error);
+        let mut beside = NamedTempFile::new_in(folder).map_err(failed)?;
+        beside.write_all(json.as_bytes()).map_err(failed)?;
+        beside.persist(&path).map_err(|kept| failed(kept.error))?;
         Ok(path)
     }
 

@@ -1,6 +1,7 @@
 //! What made an output file, as one JSON object that goes into it or beside it.
 //!
-//! No time stamps: the same input, model and settings give the same object.
+//! No time stamps. The same input, model, settings, engine and machine give the same object, but for what an
+//! engine measures while it is opened: the token budget of a device, and the cosine to the CPU.
 
 use serde::Serialize;
 

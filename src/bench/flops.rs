@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Model};
+use crate::onnx::skeleton::{self, Graph, Node, Tensor};
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -126,11 +127,10 @@ fn attention_width(config: &Path) -> Option<usize> {
 
 fn read(path: &Path) -> Result<Graph> {
     let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
-    // SAFETY: the mapping is private and read once, right here; the engine maps the same file, and a
-    // process that truncated it would be fatal there as well.
+    // SAFETY: as in `Graph::read`: only read, once, right here; the engine maps the same file.
     let bytes =
         unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
-    ModelProto::decode(&bytes[..])
+    skeleton::Model::decode(&bytes[..])
         .ok()
         .and_then(|model| model.graph)
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
@@ -277,56 +277,11 @@ impl Tensor {
 
 // The fields that are needed, with the numbers of `onnx.proto3`; prost skips the weights.
 
-#[derive(Clone, PartialEq, Message)]
-struct ModelProto {
-    #[prost(message, optional, tag = "7")]
-    graph: Option<Graph>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Graph {
-    #[prost(message, repeated, tag = "1")]
-    node: Vec<Node>,
-    #[prost(message, repeated, tag = "5")]
-    initializer: Vec<Tensor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Node {
-    #[prost(string, repeated, tag = "1")]
-    input: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    output: Vec<String>,
-    #[prost(string, tag = "4")]
-    op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    attribute: Vec<Attribute>,
-    #[prost(string, tag = "7")]
-    domain: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Attribute {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(int64, optional, tag = "3")]
-    i: Option<i64>,
-    #[prost(message, optional, tag = "5")]
-    t: Option<Tensor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Tensor {
-    #[prost(int64, repeated, tag = "1")]
-    dims: Vec<i64>,
-    #[prost(string, tag = "8")]
-    name: String,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{ModelOptions, Precision};
+    use crate::onnx::skeleton::Attribute;
 
     fn work(folder: &str) -> Work {
         work_of(folder, None)
@@ -396,6 +351,7 @@ mod tests {
         Tensor {
             name: name.into(),
             dims: dims.to_vec(),
+            ..Tensor::default()
         }
     }
 
@@ -407,6 +363,7 @@ mod tests {
                 node("MatMul", &["x", "w"], "hidden"),
                 node("Gemm", &["hidden", "pooler"], "pooled"),
             ],
+            ..Graph::default()
         };
         assert_eq!(graph.work("hidden", 8).per_token, 64.0);
         assert_eq!(graph.work("pooled", 8).per_token, 64.0 + 128.0);
@@ -419,7 +376,7 @@ mod tests {
         let integer = |name: &str, i| Attribute {
             name: name.into(),
             i: Some(i),
-            t: None,
+            ..Attribute::default()
         };
         nbits.attribute = vec![integer("K", 16), integer("N", 4)];
         let mut fused = node("Attention", &["a", "qkv"], "out");
@@ -432,6 +389,7 @@ mod tests {
                 stored("qkv", &[4, 12]),
             ],
             node: vec![node("MatMulInteger", &["x8", "b"], "x"), nbits, fused],
+            ..Graph::default()
         };
         let work = graph.work("out", 4);
         assert_eq!(work.per_token, 2.0 * (256.0 + 64.0 + 48.0));

@@ -1,7 +1,6 @@
 //! A whole benchmark: workers are opened one after another, warmed up, and then sampled in turn, so that a
 //! machine that slows down meanwhile is as unfair to one as to the others.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::configuration::Configuration;
@@ -29,10 +28,13 @@ const PEAK_TIME: Duration = Duration::from_millis(200);
 /// all workers have ended then.
 pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) -> Result<Report> {
     let date = now();
-    let folder = Folder::make()?;
+    // For this user alone: the texts are nobody else's business.
+    let folder = tempfile::Builder::new().prefix("embedctl-bench-").tempdir();
+    let folder =
+        folder.map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
     let mut shared = Shared {
-        workload: Workload::open(&options.workload, &folder.0, cancel)?,
-        folder: &folder.0,
+        workload: Workload::open(&options.workload, folder.path(), cancel)?,
+        folder: folder.path(),
         worker: &options.worker,
         target: (options.duration / 8).clamp(Duration::from_millis(50), Duration::from_secs(1)),
         cancel,
@@ -205,54 +207,4 @@ fn notes(rows: &[Row], shared: &Shared<'_>) -> Vec<String> {
         }
     }
     notes
-}
-
-/// A folder of our own among the temporary ones, removed with everything in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> Result<Self> {
-        let base = std::env::temp_dir();
-        for number in 0..u32::MAX {
-            let path = base.join(format!("embedctl-bench-{}-{number}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => {
-                    let folder = Self(path);
-                    folder.close()?;
-                    return Ok(folder);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io("create", &path, error)),
-            }
-        }
-        Err(Error::internal(format!(
-            "no name is free in {}",
-            base.display()
-        )))
-    }
-
-    /// The user's texts are nobody else's business.
-    fn close(&self) -> Result<()> {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let only_owner = std::fs::Permissions::from_mode(0o700);
-            std::fs::set_permissions(&self.0, only_owner)
-                .map_err(|error| Error::io("protect", &self.0, error))?;
-        }
-        Ok(())
-    }
-}
-
-impl AsRef<Path> for Folder {
-    fn as_ref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Left behind at worst, where the system cleans up itself.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

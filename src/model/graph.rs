@@ -11,7 +11,7 @@ use prost::Message;
 use crate::small_file;
 
 use crate::error::{Error, Result};
-use crate::onnx::{StringEntry, ValueInfo};
+use crate::onnx::{ValueInfo, skeleton};
 
 /// Element type of a graph's input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,11 +85,12 @@ impl Graph {
     /// If the file cannot be read or is no ONNX model.
     pub fn read(path: &Path) -> Result<Self> {
         let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
-        // SAFETY: the mapping is private and read once, right here; a file that another process
-        // truncates meanwhile would be fatal for any reader of the weights as well.
+        // SAFETY: the mapping is only read, once, right here. It is the file itself: what another process
+        // writes into it would be seen, and cutting it would end this process by a signal. Models are
+        // replaced by renaming, and whoever cuts one in place ends every reader of its weights as well.
         let bytes =
             unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
-        let header = ModelHeader::decode(&bytes[..])
+        let header = skeleton::Model::decode(&bytes[..])
             .ok()
             .and_then(|model| model.graph);
         let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
@@ -115,7 +116,7 @@ impl Graph {
         Ok(graph)
     }
 
-    fn from_header(graph: &GraphHeader) -> Self {
+    fn from_header(graph: &skeleton::Graph) -> Self {
         let stored: BTreeSet<&str> = graph
             .initializer
             .iter()
@@ -144,7 +145,7 @@ impl Graph {
         read
     }
 
-    fn collect(&mut self, graph: &GraphHeader, external: &mut BTreeSet<String>) {
+    fn collect(&mut self, graph: &skeleton::Graph, external: &mut BTreeSet<String>) {
         let constants = graph
             .node
             .iter()
@@ -246,37 +247,7 @@ impl From<&ValueInfo> for Value {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct ModelHeader {
-    #[prost(message, optional, tag = "7")]
-    graph: Option<GraphHeader>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GraphHeader {
-    #[prost(message, repeated, tag = "1")]
-    node: Vec<Node>,
-    #[prost(message, repeated, tag = "5")]
-    initializer: Vec<Tensor>,
-    #[prost(message, repeated, tag = "11")]
-    input: Vec<ValueInfo>,
-    #[prost(message, repeated, tag = "12")]
-    output: Vec<ValueInfo>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Node {
-    #[prost(string, repeated, tag = "1")]
-    input: Vec<String>,
-    #[prost(string, tag = "4")]
-    op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    attribute: Vec<Attribute>,
-    #[prost(string, tag = "7")]
-    domain: String,
-}
-
-impl Node {
+impl skeleton::Node {
     /// ONNX Runtime's kernels sum long blocks, and blocks of 64 four-bit weights, in another order for some
     /// rows of a batch than for others.
     fn mixes_rows(&self) -> bool {
@@ -284,30 +255,11 @@ impl Node {
             let mut attributes = self.attribute.iter();
             attributes
                 .find(|one| one.name == name)
-                .map_or(0, |one| one.i)
+                .and_then(|one| one.i)
+                .unwrap_or(0)
         };
         self.op_type == "MatMulNBits"
             && (integer("block_size") >= 128
                 || (integer("block_size") >= 64 && integer("bits") == 4))
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Attribute {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(int64, tag = "3")]
-    i: i64,
-    #[prost(message, optional, tag = "5")]
-    t: Option<Tensor>,
-    #[prost(message, optional, tag = "6")]
-    g: Option<GraphHeader>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Tensor {
-    #[prost(string, tag = "8")]
-    name: String,
-    #[prost(message, repeated, tag = "13")]
-    external_data: Vec<StringEntry>,
 }

@@ -1,10 +1,12 @@
 //! A temporary folder that goes, whatever happens: with its value, or, if the process was killed, when
-//! the next one that makes such a folder finds it unlocked.
+//! the next one that makes such a folder finds it unlocked. The latter is ours: a killed process drops nothing,
+//! and what it leaves has the size of a model.
 
 use std::fs::{self, File};
-use std::io::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io::Result;
+use std::path::Path;
+
+use tempfile::TempDir;
 
 use crate::small_file;
 
@@ -13,9 +15,10 @@ const LOCK: &str = "lock";
 
 /// A folder for this user alone, below the system's folder for temporary files.
 pub(super) struct TemporaryFolder {
-    path: PathBuf,
+    // Fields are dropped in this order: an open file would keep the folder on Windows.
     /// Locked for as long as the folder is in use.
     _lock: File,
+    folder: TempDir,
 }
 
 impl TemporaryFolder {
@@ -26,45 +29,23 @@ impl TemporaryFolder {
 
     fn below(parent: &Path) -> Result<Self> {
         remove_abandoned(parent);
-        let path = create(parent)?;
-        let locked = File::create(path.join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
-        match locked {
-            Ok(lock) => Ok(Self { path, _lock: lock }),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&path);
-                Err(error)
-            }
-        }
+        let folder = create(parent)?;
+        let lock = File::create(folder.path().join(LOCK))?;
+        lock.lock()?;
+        Ok(Self {
+            _lock: lock,
+            folder,
+        })
     }
 
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 }
 
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-fn create(parent: &Path) -> Result<PathBuf> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    #[allow(unused_mut)] // Windows has no mode
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    for _ in 0..1000 {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        // Fails where anything stands under the name already, a link included.
-        match builder.create(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| path),
-        }
-    }
-    Err(Error::from(ErrorKind::AlreadyExists))
+fn create(parent: &Path) -> Result<TempDir> {
+    tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
 }
 
 /// Removes folders whose processes are gone: their locks are free.
@@ -106,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_folder_goes_with_its_value() {
-        let parent = tempfile::TempDir::new().unwrap();
+        let parent = TempDir::new().unwrap();
         let folder = TemporaryFolder::below(parent.path()).unwrap();
         let path = folder.path().to_path_buf();
         fs::write(path.join("weights.bin"), "0").unwrap();
@@ -122,9 +103,9 @@ mod tests {
 
     #[test]
     fn abandoned_folders_are_removed_and_live_ones_left_alone() {
-        let parent = tempfile::TempDir::new().unwrap();
+        let parent = TempDir::new().unwrap();
         let live = TemporaryFolder::below(parent.path()).unwrap();
-        let abandoned = create(parent.path()).unwrap();
+        let abandoned = create(parent.path()).unwrap().keep();
         fs::write(abandoned.join(LOCK), "").unwrap();
         let foreign = parent.path().join("somebody-elses");
         fs::create_dir(&foreign).unwrap();
@@ -140,19 +121,19 @@ mod tests {
     #[test]
     fn what_others_have_put_there_is_neither_waited_for_nor_removed() {
         use std::os::unix::fs::{PermissionsExt, symlink};
-        let parent = tempfile::TempDir::new().unwrap();
+        let parent = TempDir::new().unwrap();
         let pipe = |path: &Path| {
             let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
             // SAFETY: a C string that outlives the call.
             assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         };
-        let with_pipe = create(parent.path()).unwrap();
+        let with_pipe = create(parent.path()).unwrap().keep();
         pipe(&with_pipe.join(LOCK));
         pipe(&parent.path().join(format!("{PREFIX}2-0")));
-        let open = create(parent.path()).unwrap();
+        let open = create(parent.path()).unwrap().keep();
         fs::write(open.join(LOCK), "").unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        let elsewhere = tempfile::TempDir::new().unwrap();
+        let elsewhere = TempDir::new().unwrap();
         fs::write(elsewhere.path().join(LOCK), "").unwrap();
         symlink(elsewhere.path(), parent.path().join(format!("{PREFIX}3-0"))).unwrap();
         let folder = TemporaryFolder::below(parent.path()).unwrap();

@@ -30,7 +30,8 @@ use prost::Message;
 use super::source::load;
 use super::temporary::TemporaryFolder;
 use crate::cancel::CancelToken;
-use crate::onnx::StringEntry;
+use crate::onnx::EXTERNAL;
+use crate::onnx::skeleton::{self, Tensor};
 use crate::runtime::library::with_causes;
 use crate::threads::spawn_scoped;
 
@@ -114,7 +115,7 @@ impl Weights {
     fn read(folder: &Path) -> Result<Self, String> {
         let graph = fs::read(folder.join(GRAPH))
             .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
-        let header = Header::decode(graph.as_slice())
+        let header = skeleton::Model::decode(graph.as_slice())
             .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
         let mut weights = Self {
             initializers: Vec::new(),
@@ -283,35 +284,4 @@ pub(super) fn release_free_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-/// `TensorProto.DataLocation.EXTERNAL`.
-const EXTERNAL: i32 = 1;
-
-// As much of `onnx.proto3` as tells where a weight lies.
-
-#[derive(Clone, PartialEq, Message)]
-struct Header {
-    #[prost(message, optional, tag = "7")]
-    graph: Option<Graph>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Graph {
-    #[prost(message, repeated, tag = "5")]
-    initializer: Vec<Tensor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Tensor {
-    #[prost(int64, repeated, tag = "1")]
-    dims: Vec<i64>,
-    #[prost(int32, tag = "2")]
-    data_type: i32,
-    #[prost(string, tag = "8")]
-    name: String,
-    #[prost(message, repeated, tag = "13")]
-    external_data: Vec<StringEntry>,
-    #[prost(int32, tag = "14")]
-    data_location: i32,
 }
