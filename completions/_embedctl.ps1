@@ -164,7 +164,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model, with commas between; each number is measured')
             [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'Seconds of sampling for each configuration at most, warm-up not counted')
             [CompletionResult]::new('--samples', '--samples', [CompletionResultType]::ParameterName, 'Take exactly so many samples of each, for tests')
-            [CompletionResult]::new('--plot', '--plot', [CompletionResultType]::ParameterName, 'Draw the figures too: FILE.svg or FILE.html, replaced if it exists')
+            [CompletionResult]::new('--plot', '--plot', [CompletionResultType]::ParameterName, 'Draw the figures too: FILE.svg, replaced if it exists')
             [CompletionResult]::new('--baseline', '--baseline', [CompletionResultType]::ParameterName, 'Compare with an earlier run: what --json printed')
             [CompletionResult]::new('--max-regression', '--max-regression', [CompletionResultType]::ParameterName, 'Loss of rows per second from which --baseline makes the run fail')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')

@@ -157,7 +157,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --threads 'Threads that run the model, with commas between; each number is measured'
             cand --duration 'Seconds of sampling for each configuration at most, warm-up not counted'
             cand --samples 'Take exactly so many samples of each, for tests'
-            cand --plot 'Draw the figures too: FILE.svg or FILE.html, replaced if it exists'
+            cand --plot 'Draw the figures too: FILE.svg, replaced if it exists'
             cand --baseline 'Compare with an earlier run: what --json printed'
             cand --max-regression 'Loss of rows per second from which --baseline makes the run fail'
             cand --progress 'Show progress: on a terminal, always, or never'

@@ -234,7 +234,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'R
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model, with commas between; each number is measured' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Seconds of sampling for each configuration at most, warm-up not counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly so many samples of each, for tests' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg or FILE.html, replaced if it exists' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg, replaced if it exists' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with an earlier run: what --json printed' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-regression -d 'Loss of rows per second from which --baseline makes the run fail' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''

@@ -28,6 +28,7 @@ mod onnx;
 pub mod output;
 pub mod pipeline;
 pub mod pool;
+mod private_folder;
 pub mod profile;
 pub mod progress;
 pub mod provenance;

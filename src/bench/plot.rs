@@ -1,8 +1,8 @@
 //! A report as a picture: throughput of every configuration, throughput against the token budget, and where
-//! time goes. SVG by hand, legible on light and dark ground, or the same inside an HTML page.
+//! time goes. SVG by hand, legible on light and dark ground: plotters draws neither style sheets nor bars of
+//! shares, and what is left of a chart then is a few lines of text.
 
 mod chart;
-mod page;
 #[cfg(test)]
 mod tests;
 
@@ -33,12 +33,6 @@ pub fn svg(report: &Report) -> String {
     }
     failures(&mut canvas, report);
     canvas.finish()
-}
-
-/// The report as an HTML page: the picture, and all figures as a table.
-#[must_use]
-pub fn html(report: &Report) -> String {
-    page::html(report, &svg(report))
 }
 
 /// The title, and what it was measured on.

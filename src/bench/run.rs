@@ -14,6 +14,7 @@ use super::tune::tune;
 use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::private_folder;
 
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;
@@ -29,9 +30,9 @@ const PEAK_TIME: Duration = Duration::from_millis(200);
 pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) -> Result<Report> {
     let date = now();
     // For this user alone: the texts are nobody else's business.
-    let folder = tempfile::Builder::new().prefix("embedctl-bench-").tempdir();
-    let folder =
-        folder.map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
+    let base = std::env::temp_dir();
+    let folder = private_folder::make("embedctl-bench-", &base)
+        .map_err(|error| Error::io("create a folder in", &base, error))?;
     let mut shared = Shared {
         workload: Workload::open(&options.workload, folder.path(), cancel)?,
         folder: folder.path(),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::small_file;
+use crate::{private_folder, small_file};
 
 const PREFIX: &str = "embedctl-weights-";
 const LOCK: &str = "lock";
@@ -45,7 +45,7 @@ impl TemporaryFolder {
 }
 
 fn create(parent: &Path) -> Result<TempDir> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
+    private_folder::make(PREFIX, parent)
 }
 
 /// Removes folders whose processes are gone: their locks are free.

@@ -202,7 +202,7 @@ pub struct ResultArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the figures too: FILE.svg or FILE.html, replaced if it exists
+    /// Draw the figures too: FILE.svg, replaced if it exists
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 

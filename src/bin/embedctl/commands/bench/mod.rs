@@ -82,7 +82,7 @@ pub fn run(
     }
     if let Some(picture) = picture {
         picture.write(&report)?;
-        printer.info(format!("wrote {}", picture.path.display()));
+        printer.info(format!("wrote {}", picture.0.display()));
     }
     for row in report.rows.iter().filter(|row| row.is_noisy()) {
         printer.warning(format!(
@@ -245,26 +245,21 @@ fn baseline(path: &Path) -> Result<Report, Failure> {
     })
 }
 
-/// Where a picture goes, and in which form.
-struct Picture<'a> {
-    path: &'a Path,
-    draw: fn(&Report) -> String,
-}
+/// Where a picture goes.
+struct Picture<'a>(&'a Path);
 
 impl<'a> Picture<'a> {
     /// Refuses what could not be written after all the measuring.
     fn of(path: &'a Path) -> Result<Self, Failure> {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let draw = match ending.map(str::to_ascii_lowercase).as_deref() {
-            Some("svg") => plot::svg,
-            Some("html" | "htm") => plot::html,
-            _ => {
-                return Err(Failure::usage(format!(
-                    "--plot: the ending of {} names no format; end it in .svg or .html",
-                    path.display()
-                )));
-            }
-        };
+        if !path
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
+        {
+            return Err(Failure::usage(format!(
+                "--plot: {} does not end in .svg, which is the one format of pictures",
+                path.display()
+            )));
+        }
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
@@ -274,12 +269,11 @@ impl<'a> Picture<'a> {
                 folder.display()
             )));
         }
-        Ok(Self { path, draw })
+        Ok(Self(path))
     }
 
     fn write(&self, report: &Report) -> Result<(), Failure> {
-        let drawn = (self.draw)(report);
-        Ok(fs::write(self.path, drawn)
-            .map_err(|error| embedctl::Error::io("write", self.path, error))?)
+        Ok(fs::write(self.0, plot::svg(report))
+            .map_err(|error| embedctl::Error::io("write", self.0, error))?)
     }
 }
