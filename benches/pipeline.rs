@@ -42,6 +42,7 @@ const WIDTH: usize = 384;
 const LIMITS: BatchLimits = BatchLimits {
     tokens: 8192,
     rows: 1024,
+    equal_lengths: false,
 };
 
 fn main() {

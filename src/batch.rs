@@ -11,7 +11,11 @@ pub struct BatchLimits {
     pub tokens: usize,
     /// Rows in a batch at most.
     pub rows: usize,
+    /// Whether rows of different length must not run together.
+    pub equal_lengths: bool,
 }
+
+use crate::model::Frame;
 
 /// The token ids of a window's rows, special tokens included, in one allocation.
 #[derive(Debug, Clone, Default)]
@@ -118,9 +122,14 @@ pub fn plan(tokens: &TokenRows, limits: BatchLimits) -> Vec<Plan> {
     let mut rest = order.as_slice();
     while let Some(&longest) = rest.first() {
         let length = tokens.get(longest as usize).len();
+        let fitting = if limits.equal_lengths {
+            rest.partition_point(|&row| tokens.get(row as usize).len() == length)
+        } else {
+            rest.len()
+        };
         let rows = (limits.tokens / length)
             .clamp(1, limits.rows.max(1))
-            .min(rest.len());
+            .min(fitting);
         let (rows, after) = rest.split_at(rows);
         plans.push(Plan {
             rows: rows.to_vec(),
@@ -142,11 +151,14 @@ pub struct Batch {
     pub input_ids: Vec<i64>,
     /// 1 for a real token, 0 for padding; row-major `[rows, length]`.
     pub attention_mask: Vec<i64>,
+    /// Segments, row-major `[rows, length]`; empty where all are 0.
+    pub token_types: Vec<i64>,
 }
 
 impl Batch {
-    /// Fills this batch with the rows of `plan`, padded on the right with `padding_id`, reusing its memory.
-    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, padding_id: u32) {
+    /// Fills this batch with the rows of `plan`, padded on the right with `padding_id`, reusing its memory;
+    /// segments are those of `frame`.
+    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, padding_id: u32, frame: &Frame) {
         self.rows = plan.rows.len();
         self.length = plan.length;
         self.input_ids.clear();
@@ -161,6 +173,20 @@ impl Batch {
                 *slot = i64::from(id);
             }
             self.attention_mask[start..start + ids.len()].fill(1);
+        }
+        self.set_types(frame);
+    }
+
+    /// Sets the segments of rows that are padded on the right.
+    pub fn set_types(&mut self, frame: &Frame) {
+        self.token_types.clear();
+        if frame.types.is_none() {
+            return;
+        }
+        for row in 0..self.rows {
+            let real = self.real(row).end;
+            self.token_types.extend(frame.types(real).map(i64::from));
+            self.token_types.resize((row + 1) * self.length, 0);
         }
     }
 
@@ -217,8 +243,9 @@ mod tests {
             lengths in proptest::collection::vec(0_usize..300, 0..200),
             tokens in 1_usize..2000,
             max_rows in 0_usize..40,
+            equal_lengths: bool,
         ) {
-            let plans = plan(&rows(&lengths), BatchLimits { tokens, rows: max_rows });
+            let plans = plan(&rows(&lengths), BatchLimits { tokens, rows: max_rows, equal_lengths });
             let mut seen: Vec<u32> = plans.iter().flat_map(|plan| plan.rows.clone()).collect();
             seen.sort_unstable();
             let expected: Vec<u32> =
@@ -227,6 +254,9 @@ mod tests {
             for plan in &plans {
                 let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max();
                 prop_assert_eq!(longest, Some(plan.length));
+                if equal_lengths {
+                    prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] == plan.length));
+                }
                 prop_assert!(plan.rows.len() <= max_rows.max(1));
                 prop_assert!(plan.rows.len() == 1 || plan.rows.len() * plan.length <= tokens);
             }
@@ -238,10 +268,10 @@ mod tests {
             lengths in proptest::collection::vec(1_usize..20, 1..12),
         ) {
             let tokens = rows(&lengths);
-            let all = BatchLimits { tokens: usize::MAX, rows: usize::MAX };
+            let all = BatchLimits { tokens: usize::MAX, rows: usize::MAX, equal_lengths: false };
             let plan = plan(&tokens, all).remove(0);
             let mut batch = Batch::default();
-            batch.fill(&plan, &tokens, 77);
+            batch.fill(&plan, &tokens, 77, &Frame::default());
             for (index, &row) in plan.rows.iter().enumerate() {
                 let ids = tokens.get(row as usize);
                 prop_assert_eq!(batch.real(index), 0..ids.len());

@@ -10,7 +10,7 @@ use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Output, Provider, Worker};
 use crate::error::{Error, Place, Result};
 use crate::halving::{Fitted, TokenLimit};
-use crate::model::{Model, ModelOptions};
+use crate::model::{Frame, Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
 use crate::stage::{Clocks, Watch};
@@ -66,7 +66,7 @@ impl Embedder {
             options.workers = usable_cores();
         }
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
-        let engine = engine::open(&model, &options)?;
+        let engine = crate::padding::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
         let mut info = engine.info().clone();
         info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, &options)?;
@@ -255,6 +255,9 @@ pub(crate) struct RowWorker {
     limit: Arc<TokenLimit>,
     padding_id: u32,
     model: String,
+    /// Tokens of a row at most, where the network has no positions for more.
+    positions: Option<usize>,
+    frame: Frame,
     batch: Batch,
     clocks: Arc<Clocks>,
 }
@@ -275,6 +278,8 @@ impl RowWorker {
             model: model
                 .weights_file(engine.info().provider == Provider::Native)
                 .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
+            positions: model.config.positions_limit,
+            frame: model.config.frame.clone(),
             batch: Batch::default(),
             clocks: Arc::clone(clocks),
         })
@@ -282,6 +287,37 @@ impl RowWorker {
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
+        match self.positions.filter(|&positions| plan.length > positions) {
+            None => self.run_within(plan, tokens),
+            Some(positions) => {
+                let length = |row: &u32| tokens.get(*row as usize).len();
+                let (within, beyond): (Vec<u32>, Vec<u32>) =
+                    plan.rows.iter().partition(|row| length(row) <= positions);
+                let mut finished = match within.iter().map(length).max() {
+                    Some(length) => self.run_within(
+                        &Plan {
+                            rows: within,
+                            length,
+                        },
+                        tokens,
+                    )?,
+                    None => Finished::default(),
+                };
+                finished.failed.extend(beyond.into_iter().map(|row| {
+                    let reason = format!(
+                        "the text has {} tokens and the model has {positions} positions; --max-length {positions} cuts \
+                         such texts",
+                        length(&row)
+                    );
+                    (row, reason)
+                }));
+                Ok(finished)
+            }
+        }
+    }
+
+    /// Runs a plan whose rows have a position for each token.
+    fn run_within(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
         let Fitted {
             rows,
             vectors,
@@ -350,7 +386,7 @@ impl RowWorker {
 
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
         let mut watch = Watch::start();
-        self.batch.fill(plan, tokens, self.padding_id);
+        self.batch.fill(plan, tokens, self.padding_id, &self.frame);
         let rows = self.batch.rows;
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
         let (pooler, model) = (&self.pooler, &self.model);

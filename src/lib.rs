@@ -26,6 +26,7 @@ pub mod model;
 mod mutation;
 mod onnx;
 pub mod output;
+mod padding;
 pub mod pipeline;
 pub mod pool;
 mod private_folder;

@@ -235,9 +235,7 @@ fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
         *value += bias;
     }
     output = finite(output)?;
-    for value in &mut output {
-        *value = activate(layer.activation, *value);
-    }
+    activate_all(layer.activation, &mut output);
     match &layer.residual {
         Residual::None => {}
         Residual::Identity => output
@@ -254,14 +252,91 @@ fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
     Some(output)
 }
 
+/// The activation of a whole vector, in place.
+fn activate_all(activation: Activation, vector: &mut [f32]) {
+    match activation {
+        Activation::Softmax => softmax(vector, 1.0),
+        Activation::Softmin => softmax(vector, -1.0),
+        Activation::LogSoftmax => {
+            softmax(vector, 1.0);
+            vector.iter_mut().for_each(|value| *value = value.ln());
+        }
+        other => vector
+            .iter_mut()
+            .for_each(|value| *value = activate(other, *value)),
+    }
+}
+
+fn softmax(vector: &mut [f32], sign: f32) {
+    let most = vector
+        .iter()
+        .fold(f32::NEG_INFINITY, |most, value| most.max(sign * value));
+    let mut sum = 0.0;
+    for value in vector.iter_mut() {
+        *value = (sign * *value - most).exp();
+        sum += *value;
+    }
+    vector.iter_mut().for_each(|value| *value /= sum);
+}
+
 fn activate(activation: Activation, x: f32) -> f32 {
+    let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
+    // Above 20 PyTorch takes it for linear.
+    let softplus = |x: f32| if x > 20.0 { x } else { x.exp().ln_1p() };
     match activation {
         Activation::Identity => x,
-        Activation::Tanh => x.tanh(),
-        Activation::Relu => x.max(0.0),
+        // With alpha 1, as both have it, the two are one.
+        Activation::Celu | Activation::Elu => {
+            if x > 0.0 {
+                x
+            } else {
+                x.exp_m1()
+            }
+        }
         Activation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
-        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Hardshrink => {
+            if x.abs() > 0.5 {
+                x
+            } else {
+                0.0
+            }
+        }
+        Activation::Hardsigmoid => (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Hardtanh => x.clamp(-1.0, 1.0),
+        Activation::LeakyRelu => {
+            if x > 0.0 {
+                x
+            } else {
+                0.01 * x
+            }
+        }
+        Activation::LogSigmoid => x.min(0.0) - (-x.abs()).exp().ln_1p(),
+        Activation::Mish => x * softplus(x).tanh(),
+        Activation::Relu => x.max(0.0),
+        Activation::Relu6 => x.clamp(0.0, 6.0),
+        // Outside training, the middle of 1/8 and 1/3.
+        Activation::Rrelu => {
+            if x > 0.0 {
+                x
+            } else {
+                x * (11.0 / 48.0)
+            }
+        }
+        Activation::Selu => {
+            let inner = if x > 0.0 { x } else { 1.673_263_2 * x.exp_m1() };
+            1.050_701 * inner
+        }
+        Activation::Sigmoid => sigmoid(x),
+        Activation::Silu => x * sigmoid(x),
+        Activation::Softplus => softplus(x),
+        Activation::Softshrink => x - x.clamp(-0.5, 0.5),
+        Activation::Softsign => x / (1.0 + x.abs()),
+        Activation::Tanh => x.tanh(),
+        Activation::Tanhshrink => x - x.tanh(),
+        Activation::Softmax | Activation::Softmin | Activation::LogSoftmax => {
+            unreachable!("these need the whole vector")
+        }
     }
 }
 

@@ -136,7 +136,11 @@ mod tests {
         }
 
         fn limits(&self) -> BatchLimits {
-            BatchLimits { tokens: 8, rows: 4 }
+            BatchLimits {
+                tokens: 8,
+                rows: 4,
+                equal_lengths: false,
+            }
         }
 
         fn worker(&self) -> Result<Box<dyn Worker>> {
@@ -170,7 +174,7 @@ mod tests {
         for _ in 0..3 {
             let mut worker = engine.worker().unwrap();
             let mut batch = Batch::default();
-            batch.fill(&plans[0], &tokens, 0);
+            batch.fill(&plans[0], &tokens, 0, &crate::model::Frame::default());
             worker.run(&batch).unwrap();
         }
         assert_eq!(made.load(Ordering::Relaxed), 2);

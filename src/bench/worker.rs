@@ -155,7 +155,7 @@ impl Session {
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let device_memory = HeldMemory::watch();
-        let engine = ReusedEngine::new(engine::open(&model, &engine_options)?);
+        let engine = ReusedEngine::new(crate::padding::open(&model, &engine_options)?);
         let threads = configuration
             .threads
             .or(engine.workers())
@@ -169,6 +169,7 @@ impl Session {
         let limits = BatchLimits {
             tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
             rows: configuration.batch_size.unwrap_or(suits.rows),
+            equal_lengths: suits.equal_lengths,
         };
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
         let pooler = Pooler::new(&model.config, tokenizer.prompt_tokens());

@@ -39,7 +39,7 @@ pub(crate) enum Tokens {
     Ids,
     /// `attention_mask`.
     Mask,
-    /// `token_type_ids`: zeros, as there is one segment.
+    /// `token_type_ids`: the segments of the tokenizer's template.
     Types,
     /// `position_ids`, made as the architecture counts.
     Positions(Positions),
@@ -100,7 +100,10 @@ impl Tokens {
         match self {
             Self::Ids => out.extend(batch.input_ids.iter().map(|&id| T::from_token(id))),
             Self::Mask => out.extend(batch.attention_mask.iter().map(|&bit| T::from_token(bit))),
-            Self::Types => out.resize(batch.rows * batch.length, T::from_token(0)),
+            Self::Types => {
+                out.extend(batch.token_types.iter().map(|&kind| T::from_token(kind)));
+                out.resize(batch.rows * batch.length, T::from_token(0));
+            }
             Self::Positions(positions) => {
                 for row in 0..batch.rows {
                     let ids = &batch.input_ids[row * batch.length..(row + 1) * batch.length];
@@ -397,6 +400,7 @@ mod tests {
             length: 4,
             input_ids: vec![9, 9, 5, 6, 7, 8, 5, 9],
             attention_mask: vec![0, 0, 1, 1, 1, 1, 1, 0],
+            token_types: Vec::new(),
         }
     }
 

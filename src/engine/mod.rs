@@ -88,6 +88,9 @@ pub struct EngineInfo {
     /// Token budget of a batch, where it was found by measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
+    /// Whether only rows of equal length run together, because padding changes the model's vectors.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub equal_lengths: bool,
     /// Candidates that were passed over and why, in order: shown with `-v`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<PassedOver>,
@@ -115,6 +118,7 @@ impl EngineInfo {
             precision: None,
             cosine: None,
             batch_tokens: None,
+            equal_lengths: false,
             passed_over: Vec::new(),
         }
     }

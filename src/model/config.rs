@@ -13,6 +13,50 @@ pub enum Side {
     Right,
 }
 
+/// The tokens that are put around a text, and the segments that the model is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Ids before the text.
+    pub before: Vec<u32>,
+    /// Ids after it.
+    pub after: Vec<u32>,
+    /// `token_type_ids` before the text, of each of its tokens, and after it; `None` where all are 0.
+    pub types: Option<(Vec<u32>, u32, Vec<u32>)>,
+    /// Whether the reference gives the model any `token_type_ids`.
+    pub gives_types: bool,
+}
+
+impl Frame {
+    /// How many tokens are put around a text.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// Whether nothing is put around a text.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The `token_type_ids` of a row of `length` tokens, the frame's own counted.
+    pub fn types(&self, length: usize) -> impl Iterator<Item = u32> + '_ {
+        let (before, text, after) = self
+            .types
+            .as_ref()
+            .map_or((&[][..], 0, &[][..]), |(before, text, after)| {
+                (before.as_slice(), *text, after.as_slice())
+            });
+        let texts = length.saturating_sub(before.len() + after.len());
+        before
+            .iter()
+            .copied()
+            .chain(std::iter::repeat_n(text, texts))
+            .chain(after.iter().copied())
+            .take(length)
+    }
+}
+
 /// How position ids are made, for graphs that ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Positions {
@@ -128,6 +172,10 @@ pub struct Prompts {
 pub struct ModelConfig {
     /// Tokens of a row at most, special tokens included.
     pub max_length: usize,
+    /// Positions that the model has, where a row beyond them cannot be run and `max_length` reaches them.
+    pub positions_limit: Option<usize>,
+    /// What is put around a text.
+    pub frame: Frame,
     /// Which side of a long text is cut off.
     pub truncation_side: Side,
     /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with

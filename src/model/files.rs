@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::graph::Graph;
+use super::config::ModelConfig;
+use super::graph::{ElementType, Graph, Value};
 use super::hub::{self, ModelId, Store};
 use super::weights::{self, Checkpoint, Onnx, Weights};
 use super::{Model, ModelOptions, ModelProvenance, metadata, onnx_file, resolve, statics};
@@ -93,6 +94,30 @@ impl Model {
         })
     }
 
+    /// The tokenizer of a model and what the metadata decides, as far as that is known without the
+    /// network: its output and its widths are stand-ins. Made for comparing tokens with the reference's.
+    ///
+    /// # Errors
+    /// As [`Model::open`], the network left out.
+    pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
+        let folder = locate(options)?.folder;
+        let modules = resolve::read_modules(&folder)?;
+        let wide = modules
+            .as_ref()
+            .and_then(|modules| modules.pooling.as_ref()?.width);
+        let states = Value {
+            name: "last_hidden_state".into(),
+            element: ElementType::F32,
+            shape: vec![None, None, Some(wide.unwrap_or(1))],
+        };
+        let graph = Graph {
+            outputs: vec![states],
+            ..Graph::default()
+        };
+        let resolved = resolve::resolve(&folder, modules, Some(&graph), options)?;
+        Ok((resolved.tokenizer, resolved.config))
+    }
+
     /// The file that says which model [`Model::open`] would take, found without reading it or the tokenizer:
     /// the ONNX file, or the checkpoint's first.
     ///
@@ -170,7 +195,7 @@ impl Model {
                 .map(|name| self.transformer.join(name)),
         );
         paths.extend(
-            metadata::SENTENCE_CONFIGS
+            super::sentence_config::FILES
                 .iter()
                 .map(|name| self.transformer.join(name)),
         );

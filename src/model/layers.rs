@@ -28,28 +28,76 @@ pub enum Residual {
     Projected(Vec<f32>),
 }
 
-/// Activation of a dense layer, under PyTorch's definitions.
+/// Activation of a dense layer, under PyTorch's definitions and with its defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Activation {
     Identity,
-    Tanh,
-    Relu,
+    Celu,
+    Elu,
     Gelu,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    Relu,
+    Relu6,
+    Rrelu,
+    Selu,
     Sigmoid,
     Silu,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Tanh,
+    Tanhshrink,
 }
 
 impl Activation {
-    /// By the name of PyTorch's class, whatever module it lies in.
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Some(match name.rsplit('.').next()? {
-            "Identity" => Self::Identity,
-            "Tanh" => Self::Tanh,
-            "ReLU" => Self::Relu,
+    /// The activation that a full path names: a class of `torch.nn` that needs no arguments.
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let (module, name) = path.rsplit_once('.')?;
+        let own = match name {
+            "Identity" => "torch.nn.modules.linear",
+            "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => "torch.nn.modules.dropout",
+            _ => "torch.nn.modules.activation",
+        };
+        if ![own, "torch.nn", "torch.nn.modules"].contains(&module) {
+            return None;
+        }
+        Some(match name {
+            // Dropout does nothing outside training.
+            "Identity" | "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => Self::Identity,
+            "CELU" => Self::Celu,
+            "ELU" => Self::Elu,
             "GELU" => Self::Gelu,
+            "Hardshrink" => Self::Hardshrink,
+            "Hardsigmoid" => Self::Hardsigmoid,
+            "Hardswish" => Self::Hardswish,
+            "Hardtanh" => Self::Hardtanh,
+            "LeakyReLU" => Self::LeakyRelu,
+            "LogSigmoid" => Self::LogSigmoid,
+            "LogSoftmax" => Self::LogSoftmax,
+            "Mish" => Self::Mish,
+            "ReLU" => Self::Relu,
+            "ReLU6" => Self::Relu6,
+            "RReLU" => Self::Rrelu,
+            "SELU" => Self::Selu,
             "Sigmoid" => Self::Sigmoid,
             "SiLU" => Self::Silu,
+            "Softmax" => Self::Softmax,
+            "Softmin" => Self::Softmin,
+            "Softplus" => Self::Softplus,
+            "Softshrink" => Self::Softshrink,
+            "Softsign" => Self::Softsign,
+            "Tanh" => Self::Tanh,
+            "Tanhshrink" => Self::Tanhshrink,
             _ => return None,
         })
     }

@@ -1,6 +1,7 @@
 //! The repository's small JSON files as they are written on the Hub, in every generation of their schema.
 //!
-//! Only fields that decide something are declared; unknown fields are ignored, as the reference does.
+//! Only fields that decide something are declared. Unknown fields are ignored where the reference does;
+//! in the modules' own files they are refused ([`read_known`]).
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 
 use crate::cancel::CancelToken;
@@ -80,9 +81,34 @@ pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, String> {
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
 pub(crate) const TOKENIZER_TIME: Duration = Duration::from_secs(60);
 
+/// Reads a JSON object that may have the keys in `known` alone; `None` where the file does not exist.
+pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &[&str]) -> Result<Option<T>> {
+    let Some(values) = read::<Map<String, Value>>(path)? else {
+        return Ok(None);
+    };
+    if let Some(key) = values.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(Error::model(
+            path.display(),
+            format!(
+                "has the key '{key}', whose meaning embedctl does not know; it knows {}",
+                known.join(", ")
+            ),
+        ));
+    }
+    serde_json::from_value(Value::Object(values))
+        .map(Some)
+        .map_err(|error| {
+            Error::model(
+                path.display(),
+                format!("is not what is expected there ({error})"),
+            )
+        })
+}
+
 /// An entry of `modules.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ModuleEntry {
+    pub name: String,
     pub path: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -92,10 +118,16 @@ pub(super) struct ModuleEntry {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct TransformerConfig {
     pub model_type: Option<String>,
+    pub model_name: Option<String>,
     #[serde(default)]
     pub architectures: Option<Vec<String>>,
     pub is_causal: Option<bool>,
     pub max_position_embeddings: Option<i64>,
+    pub n_positions: Option<i64>,
+    pub max_seq_len: Option<i64>,
+    pub context_length: Option<i64>,
+    pub model_max_length: Option<i64>,
+    pub position_biased_input: Option<bool>,
     pub pad_token_id: Option<Value>,
     pub hidden_size: Option<usize>,
     pub d_model: Option<usize>,
@@ -115,46 +147,6 @@ impl TransformerConfig {
     }
 }
 
-/// `sentence_bert_config.json` and its older siblings.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct SentenceConfig {
-    pub max_seq_length: Option<f64>,
-    #[serde(default)]
-    pub do_lower_case: Option<bool>,
-    #[serde(default)]
-    pub modality_config: Option<BTreeMap<String, Value>>,
-    #[serde(default, alias = "tokenizer_args", alias = "tokenizer_kwargs")]
-    pub processor_kwargs: Option<ProcessorKwargs>,
-    #[serde(default)]
-    pub processing_kwargs: Option<BTreeMap<String, Value>>,
-}
-
-impl SentenceConfig {
-    /// The limit that is passed along with every text, which goes before all others.
-    pub fn processing_limit(&self) -> Option<f64> {
-        let text = self.processing_kwargs.as_ref()?.get("text")?;
-        text.get("max_length")?.as_f64()
-    }
-}
-
-/// Arguments that `sentence_bert_config.json` passes on to the tokenizer.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct ProcessorKwargs {
-    pub model_max_length: Option<f64>,
-    pub truncation_side: Option<String>,
-}
-
-/// The names under which the reference looks for a [`SentenceConfig`], in its order.
-pub(super) const SENTENCE_CONFIGS: [&str; 7] = [
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-];
-
 /// `config_sentence_transformers.json`.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct SentenceTransformersConfig {
@@ -165,59 +157,11 @@ pub(super) struct SentenceTransformersConfig {
     pub truncate_dim: Option<usize>,
 }
 
-/// `tokenizer_config.json`, as far as it goes before `tokenizer.json`.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct TokenizerConfig {
-    pub tokenizer_class: Option<String>,
-    pub model_max_length: Option<f64>,
-    pub truncation_side: Option<String>,
-    pub do_lower_case: Option<bool>,
-    pub strip_accents: Option<bool>,
-    pub tokenize_chinese_chars: Option<bool>,
-    pub add_prefix_space: Option<bool>,
-    pub keep_accents: Option<bool>,
-    pub split_by_punct: Option<bool>,
-    pub add_bos_token: Option<bool>,
-    pub add_eos_token: Option<bool>,
-    pub chat_template: Option<Value>,
-    pub bos_token: Option<Token>,
-    pub eos_token: Option<Token>,
-    pub unk_token: Option<Token>,
-    pub sep_token: Option<Token>,
-    pub pad_token: Option<Token>,
-    pub cls_token: Option<Token>,
-    pub mask_token: Option<Token>,
-    #[serde(default)]
-    pub additional_special_tokens: Option<Vec<Token>>,
-}
-
-/// A token, written as a string or as an object with its content.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Token {
-    Plain(String),
-    Object { content: String },
-}
-
-impl Token {
-    pub fn content(&self) -> &str {
-        match self {
-            Self::Plain(content) | Self::Object { content } => content,
-        }
-    }
-}
-
-/// `special_tokens_map.json`, where older repositories name their padding token.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct SpecialTokensMap {
-    pub pad_token: Option<Token>,
-}
-
 /// `config.json` of a Pooling module, old schema and new.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PoolingConfig {
-    #[serde(alias = "word_embedding_dimension")]
     pub embedding_dimension: Option<usize>,
+    pub word_embedding_dimension: Option<usize>,
     pub pooling_mode: Option<OneOrMany>,
     pub include_prompt: Option<bool>,
     pub pooling_mode_cls_token: Option<bool>,
@@ -252,7 +196,8 @@ pub(super) struct DenseConfig {
     pub out_features: usize,
     #[serde(default = "yes")]
     pub bias: bool,
-    pub activation_function: Option<String>,
+    #[serde(default)]
+    pub activation_function: Option<Value>,
     pub module_input_name: Option<String>,
     pub module_output_name: Option<String>,
     #[serde(default)]

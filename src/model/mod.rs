@@ -13,11 +13,12 @@ mod metadata;
 mod modules;
 mod onnx_file;
 mod options;
+mod positions;
 mod precision;
 mod resolve;
+mod sentence_config;
 mod statics;
-mod tokenizer_class;
-mod tokenizer_files;
+mod tokenizer;
 mod weights;
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
+pub use config::{Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
 pub use files::{ModelFile, ModelName};
 pub use graph::{ElementType, Graph, Value};
 pub use layers::{Activation, Dense, LayerNorm, Residual};

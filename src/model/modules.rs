@@ -30,6 +30,14 @@ pub(super) struct Pooling {
     pub width: Option<usize>,
 }
 
+/// A module that follows the Transformer.
+enum Module {
+    Pooling(Pooling),
+    Step(Step),
+    /// Does nothing outside training.
+    Dropout,
+}
+
 /// Reads `modules.json` and the modules' own files; `None` where the repository has none.
 pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     let list = folder.join("modules.json");
@@ -37,7 +45,8 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
         return Ok(None);
     };
     let refuse = |reason: String| Error::model(list.display(), reason);
-    let mut modules = Modules::default();
+    let mut transformer = None;
+    let mut named: Vec<(&str, Option<Module>)> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let own = folder.join(&entry.path);
         let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -59,29 +68,59 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                     entry.kind
                 ))
             })?;
-        match kind {
-            "Transformer" | "StaticEmbedding" if index == 0 => {
-                modules.transformer.clone_from(&entry.path);
+        let module = match kind {
+            "Transformer" | "StaticEmbedding" if index == 0 || entries[0].name == entry.name => {
+                transformer = Some(entry.path.clone());
+                None
             }
-            "Pooling" if modules.pooling.is_none() && modules.steps.is_empty() && index > 0 => {
-                modules.pooling = Some(pooling(&own)?);
-            }
-            "Dense" if index > 0 => modules.steps.push(Step::Dense(dense(&own)?)),
-            "LayerNorm" if index > 0 => modules.steps.push(Step::LayerNorm(layer_norm(&own)?)),
+            "Pooling" if index > 0 => Some(Module::Pooling(pooling(&own)?)),
+            "Dense" if index > 0 => Some(Module::Step(Step::Dense(dense(&own)?))),
+            "LayerNorm" if index > 0 => Some(Module::Step(Step::LayerNorm(layer_norm(&own)?))),
             "Normalize" if index > 0 => {
                 let file = own.join("config.json");
                 let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
                 only_sentences(&file, config.module_input_name, config.module_output_name)?;
-                modules.steps.push(Step::Normalize);
+                Some(Module::Step(Step::Normalize))
             }
-            // Dropout does nothing outside training.
-            "Dropout" if index > 0 => {}
+            "Dropout" if index > 0 => Some(Module::Dropout),
             other => {
                 return Err(refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
                      followed by Pooling, Dense, LayerNorm and Normalize"
                 )));
             }
+        };
+        // Of two modules of one name, the later takes the earlier's place.
+        match named.iter_mut().find(|(name, _)| *name == entry.name) {
+            Some(earlier) => earlier.1 = module,
+            None => named.push((&entry.name, module)),
+        }
+    }
+    let (Some(transformer), Some((_, None))) = (transformer, named.first()) else {
+        return Err(refuse(
+            "does not begin with a Transformer, whose tokens the other modules work on".into(),
+        ));
+    };
+    let mut modules = Modules {
+        transformer,
+        ..Modules::default()
+    };
+    for (_, module) in named {
+        match module {
+            // Reads the tokens again, whatever was made of them before.
+            Some(Module::Pooling(pooling)) => {
+                let early = |step: &Step| !matches!(step, Step::Normalize);
+                if modules.pooling.is_none() && modules.steps.iter().any(early) {
+                    return Err(refuse(
+                        "has a Dense or LayerNorm module before the first Pooling, where there is no vector yet"
+                            .into(),
+                    ));
+                }
+                modules.pooling = Some(pooling);
+                modules.steps.clear();
+            }
+            Some(Module::Step(step)) => modules.steps.push(step),
+            Some(Module::Dropout) | None => {}
         }
     }
     Ok(Some(modules))
@@ -101,18 +140,55 @@ fn only_sentences(file: &Path, input: Option<String>, output: Option<String>) ->
     Ok(())
 }
 
+/// Keys of a Pooling module's config.json.
+const POOLING_KEYS: [&str; 10] = [
+    "embedding_dimension",
+    "include_prompt",
+    "pooling_mode",
+    "pooling_mode_cls_token",
+    "pooling_mode_lasttoken",
+    "pooling_mode_max_tokens",
+    "pooling_mode_mean_sqrt_len_tokens",
+    "pooling_mode_mean_tokens",
+    "pooling_mode_weightedmean_tokens",
+    "word_embedding_dimension",
+];
+
+/// Keys of a Dense module's config.json.
+const DENSE_KEYS: [&str; 7] = [
+    "activation_function",
+    "bias",
+    "in_features",
+    "module_input_name",
+    "module_output_name",
+    "out_features",
+    "use_residual",
+];
+
 fn pooling(folder: &Path) -> Result<Pooling> {
     let file = folder.join("config.json");
-    let config = metadata::read::<PoolingConfig>(&file)?.ok_or_else(|| {
+    let config = metadata::read_known::<PoolingConfig>(&file, &POOLING_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
     let mut modes = Vec::new();
     if let Some(names) = &config.pooling_mode {
         for name in names.names() {
-            modes.push(
-                name.parse()
-                    .map_err(|reason: String| Error::model(file.display(), reason))?,
-            );
+            let mode = PoolingMode::ALL
+                .into_iter()
+                .find(|mode| mode.name() == name);
+            modes.push(mode.ok_or_else(|| {
+                let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
+                Error::model(
+                    file.display(),
+                    format!("names the pooling_mode '{name}'; the modes are {known}"),
+                )
+            })?);
+        }
+        if modes.is_empty() {
+            return Err(Error::model(
+                file.display(),
+                "has an empty pooling_mode, so it does not say how tokens become a vector",
+            ));
         }
     } else {
         // The old schema's booleans, in the order in which the reference concatenates.
@@ -139,25 +215,33 @@ fn pooling(folder: &Path) -> Result<Pooling> {
     if modes.is_empty() {
         modes.push(PoolingMode::Mean);
     }
+    let width = config
+        .embedding_dimension
+        .or(config.word_embedding_dimension);
+    let width = width
+        .ok_or_else(|| Error::model(file.display(), "does not state its embedding_dimension"))?;
     Ok(Pooling {
         modes,
         include_prompt: config.include_prompt.unwrap_or(true),
-        width: config.embedding_dimension,
+        width: Some(width),
     })
 }
 
 fn dense(folder: &Path) -> Result<Dense> {
     let file = folder.join("config.json");
-    let config = metadata::read::<DenseConfig>(&file)?.ok_or_else(|| {
+    let config = metadata::read_known::<DenseConfig>(&file, &DENSE_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
     only_sentences(&file, config.module_input_name, config.module_output_name)?;
-    let activation = match config.activation_function.as_deref() {
+    let activation = match &config.activation_function {
         None => Activation::Tanh,
-        Some(name) => Activation::parse(name).ok_or_else(|| {
+        Some(named) => named.as_str().and_then(Activation::parse).ok_or_else(|| {
             Error::model(
                 file.display(),
-                format!("names the activation '{name}', which embedctl does not know"),
+                format!(
+                    "names the activation {named}, which embedctl does not know; it knows the classes of torch.nn that \
+                     need no arguments and no weights, by their full path (torch.nn.modules.activation.Tanh)"
+                ),
             )
         })?,
     };

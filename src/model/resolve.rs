@@ -2,36 +2,15 @@
 
 use std::path::Path;
 
-use tokenizers::PostProcessor;
-
 use super::config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Step};
 use super::graph::Graph;
-use super::metadata::{
-    self, SENTENCE_CONFIGS, SentenceConfig, SentenceTransformersConfig, TransformerConfig,
-};
+use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::{self, Modules};
 use super::options::ModelOptions;
-use super::tokenizer_files::{self, TokenizerFiles, real_limit};
+use super::positions::{self, Range};
+use super::sentence_config::{self, SentenceConfig};
+use super::tokenizer::{self, Asked, TokenizerFiles, real_limit};
 use crate::error::{Error, Result};
-
-/// Architectures whose learned positions start at the padding id + 1, so that that many of
-/// `max_position_embeddings` are never used. Nothing in a repository's files says so.
-const POSITIONS_AFTER_PADDING: [&str; 14] = [
-    "camembert",
-    "data2vec-text",
-    "esm",
-    "ibert",
-    "lilt",
-    "longformer",
-    "luke",
-    "markuplm",
-    "mpnet",
-    "roberta",
-    "roberta-prelayernorm",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "xmod",
-];
 
 /// Names under which exports publish token-level states, in order of preference.
 const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
@@ -66,9 +45,17 @@ pub(super) fn resolve(
     let transformer_file = folder.join("config.json");
     let transformer: TransformerConfig = metadata::read(&transformer_file)?
         .ok_or_else(|| Error::model(transformer_file.display(), "is missing"))?;
-    let sentence = sentence_config(&folder, modules.is_some())?;
+    // Without modules.json the reference builds all modules anew and reads neither of these files.
+    let sentence = match modules {
+        Some(_) => sentence_config::read(&folder)?,
+        None => SentenceConfig::default(),
+    };
+    notes.extend(sentence.notes.iter().cloned());
     let whole_file = root.join("config_sentence_transformers.json");
-    let whole: SentenceTransformersConfig = metadata::read(&whole_file)?.unwrap_or_default();
+    let whole: SentenceTransformersConfig = match modules {
+        Some(_) => metadata::read(&whole_file)?.unwrap_or_default(),
+        None => SentenceTransformersConfig::default(),
+    };
     if let Some(kind) = whole
         .model_type
         .as_deref()
@@ -79,7 +66,25 @@ pub(super) fn resolve(
             format!("describes a {kind}; embedctl runs models of type SentenceTransformer"),
         ));
     }
-    let tokenizer = tokenizer_files::read(&folder, &transformer, &sentence)?;
+    no_processor(&folder, &transformer)?;
+    if folder.join("adapter_config.json").exists() {
+        notes.push(
+            "adapter_config.json: the reference puts an adapter's weights over those of its base model; the weights that \
+             run here are taken as they are, so they must hold the adapter already"
+                .into(),
+        );
+    }
+    let tokenizer = tokenizer::read(
+        &folder,
+        &transformer,
+        &Asked {
+            lower_case: sentence.do_lower_case,
+            arguments: sentence.arguments.clone(),
+            no_special_tokens: sentence.texts.no_special_tokens,
+            token_types: sentence.texts.token_types,
+            split_special_tokens: sentence.texts.split_special_tokens,
+        },
+    )?;
     if let (None, Some(file)) = (&modules, &tokenizer.chat_template) {
         return Err(Error::model(
             file,
@@ -88,11 +93,12 @@ pub(super) fn resolve(
         ));
     }
 
-    let output = match graph {
-        Some(graph) => choose_output(graph, modules.is_some(), root)?,
-        None => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
-    };
-    let max_length = max_length(&transformer, &sentence, &tokenizer, options, &mut notes)?;
+    let output = choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?;
+    let range = positions::of(&transformer, tokenizer.padding);
+    let Limits {
+        max_length,
+        positions_limit,
+    } = limits(range, &sentence, &tokenizer, options, &mut notes)?;
     let truncate_dim = whole.truncate_dim;
     let prompts = prompts(whole);
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
@@ -117,13 +123,15 @@ pub(super) fn resolve(
     }
     let dimensions = dimensions(full, options, truncate_dim)?;
     let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_none();
-    let positions = match after_padding(&transformer, &tokenizer) {
+    let positions = match range.after_padding {
         Some(id) => Positions::AfterPadding(id),
         None => Positions::FromZero,
     };
     Ok(Resolved {
         config: ModelConfig {
             max_length,
+            positions_limit,
+            frame: tokenizer.frame,
             truncation_side: tokenizer.truncation_side,
             padding_id: tokenizer.padding,
             special_ids: tokenizer.special_ids,
@@ -146,58 +154,75 @@ pub(super) fn resolve(
     })
 }
 
-/// The prompts of config_sentence_transformers.json.
+/// The prompts of config_sentence_transformers.json; null is an empty one.
 pub(super) fn prompts(whole: SentenceTransformersConfig) -> Prompts {
     Prompts {
         by_name: whole
             .prompts
             .into_iter()
-            .filter_map(|(name, prompt)| Some((name, prompt?)))
+            .map(|(name, prompt)| (name, prompt.unwrap_or_default()))
             .collect(),
         default: whole.default_prompt_name,
     }
 }
 
-fn sentence_config(folder: &Path, has_modules: bool) -> Result<SentenceConfig> {
-    // Without modules.json the reference builds the Transformer anew and does not look at this file.
-    if !has_modules {
-        return Ok(SentenceConfig::default());
-    }
-    for name in SENTENCE_CONFIGS {
-        let file = folder.join(name);
-        let Some(config) = metadata::read::<SentenceConfig>(&file)? else {
-            continue;
-        };
-        if let Some(modalities) = &config.modality_config {
-            if modalities.contains_key("message") {
-                return Err(Error::model(
-                    file.display(),
-                    "lists the modality 'message': the reference wraps every text in chat messages, which embedctl does \
-                     not do",
-                ));
-            }
-            let text = modalities.get("text");
-            let method = text
-                .and_then(|text| text.get("method"))
-                .and_then(|method| method.as_str());
-            if text.is_none() || method.is_some_and(|method| method != "forward") {
-                return Err(Error::model(
-                    file.display(),
-                    "does not embed text through the model's forward pass, which is all that embedctl runs",
-                ));
-            }
-        }
-        return Ok(config);
-    }
-    Ok(SentenceConfig::default())
-}
+/// Architectures whose texts the reference hands to a processor of several kinds of input.
+const PROCESSED: &str = "aimv2 align altclip aria audioflamingo3 aya_vision bark blip blip-2 bridgetower bros canary chameleon \
+    chinese_clip clap clip clipseg clvp cohere2_vision cohere_asr cohere_compass cosmos3_edge csm deepseek_ocr2 \
+    deepseek_vl deepseek_vl_hybrid dia diffusion_gemma dots3_note edgetam embedding_gemma2 emu3 ernie4_5_vl_moe \
+    evolla exaone4_5 flava florence2 fun_asr_nano fuyu gemma3 gemma3n gemma4 gemma4_unified git glm46v glm4v \
+    glm4v_moe glm5_next glm_image glmasr got_ocr2 gradium_phonon_tts granite4_vision granite_docling granite_speech \
+    granite_speech5_ctc granite_speech_plus grounding-dino groupvit higgs_audio_v2 hubert hunyuan_vl \
+    hyperclovax_vision_v2 idefics idefics2 idefics3 inkling2 inkling_mm_model instructblip instructblipvideo \
+    internvl janus kimi_k25 kyutai_speech_to_text lasr_ctc lasr_encoder layoutlmv2 layoutlmv3 lfm2_vl lfm3_vl \
+    lighton_ocr llama4 llava llava_next llava_next_video llava_onevision markuplm metaclip_2 mgp-str minicpm_ocr \
+    minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 mistral_large4 mllama mm-grounding-dino modernvbert molmo2 \
+    moonshine moonshine_streaming moss_transcribe_diarize muse_glimmer muse_spark musicflamingo musicgen \
+    musicgen_melody nemo_speechlm nemotron3_5_asr nemotron3_diarization nemotron_asr_streaming neomme omdet-turbo \
+    oneformer ovis2 owlv2 owlvit paddleocr_vl paligemma parakeet_ctc parakeet_rnnt pe_audio pe_audio_video pe_video \
+    perception_lm phi4_multimodal pi0 pixtral pocket_tts qianfan_ocr qwen2_5_vl qwen2_audio qwen2_vl qwen3_5 \
+    qwen3_5_moe qwen3_asr qwen3_vl qwen3_vl_moe qwen4_exp sam sam2 sam2_video sam3 sam3_lite_text sam3_tracker \
+    sam3_tracker_video sam3_video sam_hq seamless_m4t sew sew-d siglip siglip2 smolvlm speech_to_text speecht5 \
+    step3p7 t5gemma2 t5gemma2_encoder tipsv2 tvp udop ultravbert unispeech unispeech-sat unlimited_ocr vibevoice \
+    vibevoice_asr video_llama_3 video_llava videoprism vilt vipllava vision-text-dual-encoder voxtral \
+    voxtral_realtime wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm whisper parakeet_tdt";
 
-/// The padding id, in architectures whose positions start behind it.
-fn after_padding(transformer: &TransformerConfig, tokenizer: &TokenizerFiles) -> Option<u32> {
-    let kind = transformer.model_type.as_deref()?;
-    POSITIONS_AFTER_PADDING
-        .contains(&kind)
-        .then(|| transformer.pad_id().unwrap_or(tokenizer.padding))
+/// Refuses repositories whose texts the reference hands to a processor of several kinds of input.
+fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
+    let kind = transformer.model_type.as_deref().unwrap_or_default();
+    if PROCESSED.split_ascii_whitespace().any(|one| one == kind) {
+        return Err(Error::model(
+            folder.join("config.json").display(),
+            format!(
+                "is of the model_type {kind}, whose texts the reference prepares together with images or sound, which \
+                 embedctl does not do; use a model for text alone"
+            ),
+        ));
+    }
+    let files = [
+        "processor_config.json",
+        "preprocessor_config.json",
+        "video_preprocessor_config.json",
+        "tokenizer_config.json",
+        "config.json",
+    ];
+    for name in files {
+        let file = folder.join(name);
+        let config: Option<serde_json::Map<String, serde_json::Value>> = metadata::read(&file)?;
+        if let Some(class) = config
+            .as_ref()
+            .and_then(|config| config.get("processor_class")?.as_str())
+        {
+            return Err(Error::model(
+                file.display(),
+                format!(
+                    "names the processor_class {class}: the reference prepares texts with it together with images or \
+                     sound, which embedctl does not; remove it if the model embeds texts alone"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a graph's only output that can be read is one vector a text.
@@ -208,7 +233,53 @@ pub(super) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
     graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
 }
 
-fn choose_output(graph: &Graph, has_modules: bool, root: &Path) -> Result<OutputChoice> {
+fn choose_output(
+    graph: Option<&Graph>,
+    has_modules: bool,
+    sentence_config: &SentenceConfig,
+    notes: &mut Vec<String>,
+    root: &Path,
+) -> Result<OutputChoice> {
+    let Some(graph) = graph else {
+        if let (Some((name, _)), Some(file)) = (&sentence_config.output, &sentence_config.file) {
+            return Err(Error::model(
+                file.display(),
+                format!(
+                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have; \
+                     export the model to ONNX with it"
+                ),
+            ));
+        }
+        return Ok(OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()));
+    };
+    if let (Some((name, is_sentence)), Some(file)) =
+        (&sentence_config.output, &sentence_config.file)
+    {
+        let rank = graph.output(name).map(|output| output.shape.len());
+        match (rank, *is_sentence) {
+            (Some(2), true) => return Ok(OutputChoice::Sentence(name.clone())),
+            (Some(3), false) => return Ok(OutputChoice::Tokens(name.clone())),
+            _ if graph.output(SENTENCE_OUTPUT).is_some() => {
+                notes.push(format!(
+                    "{} reads the network's output '{name}', which the graph does not have: its '{SENTENCE_OUTPUT}' is \
+                     taken as final",
+                    file.display()
+                ));
+                return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
+            }
+            _ => {
+                let names: Vec<&str> = graph.outputs.iter().map(|one| one.name.as_str()).collect();
+                return Err(Error::model(
+                    file.display(),
+                    format!(
+                        "reads the network's output '{name}' (method_output_name), but the graph has {}; export the model \
+                         with that output, or name another file with --model-file",
+                        names.join(", ")
+                    ),
+                ));
+            }
+        }
+    }
     let tokens = TOKEN_OUTPUTS
         .into_iter()
         .find(|name| graph.output(name).is_some());
@@ -238,75 +309,89 @@ fn choose_output(graph: &Graph, has_modules: bool, root: &Path) -> Result<Output
     ))
 }
 
-fn max_length(
-    transformer: &TransformerConfig,
+/// How long rows may be.
+struct Limits {
+    max_length: usize,
+    /// Positions of the network, where rows could be longer.
+    positions_limit: Option<usize>,
+}
+
+fn limits(
+    range: Range,
     sentence: &SentenceConfig,
     tokenizer: &TokenizerFiles,
     options: &ModelOptions,
     notes: &mut Vec<String>,
-) -> Result<usize> {
-    let positions = transformer
-        .max_position_embeddings
-        .and_then(|max| usize::try_from(max).ok())
-        .filter(|&max| max > 0);
-    let usable = match (positions, after_padding(transformer, tokenizer)) {
-        (Some(max), Some(id)) => Some(max.saturating_sub(id as usize + 1)),
-        (max, _) => max,
+) -> Result<Limits> {
+    let special = tokenizer.frame.len();
+    let within = |max_length| Limits {
+        max_length,
+        positions_limit: range.usable.filter(|&usable| usable < max_length),
     };
-    let special = tokenizer
-        .tokenizer
-        .get_post_processor()
-        .map_or(0, |post| post.added_tokens(false));
-
     if let Some(asked) = options.max_length {
+        let most = range.usable.or(range.stated);
         if asked <= special {
             return Err(Error::usage(format!(
                 "--max-length {asked} leaves no room for text: this model adds {special} special tokens, so the least \
                  is {}{}",
                 special + 1,
-                usable
-                    .map(|max| format!(" and the most {max}"))
+                most.map(|max| format!(" and the most {max}"))
                     .unwrap_or_default()
             )));
         }
-        if let Some(max) = usable.filter(|&max| asked > max) {
+        if let Some(max) = most.filter(|&max| asked > max) {
             return Err(Error::usage(format!(
                 "--max-length {asked} is beyond this model's {max} positions; choose a value from {} to {max}",
                 special + 1
             )));
         }
-        return Ok(asked);
+        return Ok(within(asked));
     }
-    let extra = sentence
-        .processor_kwargs
-        .as_ref()
-        .and_then(|extra| extra.model_max_length);
-    let stated = sentence
-        .processing_limit()
-        .or(sentence.max_seq_length)
-        .or(extra)
-        .and_then(real_limit);
-    let limit = match stated {
-        Some(stated) => Some(stated),
-        None => [tokenizer.max_length, positions]
-            .into_iter()
-            .flatten()
-            .min(),
+    let unlimited = |notes: &mut Vec<String>, why: &str| {
+        notes.push(format!(
+            "{why}; no text is cut (set a limit with --max-length)"
+        ));
+        Ok(within(ModelConfig::UNLIMITED))
     };
-    Ok(match (limit, usable) {
-        (Some(limit), Some(usable)) if limit > usable => {
-            notes.push(format!(
-                "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are cut at \
-                 {usable}"
-            ));
-            usable
+    if sentence.texts.no_truncation {
+        return unlimited(notes, "processing_kwargs turn truncation off");
+    }
+    // A limit that is stated for the model or for the call is never cut down to its positions.
+    let stated = match sentence.texts.max_length {
+        Some(limit) => Some(real_limit(limit)),
+        None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),
+        None => None,
+    };
+    match stated {
+        Some(None) => unlimited(notes, "the model's files state no length limit"),
+        Some(Some(limit)) => {
+            let limits = within(limit.max(special + 1));
+            if let Some(usable) = limits.positions_limit {
+                notes.push(format!(
+                    "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
+                     rejected, as the reference fails on them (--max-length {usable} cuts them)"
+                ));
+            }
+            Ok(limits)
         }
-        (Some(limit), _) => limit.max(special + 1),
-        (None, _) => {
-            notes.push("the model's files state no length limit; no text is cut (set one with --max-length)".into());
-            ModelConfig::UNLIMITED
+        None => {
+            let least = [tokenizer.max_length, range.stated]
+                .into_iter()
+                .flatten()
+                .min();
+            match (least, range.usable) {
+                (Some(limit), Some(usable)) if limit > usable => {
+                    notes.push(format!(
+                        "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are \
+                         cut at {usable}"
+                    ));
+                    Ok(within(usable))
+                }
+                (Some(limit), _) => Ok(within(limit.max(special + 1))),
+                (None, _) => unlimited(notes, "the model's files state no length limit"),
+            }
         }
-    })
+    }
 }
 
 pub(super) fn choose_prompt(
@@ -367,6 +452,29 @@ fn pooling(
     notes: &mut Vec<String>,
     root: &Path,
 ) -> Result<Pooled> {
+    // An output that the module's files name is no finished vector: the modules work on it.
+    let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
+    if let (true, Some(modules)) = (named, &modules) {
+        if let Some(what) = match (&options.pooling, &modules.pooling) {
+            (Some(_), _) => Some("--pooling"),
+            (None, Some(_)) => Some("modules.json's Pooling"),
+            (None, None) => None,
+        } {
+            return Err(Error::model(
+                root.display(),
+                format!(
+                    "{what} has nothing to pool: the network gives one vector a text ({})",
+                    output.name()
+                ),
+            ));
+        }
+        return Ok(Pooled {
+            modes: Vec::new(),
+            include_prompt: true,
+            steps: modules.steps.clone(),
+            width: None,
+        });
+    }
     if let OutputChoice::Sentence(name) = output {
         if options.pooling.is_some() {
             return Err(Error::usage(format!(

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
-use super::config::{ModelConfig, OutputChoice, Positions, Side, Step};
+use super::config::{Frame, ModelConfig, OutputChoice, Positions, Side, Step};
 use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
@@ -194,6 +194,8 @@ fn finish(
     let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_none();
     let mut config = ModelConfig {
         max_length: ModelConfig::UNLIMITED,
+        positions_limit: None,
+        frame: Frame::default(),
         truncation_side: Side::Right,
         padding_id: 0,
         special_ids: BTreeSet::new(),

@@ -330,7 +330,7 @@ fn open_engine(model: &Arc<Model>, engine: EngineOptions, threads: usize) -> Res
         ..engine
     };
     let kept = options.clone();
-    let engine = in_background("engine", move || engine::open(&model, &options))?;
+    let engine = in_background("engine", move || crate::padding::open(&model, &options))?;
     Ok(Opening {
         engine,
         stop,
@@ -385,6 +385,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         limits: BatchLimits {
             tokens: parts.batch_tokens.unwrap_or(suits.tokens),
             rows: parts.batch_rows.unwrap_or(suits.rows),
+            equal_lengths: suits.equal_lengths,
         },
         first: match precision.cloned() {
             Some(options) => {
@@ -475,6 +476,9 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     clocks.write.time(|| writer.finish(finish))?;
     progress.published();
     let mut notes = model.notes(info.provider == Provider::Native);
+    if info.equal_lengths {
+        notes.push(crate::padding::NOTE.into());
+    }
     if without_tokens > 0 {
         notes.push(format!(
             "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives for \

@@ -39,6 +39,7 @@ impl Engine for Fake {
         BatchLimits {
             tokens: 64,
             rows: 4,
+            equal_lengths: false,
         }
     }
 

@@ -37,6 +37,12 @@ fn main() {
     {
         commands::bench_worker().leave_at_once();
     }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|name| name == commands::TOKENIZE)
+    {
+        commands::tokenize().leave();
+    }
     let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
         Err(answer) => printer::print_parser_answer(&answer).leave(),

@@ -24,6 +24,7 @@ const NAME: &str = "native";
 const LIMITS: BatchLimits = BatchLimits {
     tokens: 256,
     rows: 256,
+    equal_lengths: false,
 };
 
 /// An opened model.
@@ -152,11 +153,20 @@ struct NativeWorker {
 impl Worker for NativeWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         self.ids.clear();
+        self.types.clear();
         self.ends.clear();
         for row in 0..batch.rows {
             let real = batch.real(row);
             let start = row * batch.length;
-            let ids = &batch.input_ids[start + real.start..start + real.end];
+            let own = start + real.start..start + real.end;
+            if let Some(types) = batch.token_types.get(own.clone()) {
+                self.types.extend(
+                    types
+                        .iter()
+                        .map(|&kind| u32::try_from(kind).unwrap_or(u32::MAX)),
+                );
+            }
+            let ids = &batch.input_ids[own];
             // An id that no vocabulary can have stays one.
             self.ids
                 .extend(ids.iter().map(|&id| u32::try_from(id).unwrap_or(u32::MAX)));

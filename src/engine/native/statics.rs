@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 const LIMITS: BatchLimits = BatchLimits {
     tokens: 32_768,
     rows: 2048,
+    equal_lengths: false,
 };
 
 /// sentence-transformers' table.

@@ -102,6 +102,7 @@ fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
         batch.input_ids[padded.clone()].fill(padding);
         batch.attention_mask[padded].fill(0);
     }
+    batch.set_types(&model.config.frame);
     batch
 }
 

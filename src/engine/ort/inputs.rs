@@ -97,10 +97,12 @@ impl Inputs {
             inputs.push(InputValue {
                 name: &input.name,
                 value,
-                fixed: !matches!(
-                    input.feed,
-                    Feed::Tokens(Tokens::Ids | Tokens::Mask | Tokens::Positions(_), _)
-                ),
+                fixed: match input.feed {
+                    // Where the tokens' end is, differs from row to row.
+                    Feed::Tokens(Tokens::Types, _) => batch.token_types.is_empty(),
+                    Feed::Tokens(..) => false,
+                    Feed::Past(..) | Feed::NoCache => true,
+                },
             });
         }
         if let Some(modes) = &self.pooling {

@@ -316,6 +316,7 @@ mod tests {
             length: 4,
             input_ids: vec![5; 8],
             attention_mask: vec![0, 1, 1, 1, 1, 1, 0, 0],
+            token_types: Vec::new(),
         };
         let mut weights = Vec::new();
         let modes = [PoolingMode::Cls, PoolingMode::WeightedMean];

@@ -95,12 +95,15 @@ pub(super) fn sample(model: &Model, rows: usize, length: usize) -> Batch {
         let id = 5 + i64::try_from(index % 90).expect("below 90");
         if id == padding { 4 } else { id }
     };
-    Batch {
+    let mut batch = Batch {
         rows,
         length,
         input_ids: (0..rows * length).map(id).collect(),
         attention_mask: vec![1; rows * length],
-    }
+        token_types: Vec::new(),
+    };
+    batch.set_types(&model.config.frame);
+    batch
 }
 
 /// The batch that [`Profiling::run`] is given.

@@ -17,12 +17,14 @@ use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 pub(super) const CPU_LIMITS: BatchLimits = BatchLimits {
     tokens: 512,
     rows: 128,
+    equal_lengths: false,
 };
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
     tokens: 16_384,
     rows: 16_384,
+    equal_lengths: false,
 };
 
 /// What a provider's kind decides about its sessions.

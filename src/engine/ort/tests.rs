@@ -75,6 +75,7 @@ fn batch() -> Batch {
         length: 4,
         input_ids: vec![2, 5, 7, 3, 2, 9, 3, 0],
         attention_mask: vec![1, 1, 1, 1, 1, 1, 1, 0],
+        token_types: Vec::new(),
     }
 }
 
@@ -145,6 +146,7 @@ fn a_worker_runs_one_shape_after_another() {
         length: 9,
         input_ids: vec![5; 9],
         attention_mask: vec![1; 9],
+        token_types: Vec::new(),
     };
     let Output::Hidden(hidden) = worker.run(&long).unwrap() else {
         panic!("the case has token states");
@@ -276,6 +278,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
                     length: 8,
                     input_ids: batch.input_ids.clone(),
                     attention_mask: vec![1; 8],
+                    token_types: Vec::new(),
                 };
                 worker.run(&other).unwrap();
                 let Output::Pooled { rows, width } = worker.run(&batch).unwrap() else {

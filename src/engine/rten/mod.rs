@@ -43,6 +43,7 @@ const OPENING_TIME: Duration = Duration::from_secs(600);
 const LIMITS: BatchLimits = BatchLimits {
     tokens: 512,
     rows: 128,
+    equal_lengths: false,
 };
 
 /// Opens `model` with the engine inside.
@@ -92,6 +93,7 @@ fn trial(rows: usize, length: usize) -> Batch {
         length,
         input_ids: vec![0; rows * length],
         attention_mask: vec![1; rows * length],
+        token_types: Vec::new(),
     }
 }
 

@@ -94,6 +94,7 @@ fn a_rows_states_are_the_same_alone_and_in_a_batch() {
                         length,
                         input_ids: batch.input_ids[elements.clone()].to_vec(),
                         attention_mask: batch.attention_mask[elements].to_vec(),
+                        token_types: Vec::new(),
                     };
                     states(&mut *worker, &one)
                 })

@@ -9,6 +9,7 @@ mod embed;
 mod man;
 mod probe;
 mod profile;
+mod tokenize;
 
 use embedctl::engine::ProviderOption;
 use embedctl::model::hub::HubOptions;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
+pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 
 /// Runs the command that was asked for.
 pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {

@@ -1,0 +1,381 @@
+//! `sentence_bert_config.json` and its older siblings: what the Transformer module is loaded and called
+//! with.
+//!
+//! Every key is known by name: one that decides vectors is obeyed or refused, and one that is not on the
+//! list of those without effect is refused too, since nobody can say what the reference makes of it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::metadata;
+use crate::error::{Error, Result};
+
+/// The names under which the reference looks for this file, in its order.
+pub(super) const FILES: [&str; 7] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
+
+/// What the file says, read for a text.
+#[derive(Debug, Default)]
+pub(super) struct SentenceConfig {
+    /// The file, where there is one.
+    pub file: Option<PathBuf>,
+    pub do_lower_case: bool,
+    /// Arguments for the tokenizer's class; `max_seq_length` is among them as `model_max_length`.
+    pub arguments: Map<String, Value>,
+    /// How texts are tokenized.
+    pub texts: TextArguments,
+    /// The network's output that is read, and whether it is a finished vector, where the file names
+    /// another one than `last_hidden_state`.
+    pub output: Option<(String, bool)>,
+    pub notes: Vec<String>,
+}
+
+/// `processing_kwargs`: how the tokenizer is called.
+#[derive(Debug, Default)]
+pub(super) struct TextArguments {
+    pub max_length: Option<f64>,
+    pub no_truncation: bool,
+    pub no_special_tokens: bool,
+    pub token_types: Option<bool>,
+    pub split_special_tokens: Option<bool>,
+}
+
+/// Arguments that say where files come from, which is decided elsewhere.
+const HUB: [&str; 10] = [
+    "cache_dir",
+    "code_revision",
+    "force_download",
+    "local_files_only",
+    "proxies",
+    "revision",
+    "subfolder",
+    "token",
+    "trust_remote_code",
+    "use_auth_token",
+];
+
+/// Arguments of tokenizer classes: obeyed by [`super::tokenizer`], or without effect on tokens.
+const TOKENIZER: [&str; 48] = [
+    "add_bos_token",
+    "add_eos_token",
+    "add_prefix_space",
+    "added_tokens_decoder",
+    "additional_special_tokens",
+    "bos_token",
+    "chat_template",
+    "clean_text",
+    "clean_up_tokenization_spaces",
+    "cls_token",
+    "do_basic_tokenize",
+    "do_lower_case",
+    "eos_token",
+    "errors",
+    "extra_ids",
+    "extra_special_tokens",
+    "keep_accents",
+    "legacy",
+    "legacy_behaviour",
+    "mask_token",
+    "mask_token_sent",
+    "max_len",
+    "max_length",
+    "model_input_names",
+    "model_max_length",
+    "name_or_path",
+    "never_split",
+    "offset",
+    "pad_token",
+    "padding",
+    "padding_side",
+    "remove_space",
+    "sep_token",
+    "sp_model_kwargs",
+    "split_by_punct",
+    "split_special_tokens",
+    "src_lang",
+    "stride",
+    "strip_accents",
+    "tgt_lang",
+    "tokenize_chinese_chars",
+    "trim_offsets",
+    "truncation",
+    "truncation_side",
+    "unk_id",
+    "unk_token",
+    "use_fast",
+    "wordpieces_prefix",
+];
+
+/// Arguments of the model's class that change no vector.
+const MODEL: [&str; 6] = [
+    "add_pooling_layer",
+    "attn_implementation",
+    "device_map",
+    "low_cpu_mem_usage",
+    "use_cache",
+    "use_safetensors",
+];
+
+/// Arguments of the configuration that change no vector.
+const CONFIG: [&str; 4] = [
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "use_cache",
+];
+
+/// Arguments of the tokenizer's call that change no vector of a text by itself.
+const CALL: [&str; 9] = [
+    "logits_to_keep",
+    "pad_to_multiple_of",
+    "padding",
+    "padding_side",
+    "return_attention_mask",
+    "return_length",
+    "return_offsets_mapping",
+    "return_special_tokens_mask",
+    "verbose",
+];
+
+/// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.
+pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
+    for name in FILES {
+        let file = folder.join(name);
+        match metadata::read::<Map<String, Value>>(&file)? {
+            Some(values) if !values.is_empty() => {
+                return Reader { file: &file }
+                    .config(values)
+                    .map(|config| SentenceConfig {
+                        file: Some(file),
+                        ..config
+                    });
+            }
+            _ => {}
+        }
+    }
+    Ok(SentenceConfig::default())
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+}
+
+impl Reader<'_> {
+    fn refuse<T>(&self, reason: impl Into<String>) -> Result<T> {
+        Err(Error::model(self.file.display(), reason.into()))
+    }
+
+    fn unknown<T>(&self, key: &str) -> Result<T> {
+        self.refuse(format!(
+            "has the key '{key}', whose meaning embedctl does not know; remove it if it has no effect on vectors"
+        ))
+    }
+
+    fn object(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
+        match value {
+            Value::Object(map) => Ok(map),
+            other => self.refuse(format!("{key} is {other} where an object is expected")),
+        }
+    }
+
+    fn config(&self, values: Map<String, Value>) -> Result<SentenceConfig> {
+        let mut config = SentenceConfig::default();
+        let mut limit = None;
+        let mut modalities = None;
+        let mut module_output = None;
+        // An older name goes before the newer one.
+        let old = |name: &str| values.contains_key(name);
+        for (key, value) in values.clone() {
+            match key.as_str() {
+                "max_seq_length" => limit = value.as_f64(),
+                "do_lower_case" => config.do_lower_case = value == Value::Bool(true),
+                "processor_kwargs" if old("tokenizer_args") => {}
+                "model_kwargs" if old("model_args") => {}
+                "config_kwargs" if old("config_args") => {}
+                "tokenizer_args" | "processor_kwargs" => {
+                    config.arguments = self.arguments(&key, value)?;
+                }
+                "model_args" | "model_kwargs" => self.model(&key, value, &mut config.notes)?,
+                "config_args" | "config_kwargs" => {
+                    for name in self.object(&key, value)?.keys() {
+                        if !HUB.contains(&name.as_str()) && !CONFIG.contains(&name.as_str()) {
+                            return self.unknown(&format!("{key}.{name}"));
+                        }
+                    }
+                }
+                "processing_kwargs" => config.texts = self.texts(value)?,
+                "modality_config" => modalities = Some(self.object(&key, value)?),
+                "module_output_name" => module_output = value.as_str().map(str::to_string),
+                "transformer_task" if value == "feature-extraction" => {}
+                "transformer_task" => {
+                    return self.refuse(format!(
+                        "asks for the transformer_task {value}; embedctl runs 'feature-extraction'"
+                    ));
+                }
+                "tokenizer_name_or_path" if value.is_null() => {}
+                "tokenizer_name_or_path" => {
+                    return self.refuse(format!(
+                        "takes the tokenizer from another place ({value}); put its files beside this one and remove \
+                         tokenizer_name_or_path"
+                    ));
+                }
+                // These count for tasks that are asked for by name, and for FlashAttention.
+                "query_length" | "document_length" | "query_expansion" | "unpad_inputs"
+                | "cache_dir" => {}
+                other => return self.unknown(other),
+            }
+        }
+        if let Some(limit) = limit
+            && !config.arguments.contains_key("model_max_length")
+        {
+            config
+                .arguments
+                .insert("model_max_length".into(), limit.into());
+        }
+        if let Some(modalities) = modalities {
+            config.output = self.output(&modalities, module_output.as_deref())?;
+        }
+        Ok(config)
+    }
+
+    fn arguments(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
+        let mut arguments = self.object(key, value)?;
+        arguments.retain(|name, _| !HUB.contains(&name.as_str()));
+        match arguments.iter().find(|(name, value)| {
+            !TOKENIZER.contains(&name.as_str()) && !(name.ends_with("_token") && value.is_string())
+        }) {
+            Some((name, _)) => self.unknown(&format!("{key}.{name}")),
+            None => Ok(arguments),
+        }
+    }
+
+    fn model(&self, key: &str, value: Value, notes: &mut Vec<String>) -> Result<()> {
+        for (name, value) in self.object(key, value)? {
+            match name.as_str() {
+                "dtype" | "torch_dtype" => {
+                    let kind = value
+                        .as_str()
+                        .unwrap_or("auto")
+                        .trim_start_matches("torch.");
+                    if !matches!(kind, "auto" | "float32") {
+                        notes.push(format!(
+                            "{} asks for {kind} arithmetic ({key}.{name}); embedctl computes in float32, so its vectors \
+                             differ from the reference's by {kind}'s rounding",
+                            self.file.display()
+                        ));
+                    }
+                }
+                known if HUB.contains(&known) || MODEL.contains(&known) => {}
+                other => return self.unknown(&format!("{key}.{other}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn texts(&self, value: Value) -> Result<TextArguments> {
+        let mut all = self.object("processing_kwargs", value)?;
+        let mut call = Map::new();
+        // What is common to all kinds of input goes before what is meant for texts.
+        for part in ["text", "common"] {
+            if let Some(value) = all.shift_remove(part) {
+                call.extend(self.object(&format!("processing_kwargs.{part}"), value)?);
+            }
+        }
+        for part in ["audio", "image", "video", "chat_template"] {
+            all.shift_remove(part);
+        }
+        if let Some(other) = all.keys().next() {
+            return self.unknown(&format!("processing_kwargs.{other}"));
+        }
+        let mut texts = TextArguments::default();
+        for (name, value) in call {
+            let key = format!("processing_kwargs.{name}");
+            let refuse = || {
+                self.refuse(format!(
+                    "{key} is {value}, which embedctl does not do; remove it"
+                ))
+            };
+            match name.as_str() {
+                "max_length" => texts.max_length = value.as_f64(),
+                "truncation" => {
+                    texts.no_truncation = match &value {
+                        Value::Bool(cut) => !cut,
+                        Value::Null => true,
+                        Value::String(how) if how == "do_not_truncate" => true,
+                        Value::String(how) if how == "longest_first" || how == "only_first" => {
+                            false
+                        }
+                        _ => return refuse(),
+                    }
+                }
+                "add_special_tokens" => texts.no_special_tokens = value == Value::Bool(false),
+                "return_token_type_ids" => texts.token_types = value.as_bool(),
+                "split_special_tokens" => texts.split_special_tokens = value.as_bool(),
+                "return_tensors" if value == "pt" => {}
+                "stride" if value == 0 => {}
+                "is_split_into_words" | "return_overflowing_tokens" if value != true => {}
+                known if CALL.contains(&known) => {}
+                "return_tensors"
+                | "stride"
+                | "is_split_into_words"
+                | "return_overflowing_tokens" => {
+                    return refuse();
+                }
+                _ => return self.unknown(&key),
+            }
+        }
+        Ok(texts)
+    }
+
+    fn output(
+        &self,
+        modalities: &Map<String, Value>,
+        module_output: Option<&str>,
+    ) -> Result<Option<(String, bool)>> {
+        if modalities.contains_key("message") {
+            return self.refuse(
+                "lists the modality 'message': the reference wraps every text in chat messages, which embedctl does \
+                 not do",
+            );
+        }
+        let text = modalities.get("text").and_then(Value::as_object);
+        let method = text
+            .and_then(|text| text.get("method"))
+            .and_then(Value::as_str);
+        if method != Some("forward") {
+            return self.refuse(
+                "does not embed text through the model's forward pass, which is all that embedctl runs",
+            );
+        }
+        let name = match text.and_then(|text| text.get("method_output_name")) {
+            Some(Value::String(name)) => name.clone(),
+            Some(Value::Array(path)) if path.len() == 1 && path[0].is_string() => {
+                path[0].as_str().unwrap_or_default().to_string()
+            }
+            other => {
+                let other = other.cloned().unwrap_or_default();
+                return self.refuse(format!(
+                    "reads {other} of the network (method_output_name), which no export for embedding has; save the \
+                     model with the layers up to that one"
+                ));
+            }
+        };
+        match (name.as_str(), module_output) {
+            ("last_hidden_state", Some("token_embeddings")) => Ok(None),
+            (_, Some("token_embeddings")) => Ok(Some((name, false))),
+            (_, Some("sentence_embedding")) => Ok(Some((name, true))),
+            (_, other) => self.refuse(format!(
+                "publishes the network's output as {other:?} (module_output_name); embedctl knows token_embeddings and \
+                 sentence_embedding"
+            )),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! What a tokenizer's class is called with: `tokenizer_config.json`, `special_tokens_map.json`,
+//! `added_tokens.json` and the arguments of `sentence_bert_config.json`, put together as the reference's
+//! `_from_pretrained` does it.
+//!
+//! The rules are Python's: a key that is null is not a key that is missing, and the order of keys decides
+//! the ids of tokens that have none yet.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tokenizers::AddedToken;
+
+use crate::error::{Error, Result};
+use crate::model::metadata;
+
+/// Named special tokens, in the order in which the reference keeps them.
+pub(super) const NAMED: [&str; 7] = [
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+];
+
+/// A token with its flags; what a file leaves open follows from whether it is special.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Added {
+    pub content: String,
+    pub single_word: bool,
+    pub lstrip: bool,
+    pub rstrip: bool,
+    pub normalized: Option<bool>,
+    pub special: bool,
+}
+
+impl Added {
+    pub fn new(content: &str) -> Self {
+        Self {
+            content: content.to_string(),
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: None,
+            special: false,
+        }
+    }
+
+    fn read(fields: &Map<String, Value>) -> Result<Self, String> {
+        let content = fields
+            .get("content")
+            .and_then(Value::as_str)
+            .ok_or("holds a token without content")?;
+        let flag = |name: &str| fields.get(name).and_then(Value::as_bool);
+        Ok(Self {
+            content: content.to_string(),
+            single_word: flag("single_word").unwrap_or(false),
+            lstrip: flag("lstrip").unwrap_or(false),
+            rstrip: flag("rstrip").unwrap_or(false),
+            normalized: flag("normalized"),
+            special: flag("special").unwrap_or(false),
+        })
+    }
+
+    pub fn token(&self) -> AddedToken {
+        AddedToken::from(self.content.clone(), self.special)
+            .single_word(self.single_word)
+            .lstrip(self.lstrip)
+            .rstrip(self.rstrip)
+            .normalized(self.normalized.unwrap_or(!self.special))
+    }
+}
+
+/// A special token: its text alone, or with flags.
+#[derive(Debug, Clone)]
+pub(super) enum Special {
+    Text(String),
+    Flagged(Added),
+}
+
+impl Special {
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Flagged(added) => &added.content,
+        }
+    }
+
+    /// The reference's `==`: a text never equals a token with flags.
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => a == b,
+            (Self::Flagged(a), Self::Flagged(b)) => a.token() == b.token(),
+            _ => false,
+        }
+    }
+}
+
+/// A value that the reference would take for a special token; an object counts only where it says
+/// `"__type": "AddedToken"`.
+fn special(value: &Value) -> Result<Option<Special>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(Special::Text(text.clone()))),
+        Value::Object(fields) if is_added(fields) => {
+            Ok(Some(Special::Flagged(Added::read(fields)?)))
+        }
+        other => Err(format!(
+            "names a special token as {other}, which the reference does not take; write its text, or add \
+             \"__type\": \"AddedToken\""
+        )),
+    }
+}
+
+fn is_added(fields: &Map<String, Value>) -> bool {
+    fields.get("__type").and_then(Value::as_str) == Some("AddedToken")
+}
+
+/// A token with flags as a value of [`Arguments`].
+fn value_of(added: &Added) -> Value {
+    let mut fields = Map::new();
+    fields.insert("__type".into(), "AddedToken".into());
+    fields.insert("content".into(), added.content.clone().into());
+    for (name, flag) in [
+        ("single_word", Some(added.single_word)),
+        ("lstrip", Some(added.lstrip)),
+        ("rstrip", Some(added.rstrip)),
+        ("normalized", added.normalized),
+        ("special", Some(added.special)),
+    ] {
+        fields.extend(flag.map(|flag| (name.to_string(), Value::Bool(flag))));
+    }
+    Value::Object(fields)
+}
+
+/// The arguments of a tokenizer class.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    file: PathBuf,
+    values: Map<String, Value>,
+    /// Tokens that are added by id.
+    pub added: BTreeMap<i64, Added>,
+    /// Special tokens under names of the model's own, in their order.
+    pub own_names: Vec<(String, Special)>,
+}
+
+/// Tokens that the tokenizer's own file adds, with their ids.
+pub(super) type OfFile = Vec<(u32, AddedToken)>;
+
+impl Arguments {
+    /// Collects them for the Transformer in `folder`; `given` are those of `sentence_bert_config.json`,
+    /// `of_file` the tokens that `tokenizer.json` adds.
+    pub fn read(folder: &Path, given: &Map<String, Value>, of_file: &OfFile) -> Result<Self> {
+        let file = folder.join("tokenizer_config.json");
+        let mut values: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
+        let refuse = |reason: String| Error::model(file.display(), reason);
+        // With a tokenizer.json these are dropped; only who calls can ask for them.
+        for dropped in ["tokenizer_class", "add_bos_token", "add_eos_token"] {
+            values.shift_remove(dropped);
+        }
+        for (key, value) in given {
+            values.insert(key.clone(), value.clone());
+        }
+        let truthy = |value: Option<&Value>| match value {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::Array(list)) => !list.is_empty(),
+            Some(Value::Object(map)) => !map.is_empty(),
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(_) => true,
+        };
+        if values.contains_key("additional_special_tokens")
+            && !truthy(values.get("extra_special_tokens"))
+        {
+            let moved = values.shift_remove("additional_special_tokens");
+            values.insert("extra_special_tokens".into(), moved.unwrap_or_default());
+        }
+        let own: Vec<String> = values
+            .iter()
+            .filter(|(key, value)| is_own_name(key) && value.is_string())
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut own_names: Vec<(String, Value)> = own
+            .into_iter()
+            .map(|key| {
+                let value = values.shift_remove(&key).unwrap_or_default();
+                (key, value)
+            })
+            .collect();
+        take_named(&mut values, &mut own_names);
+
+        let mut added = BTreeMap::new();
+        if let Some(decoder) = values.shift_remove("added_tokens_decoder") {
+            let decoder = decoder
+                .as_object()
+                .cloned()
+                .ok_or_else(|| refuse("added_tokens_decoder is no object".into()))?;
+            for (id, token) in decoder {
+                let token = token.as_object().map(Added::read);
+                let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
+                    return Err(refuse(format!(
+                        "added_tokens_decoder: the entry '{id}' is no token with an id"
+                    )));
+                };
+                added.insert(id, token);
+            }
+        } else {
+            special_tokens_map(folder, given, &mut values)?;
+            take_named(&mut values, &mut own_names);
+            added_tokens_file(folder, &values, &mut added)?;
+            for (id, token) in of_file {
+                added.insert(
+                    i64::from(*id),
+                    Added {
+                        content: token.content.clone(),
+                        single_word: token.single_word,
+                        lstrip: token.lstrip,
+                        rstrip: token.rstrip,
+                        normalized: Some(token.normalized),
+                        special: token.special,
+                    },
+                );
+            }
+        }
+        // A named token that is added has the flags with which it is added. Of two entries with one
+        // text, the later wins.
+        for name in NAMED {
+            let named = values.get(name).and_then(|value| special(value).ok()?);
+            let flags = named.and_then(|named| {
+                let mut same = added.values().filter(|token| token.content == named.text());
+                same.next_back()
+            });
+            if let Some(flags) = flags {
+                values.insert(name.into(), value_of(flags));
+            }
+        }
+        // What other files name, and what has flags, comes first; of one name, the earlier place counts and
+        // the later value.
+        let mut all_names: Vec<(String, Value)> = values
+            .iter()
+            .filter(|(key, value)| is_own_name(key) && matches!(special(value), Ok(Some(_))))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        for (name, value) in own_names {
+            match all_names.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = value,
+                None => all_names.push((name, value)),
+            }
+        }
+        let own_names = all_names
+            .into_iter()
+            .filter_map(|(name, value)| {
+                special(&value)
+                    .map(|token| token.map(|token| (name, token)))
+                    .transpose()
+            })
+            .collect::<Result<_, String>>()
+            .map_err(refuse)?;
+        Ok(Self {
+            file,
+            values,
+            added,
+            own_names,
+        })
+    }
+
+    /// An error about these arguments.
+    pub fn refuse(&self, reason: impl Into<String>) -> Error {
+        Error::model(self.file.display(), reason.into())
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key)
+    }
+
+    /// A boolean, where it is one; null counts as missing.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key).and_then(Value::as_bool)
+    }
+
+    pub fn string(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.get(key).and_then(Value::as_f64)
+    }
+
+    /// A named token; `default` counts where the key is missing, not where it is null.
+    pub fn named(&self, key: &str, default: Option<&str>) -> Result<Option<Special>, String> {
+        match self.get(key) {
+            Some(value) => special(value),
+            None => Ok(default.map(|text| Special::Text(text.into()))),
+        }
+    }
+
+    /// Takes a list of special tokens out of the arguments; `None` where there is none.
+    pub fn take_list(&mut self, key: &str) -> Result<Option<Vec<Special>>, String> {
+        match self.values.shift_remove(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Array(list)) => list
+                .iter()
+                .map(|value| special(value)?.ok_or_else(|| format!("{key} lists null")))
+                .collect::<Result<_, String>>()
+                .map(Some),
+            Some(other) => Err(format!("{key} is no list of tokens but {other}")),
+        }
+    }
+}
+
+/// Keys like `image_token`: special tokens with a name of the model's own.
+fn is_own_name(key: &str) -> bool {
+    key.ends_with("_token") && !NAMED.contains(&key)
+}
+
+/// `extra_special_tokens` may be an object: its keys are names.
+fn take_named(values: &mut Map<String, Value>, own_names: &mut Vec<(String, Value)>) {
+    if values
+        .get("extra_special_tokens")
+        .is_some_and(Value::is_object)
+        && let Some(Value::Object(names)) = values.shift_remove("extra_special_tokens")
+    {
+        for (name, token) in names {
+            match own_names.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = token,
+                None => own_names.push((name, token)),
+            }
+        }
+    }
+}
+
+/// `special_tokens_map.json` goes before `tokenizer_config.json`, but not before who calls.
+fn special_tokens_map(
+    folder: &Path,
+    given: &Map<String, Value>,
+    values: &mut Map<String, Value>,
+) -> Result<()> {
+    let file = folder.join("special_tokens_map.json");
+    let flagged = |value: Value| match value {
+        Value::Object(fields) => Added::read(&fields)
+            .map(|added| {
+                value_of(&Added {
+                    special: true,
+                    ..added
+                })
+            })
+            .map_err(|reason| Error::model(file.display(), reason)),
+        other => Ok(other),
+    };
+    for (key, value) in metadata::read::<Map<String, Value>>(&file)?.unwrap_or_default() {
+        if given.get(&key).is_some_and(|value| !value.is_null()) {
+            continue;
+        }
+        let value = match value {
+            Value::Array(tokens) if key == "extra_special_tokens" => {
+                let mut all = match values.get(&key) {
+                    Some(Value::Array(known)) => known.clone(),
+                    _ => Vec::new(),
+                };
+                for token in tokens {
+                    let token = flagged(token)?;
+                    if !all.contains(&token) {
+                        all.push(token);
+                    }
+                }
+                Value::Array(all)
+            }
+            Value::Object(_) if key != "extra_special_tokens" => flagged(value)?,
+            other => other,
+        };
+        values.insert(key, value);
+    }
+    Ok(())
+}
+
+fn added_tokens_file(
+    folder: &Path,
+    values: &Map<String, Value>,
+    added: &mut BTreeMap<i64, Added>,
+) -> Result<()> {
+    let file = folder.join("added_tokens.json");
+    let Some(tokens) = metadata::read::<Map<String, Value>>(&file)? else {
+        return Ok(());
+    };
+    let mut special_texts: Vec<String> = Vec::new();
+    let named = NAMED.iter().filter_map(|name| values.get(*name));
+    let extra = values.get("extra_special_tokens").and_then(Value::as_array);
+    for value in named.chain(extra.into_iter().flatten()) {
+        special_texts.extend(
+            special(value)
+                .ok()
+                .flatten()
+                .map(|token| token.text().to_string()),
+        );
+    }
+    for (content, id) in tokens {
+        let id = id.as_i64().ok_or_else(|| {
+            Error::model(file.display(), format!("gives '{content}' no id but {id}"))
+        })?;
+        let special = special_texts.contains(&content);
+        added.insert(
+            id,
+            Added {
+                normalized: Some(!special),
+                special,
+                ..Added::new(&content)
+            },
+        );
+    }
+    Ok(())
+}

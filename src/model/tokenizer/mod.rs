@@ -1,0 +1,295 @@
+//! The tokenizer as the reference builds it: `tokenizer.json`, rewritten where a class or other files go
+//! before it.
+//!
+//! [`registry`] says which class reads a repository, [`arguments`] with what it is called, [`classes`]
+//! what it builds. Truncation and padding baked into `tokenizer.json` are dropped (embedctl cuts and pads
+//! itself); their sides and tokens count where no other file names one.
+
+mod arguments;
+mod classes;
+mod languages;
+mod registry;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence};
+use tokenizers::utils::truncation::TruncationDirection;
+use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
+
+use self::arguments::{Arguments, OfFile};
+use self::registry::{Chosen, Class, Says};
+use super::config::{Frame, Side};
+use super::metadata::{self, TransformerConfig};
+use crate::error::{Error, Result};
+
+/// A tokenizer and what its files say about it.
+#[derive(Debug)]
+pub(super) struct TokenizerFiles {
+    /// Without truncation and padding.
+    pub tokenizer: Tokenizer,
+    /// What is put around a text.
+    pub frame: Frame,
+    pub truncation_side: Side,
+    /// Id of the padding token.
+    pub padding: u32,
+    /// `model_max_length`: that of the class's arguments, where it is a real limit.
+    pub max_length: Option<usize>,
+    /// Ids that the reference counts as special.
+    pub special_ids: BTreeSet<u32>,
+    /// Whether the repository brings a chat template, and where.
+    pub chat_template: Option<String>,
+}
+
+/// What is asked of the tokenizer beyond its own files, by `sentence_bert_config.json`.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// `do_lower_case`.
+    pub lower_case: bool,
+    /// Arguments for the tokenizer's class.
+    pub arguments: Map<String, Value>,
+    /// `add_special_tokens: false` where texts are tokenized.
+    pub no_special_tokens: bool,
+    /// `return_token_type_ids` where texts are tokenized.
+    pub token_types: Option<bool>,
+    /// `split_special_tokens` where texts are tokenized.
+    pub split_special_tokens: Option<bool>,
+}
+
+/// Reads the tokenizer in `folder`, the Transformer's own.
+pub(super) fn read(
+    folder: &Path,
+    transformer: &TransformerConfig,
+    asked: &Asked,
+) -> Result<TokenizerFiles> {
+    let file = folder.join("tokenizer.json");
+    if !file.exists() {
+        return Err(Error::model(
+            file.display(),
+            "is missing, and embedctl reads no other kind of tokenizer; make it once with Python: \
+             transformers.AutoTokenizer.from_pretrained('MODEL').save_pretrained('FOLDER')",
+        ));
+    }
+    let refuse = |reason: String| Error::model(file.display(), reason);
+    let mut backend = metadata::tokenizer(&file).map_err(refuse)?;
+    let mut of_file: OfFile = backend.get_added_tokens_decoder().into_iter().collect();
+    of_file.sort_unstable_by_key(|(id, _)| *id);
+
+    let mut arguments = Arguments::read(folder, &asked.arguments, &of_file)?;
+    let config: Map<String, Value> =
+        metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let chosen = choose(&file, transformer, &config)?;
+    let baked_side = backend.get_truncation().map(|baked| match baked.direction {
+        TruncationDirection::Left => Side::Left,
+        TruncationDirection::Right => Side::Right,
+    });
+    let baked_padding = backend.get_padding().map(|baked| baked.pad_id);
+    backend.with_padding(None);
+    backend
+        .with_truncation(None::<TruncationParams>)
+        .map_err(|error| refuse(error.to_string()))?;
+    let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
+    if arguments.flag("fix_mistral_regex") == Some(true)
+        && built.tokenizer.get_vocab_size(true) > 100_000
+    {
+        return Err(arguments.refuse(
+            "asks for fix_mistral_regex, which embedctl does not do; save the tokenizer with it once in Python",
+        ));
+    }
+    if let Some(split) = asked.split_special_tokens {
+        built.tokenizer.set_encode_special_tokens(split);
+    }
+    if asked.lower_case {
+        lower_case(&mut built.tokenizer).map_err(refuse)?;
+    }
+
+    let truncation_side = match arguments.string("truncation_side") {
+        Some("left") => Side::Left,
+        Some("right") => Side::Right,
+        Some(other) => {
+            return Err(arguments.refuse(format!(
+                "names the truncation_side '{other}'; it must be left or right"
+            )));
+        }
+        None => baked_side.unwrap_or(Side::Right),
+    };
+    let types = asked
+        .token_types
+        .unwrap_or_else(|| gives_types(&arguments, chosen.class));
+    let frame = frame(&built.tokenizer, !asked.no_special_tokens, types).map_err(refuse)?;
+    // The template makes rows: what is around a text is put there without the crate.
+    let limit = match (
+        arguments.get("model_max_length"),
+        arguments.number("max_len"),
+    ) {
+        (Some(limit), _) => limit.as_f64(),
+        (None, max_len) => max_len,
+    }
+    .or((chosen.class == Class::Tipsv2 && !arguments.has("model_max_length")).then_some(64.0));
+    // Masked positions need some valid id; the end token is what such models are padded with.
+    let padding = built
+        .padding_id()
+        .or(baked_padding)
+        .or_else(|| transformer.pad_id())
+        .or_else(|| built.end_id())
+        .unwrap_or(0);
+    Ok(TokenizerFiles {
+        special_ids: built.special_ids().collect(),
+        max_length: limit.and_then(real_limit),
+        frame,
+        truncation_side,
+        padding,
+        chat_template: chat_template(folder, &config),
+        tokenizer: built.tokenizer,
+    })
+}
+
+fn choose(
+    file: &Path,
+    transformer: &TransformerConfig,
+    config: &Map<String, Value>,
+) -> Result<Chosen> {
+    let named = config.get("tokenizer_class").and_then(Value::as_str);
+    let class = named.or(transformer.tokenizer_class.as_deref());
+    // Only one class asks, and the file can be large.
+    let byte_level = class.is_some_and(|class| class.starts_with("LlamaTokenizer"))
+        && std::fs::read(file)
+            .map_err(|error| Error::io("read", file, error))
+            .map(|bytes| memchr::memmem::find(&bytes, b"\"ByteLevel\"").is_some())?;
+    let own_code = match config.get("auto_map") {
+        None | Some(Value::Null) => false,
+        Some(Value::Object(map)) => map.get("AutoTokenizer").is_some_and(|one| !one.is_null()),
+        Some(_) => true,
+    };
+    let says = Says {
+        tokenizer_config: named,
+        config: transformer.tokenizer_class.as_deref(),
+        model_type: transformer.model_type.as_deref(),
+        model_name: transformer.model_name.as_deref(),
+        own_code,
+        byte_level,
+    };
+    if let Some(files) = config.get("fast_tokenizer_files").and_then(Value::as_array)
+        && files.iter().any(|one| {
+            one.as_str()
+                .is_some_and(|name| name.starts_with("tokenizer.") && name != "tokenizer.json")
+        })
+    {
+        return Err(Error::model(
+            file.with_file_name("tokenizer_config.json").display(),
+            "lists tokenizers for versions of the reference (fast_tokenizer_files), which embedctl does not choose from; \
+             keep one as tokenizer.json and remove the list",
+        ));
+    }
+    registry::choose(&says).map_err(|reason| Error::model(file.display(), reason))
+}
+
+/// Whether the class hands token types to the model, which otherwise takes them as 0.
+fn gives_types(arguments: &Arguments, class: Class) -> bool {
+    match arguments.get("model_input_names").and_then(Value::as_array) {
+        Some(names) => names.iter().any(|name| name == "token_type_ids"),
+        None => {
+            matches!(
+                class,
+                Class::Bert
+                    | Class::ConvBert
+                    | Class::Dpr
+                    | Class::Deberta
+                    | Class::DebertaV2
+                    | Class::Fnet
+            ) || (class == Class::CodeGen && arguments.flag("return_token_type_ids") == Some(true))
+        }
+    }
+}
+
+/// What the post-processor puts around a text.
+fn frame(tokenizer: &Tokenizer, special: bool, types: bool) -> Result<Frame, String> {
+    // A stand-in for a text: one token that no template can bring.
+    const TEXT: u32 = u32::MAX;
+    let text = || Encoding::from_tokens(vec![Token::new(TEXT, "a".into(), (0, 1))], 0);
+    let whole = match tokenizer.get_post_processor() {
+        Some(post) => post
+            .process(text(), None, special)
+            .map_err(|error| format!("its post-processor fails: {error}"))?,
+        None => text(),
+    };
+    let ids = whole.get_ids();
+    let mut places = ids.iter().enumerate().filter(|(_, id)| **id == TEXT);
+    let (Some((place, _)), None) = (places.next(), places.next()) else {
+        return Err(
+            "has a post-processor that does more than adding tokens at the ends of a text, which embedctl does not do"
+                .into(),
+        );
+    };
+    let type_ids = whole.get_type_ids();
+    Ok(Frame {
+        before: ids[..place].to_vec(),
+        after: ids[place + 1..].to_vec(),
+        types: (types && type_ids.iter().any(|&one| one != 0)).then(|| {
+            (
+                type_ids[..place].to_vec(),
+                type_ids[place],
+                type_ids[place + 1..].to_vec(),
+            )
+        }),
+        gives_types: types,
+    })
+}
+
+fn chat_template(folder: &Path, config: &Map<String, Value>) -> Option<String> {
+    if config
+        .get("chat_template")
+        .is_some_and(|one| !one.is_null())
+    {
+        return Some(folder.join("tokenizer_config.json").display().to_string());
+    }
+    let alone = folder.join("chat_template.jinja");
+    if alone.exists() {
+        return Some(alone.display().to_string());
+    }
+    let more = folder.join("additional_chat_templates");
+    let mut files = std::fs::read_dir(&more).ok()?.flatten();
+    files
+        .any(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "jinja")
+        })
+        .then(|| more.display().to_string())
+}
+
+/// A length as files write it: `1e30` and its like mean that there is no limit.
+pub(super) fn real_limit(written: f64) -> Option<usize> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (1.0..1e9).contains(&written).then_some(written as usize)
+}
+
+/// `do_lower_case` of `sentence_bert_config.json`: a lower-casing normalizer before all others, unless one
+/// is there.
+fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), String> {
+    let lowercase = NormalizerWrapper::from(Lowercase);
+    let parts = match tokenizer.get_normalizer() {
+        Some(NormalizerWrapper::Lowercase(_)) => return Ok(()),
+        Some(NormalizerWrapper::Sequence(all))
+            if all
+                .as_ref()
+                .iter()
+                .any(|one| matches!(one, NormalizerWrapper::Lowercase(_))) =>
+        {
+            return Ok(());
+        }
+        Some(NormalizerWrapper::Sequence(all)) => {
+            let mut parts = vec![lowercase];
+            parts.extend_from_slice(all.as_ref());
+            parts
+        }
+        Some(other) => vec![lowercase, other.clone()],
+        None => vec![lowercase],
+    };
+    tokenizer
+        .with_normalizer(Some(Sequence::new(parts)))
+        .map(|_| ())
+        .map_err(|error| error.to_string())
+}
