@@ -208,9 +208,12 @@ impl Feeds {
                 names.join(", ")
             )
         })?;
-        if !matches!(declared.element, ElementType::F32 | ElementType::F16) {
+        if !matches!(
+            declared.element,
+            ElementType::F32 | ElementType::F16 | ElementType::Bf16 | ElementType::F64
+        ) {
             return Err(format!(
-                "the graph's output '{}' holds {}, and only float32 and float16 are supported; \
+                "the graph's output '{}' holds {}, and only floats are supported; \
                  --model-file names another one",
                 declared.name,
                 name(declared.element)

@@ -92,7 +92,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn module(kind: &str, path: &str) -> Value {
-    json!({"idx": 0, "name": "0", "path": path, "type": kind})
+    json!({"idx": 0, "name": kind, "path": path, "type": kind})
 }
 
 #[test]
@@ -176,12 +176,14 @@ fn missing_and_damaged_files_are_named() {
     fs::write(broken.0.path().join("modules.json"), b"[{").unwrap();
     broken.refused(&["modules.json", "JSON"]);
     fs::write(broken.0.path().join("modules.json"), b"[]").unwrap();
+    broken.refused(&["modules.json", "Transformer"]);
+    let pointer = Variant::of("bert-cls");
     fs::write(
-        broken.0.path().join("onnx/model.onnx"),
+        pointer.0.path().join("onnx/model.onnx"),
         b"version https://git-lfs",
     )
     .unwrap();
-    broken.refused(&["model.onnx", "LFS"]);
+    pointer.refused(&["model.onnx", "LFS"]);
     Variant::of("weights-external-data")
         .remove("onnx/model.onnx_data")
         .refused(&["model.onnx_data", "is missing"]);
@@ -497,7 +499,13 @@ fn a_template_with_an_unknown_special_token_is_refused() {
         "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
         "special_tokens": {},
     });
-    let variant = Variant::of("bert-cls").change("tokenizer.json", "post_processor", template);
+    let variant = Variant::of("bert-cls")
+        .change("tokenizer.json", "post_processor", template)
+        .change(
+            "tokenizer_config.json",
+            "tokenizer_class",
+            json!("TokenizersBackend"),
+        );
     let result = variant
         .open()
         .and_then(|model| crate::tokenize::TextTokenizer::new(&model, 1));

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use half::f16;
 use half::slice::HalfFloatSliceExt as _;
+use half::{bf16, f16};
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
 use ort::value::DynValue;
 
@@ -87,14 +87,32 @@ impl OrtWorker {
     /// The output's elements as f32 and its shape.
     fn read(&mut self) -> Result<(Vec<usize>, &[f32])> {
         let output = self.output.as_ref().expect("called after a run");
-        let half = self.reading.pooling.is_none() && self.reading.feeds.element == ElementType::F16;
-        let (shape, elements) = if half {
-            let (shape, states) = output.try_extract_tensor::<f16>().map_err(unexpected)?;
-            self.converted.resize(states.len(), 0.0);
-            states.convert_to_f32_slice(&mut self.converted);
-            (shape, self.converted.as_slice())
-        } else {
-            output.try_extract_tensor::<f32>().map_err(unexpected)?
+        let element = match self.reading.pooling {
+            Some(_) => ElementType::F32,
+            None => self.reading.feeds.element,
+        };
+        let (shape, elements) = match element {
+            ElementType::F16 => {
+                let (shape, states) = output.try_extract_tensor::<f16>().map_err(unexpected)?;
+                self.converted.resize(states.len(), 0.0);
+                states.convert_to_f32_slice(&mut self.converted);
+                (shape, self.converted.as_slice())
+            }
+            ElementType::Bf16 => {
+                let (shape, states) = output.try_extract_tensor::<bf16>().map_err(unexpected)?;
+                self.converted.resize(states.len(), 0.0);
+                states.convert_to_f32_slice(&mut self.converted);
+                (shape, self.converted.as_slice())
+            }
+            ElementType::F64 => {
+                let (shape, states) = output.try_extract_tensor::<f64>().map_err(unexpected)?;
+                self.converted.clear();
+                #[allow(clippy::cast_possible_truncation)] // that is what is wanted of them
+                self.converted
+                    .extend(states.iter().map(|&state| state as f32));
+                (shape, self.converted.as_slice())
+            }
+            _ => output.try_extract_tensor::<f32>().map_err(unexpected)?,
         };
         let shape = shape
             .iter()

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence};
+use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::utils::truncation::TruncationDirection;
 use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
@@ -23,6 +24,7 @@ use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// A tokenizer and what its files say about it.
 #[derive(Debug)]
@@ -117,8 +119,14 @@ pub(super) fn read(
     let types = asked
         .token_types
         .unwrap_or_else(|| gives_types(&arguments, chosen.class));
-    let frame = frame(&built.tokenizer, !asked.no_special_tokens, types).map_err(refuse)?;
-    // The template makes rows: what is around a text is put there without the crate.
+    let (post, special) = (
+        built.tokenizer.get_post_processor().cloned(),
+        !asked.no_special_tokens,
+    );
+    let frame = threads::within(metadata::TOKENIZER_TIME, move || {
+        frame(post.as_ref(), special, types)
+    })
+    .map_err(refuse)?;
     let limit = match (
         arguments.get("model_max_length"),
         arguments.number("max_len"),
@@ -204,11 +212,11 @@ fn gives_types(arguments: &Arguments, class: Class) -> bool {
 }
 
 /// What the post-processor puts around a text.
-fn frame(tokenizer: &Tokenizer, special: bool, types: bool) -> Result<Frame, String> {
+fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Result<Frame, String> {
     // A stand-in for a text: one token that no template can bring.
     const TEXT: u32 = u32::MAX;
     let text = || Encoding::from_tokens(vec![Token::new(TEXT, "a".into(), (0, 1))], 0);
-    let whole = match tokenizer.get_post_processor() {
+    let whole = match post {
         Some(post) => post
             .process(text(), None, special)
             .map_err(|error| format!("its post-processor fails: {error}"))?,
