@@ -23,6 +23,7 @@ use self::arguments::{Arguments, OfFile};
 use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::threads;
 
@@ -123,7 +124,7 @@ pub(super) fn read(
         built.tokenizer.get_post_processor().cloned(),
         !asked.no_special_tokens,
     );
-    let frame = threads::within(metadata::TOKENIZER_TIME, move || {
+    let frame = threads::within(metadata::TOKENIZER_TIME, &CancelToken::new(), move || {
         frame(post.as_ref(), special, types)
     })
     .map_err(refuse)?;
