@@ -36,6 +36,9 @@ use self::architecture::Architecture;
 /// # Errors
 /// A sentence that names the setting which is not.
 pub fn knows(config: &serde_json::Value) -> Result<(), String> {
+    if config["model_type"] == "model2vec" {
+        return Ok(()); // no network, and nothing that config.json could ask of one
+    }
     Architecture::parse(PathBuf::from("config.json"), config.clone())
         .map(|_| ())
         .map_err(|unsupported| unsupported.to_string())

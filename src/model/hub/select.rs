@@ -59,12 +59,16 @@ pub(super) struct Layout {
     transformer: String,
     /// Folders of the other modules.
     others: Vec<String>,
+    /// Whether the first module is a StaticEmbedding, whose weights need no config.json.
+    is_static: bool,
 }
 
 #[derive(Deserialize)]
 struct Module {
     #[serde(default)]
     path: String,
+    #[serde(default, rename = "type")]
+    kind: String,
 }
 
 impl Layout {
@@ -76,10 +80,17 @@ impl Layout {
         let modules: Vec<Module> = serde_json::from_slice(modules).map_err(|error| {
             Error::model(model, format!("its modules.json cannot be read: {error}"))
         })?;
+        let is_static = modules
+            .first()
+            .is_some_and(|module| module.kind.ends_with(".StaticEmbedding"));
         let mut paths = modules
             .into_iter()
-            .map(|module| module.path.trim_matches('/').to_owned());
+            .map(|module| match module.path.trim_matches('/') {
+                "." => String::new(),
+                path => path.to_owned(),
+            });
         Ok(Self {
+            is_static,
             transformer: paths.next().unwrap_or_default(),
             others: paths.filter(|path| !path.is_empty()).collect(),
         })
@@ -126,6 +137,9 @@ pub(super) fn select(
     let checkpoint = || {
         let knows = choice.weights.knows().ok_or("was not asked for")?;
         let files = weights::checkpoint(paths, folder)?;
+        if layout.is_static {
+            return Ok(files);
+        }
         knows(config).map(|()| files)
     };
     let nor = |reason, other| {
@@ -245,6 +259,24 @@ mod tests {
                 "onnx/model.onnx",
             ]
         );
+    }
+
+    #[test]
+    fn a_static_models_weights_need_no_config() {
+        let modules = r#"[{"path":"0_StaticEmbedding","type":"sentence_transformers.models.StaticEmbedding"}]"#;
+        let layout = Layout::read("org/name", modules.as_bytes()).unwrap();
+        let paths = [
+            "0_StaticEmbedding/model.safetensors",
+            "0_StaticEmbedding/tokenizer.json",
+            "modules.json",
+        ];
+        let choice = FileChoice {
+            weights: Weights::CheckpointFirst(|_| Err("is no JSON object".into())),
+            ..FileChoice::default()
+        };
+        let selection = select("org/name", &paths, &layout, &choice, &Value::Null).unwrap();
+        assert_eq!(selection.checkpoint, [paths[0]]);
+        assert_eq!(selection.others, [paths[1], paths[2]]);
     }
 
     #[test]
