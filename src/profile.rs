@@ -157,7 +157,8 @@ pub fn default_folder() -> Option<PathBuf> {
                 None
             }
         })
-        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+        .filter(|path| path.is_absolute())?;
     Some(config.join("embedctl").join("profiles"))
 }
 

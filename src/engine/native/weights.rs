@@ -14,6 +14,7 @@ use memmap2::Mmap;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::small_file;
 
 /// The largest header that is read: the safetensors library's own limit.
 const MAX_HEADER: u64 = 100_000_000;
@@ -68,6 +69,9 @@ struct Entry {
     data_offsets: (u64, u64),
 }
 
+/// Bytes of an index at most: millions of tensors.
+const LARGEST_INDEX: u64 = 256 << 20;
+
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
 struct Index {
@@ -95,7 +99,8 @@ pub fn checkpoint_files(folder: &Path) -> Result<Vec<PathBuf>> {
     if !index.is_file() {
         return Ok(Vec::new());
     }
-    let text = std::fs::read(&index).map_err(|error| Error::io("read", &index, error))?;
+    let text = small_file::read(&index, LARGEST_INDEX)
+        .map_err(|error| Error::io("read", &index, error))?;
     let map: Index = serde_json::from_slice(&text).map_err(|error| {
         Error::model(index.display(), format!("is no index of shards: {error}"))
     })?;

@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
+use crate::runtime::trust;
 
 /// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
 pub(super) const CPU_LIMITS: BatchLimits = BatchLimits {
@@ -125,7 +126,8 @@ fn user_cache() -> Option<PathBuf> {
     let folder = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+            // A device's compiled model is code: it must be nobody else's.
+            .filter(|path| trust::doubt(&path.join("embedctl")).is_none())
     };
     if let Some(cache) = folder("XDG_CACHE_HOME") {
         return Some(cache);

@@ -2,7 +2,7 @@
 //! what they must be, so that a copy can be checked where it arrives.
 //!
 //! A folder holds one model. All content is staged inside it and put in place when all of it is here: whatever is
-//! killed meanwhile, no ONNX file ever lies beside another model's or another commit's metadata. A folder with files of
+//! killed meanwhile, no weights ever lie beside another model's or another commit's metadata. A folder with files of
 //! something else that embedding would read is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,7 +182,7 @@ impl Folder {
         })
     }
 
-    /// Puts everything in place and writes down what it must be. The ONNX files go first and come last: in between,
+    /// Puts everything in place and writes down what it must be. The weights go first and come last: in between,
     /// nothing there can be taken for a model. Files of an earlier commit are taken away, and those of this commit
     /// that were fetched before stay.
     ///
@@ -218,10 +218,10 @@ impl Folder {
         let stale: Vec<&String> = stale.collect();
         if !stale.is_empty() || files.keys().any(|path| self.staged(path).exists()) {
             lock.write(&self.path.join(PLAN))?;
-            let is_onnx = |path: &str| path.ends_with(".onnx");
+            let is_weights = |path: &str| path.ends_with(".onnx") || path.ends_with(".safetensors");
             for path in ours
                 .iter()
-                .filter(|path| is_onnx(path) && self.path.join(path).exists())
+                .filter(|path| is_weights(path) && self.path.join(path).exists())
             {
                 let staged = self.staged(path);
                 if !staged.exists() {
@@ -229,12 +229,12 @@ impl Folder {
                 }
             }
             let (graphs, others): (Vec<&String>, Vec<&String>) =
-                stale.into_iter().partition(|path| is_onnx(path));
+                stale.into_iter().partition(|path| is_weights(path));
             for path in graphs.into_iter().chain(others) {
                 self.remove(path)?;
             }
             let (graphs, others): (Vec<&str>, Vec<&str>) =
-                ours.iter().partition(|path| is_onnx(path));
+                ours.iter().partition(|path| is_weights(path));
             for path in others.into_iter().chain(graphs) {
                 let staged = self.staged(path);
                 if staged.exists() {

@@ -47,9 +47,15 @@ pub(super) fn is_read(path: &str) -> bool {
     OF_REPOSITORY.contains(&name)
         || OF_TRANSFORMER.contains(&name)
         || (name.starts_with("sentence_") && name.ends_with("_config.json"))
-        || [".onnx", ".safetensors", ".onnx_data", ".onnx.data"]
-            .iter()
-            .any(|ending| name.ends_with(ending))
+        || [
+            ".onnx",
+            ".safetensors",
+            ".safetensors.index.json",
+            ".onnx_data",
+            ".onnx.data",
+        ]
+        .iter()
+        .any(|ending| name.ends_with(ending))
 }
 
 /// The modules' folders, as `modules.json` names them.
