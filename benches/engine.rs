@@ -112,7 +112,7 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
     let mut batches = Vec::new();
     while let Some(window) = reader.next_window().expect("a window") {
         let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
-        let plans: Vec<Plan> = batch::plan(&tokens, engine.limits());
+        let plans: Vec<Plan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
         batches.extend(plans.iter().map(|plan| {
             let mut batch = Batch::default();
             batch.fill(plan, &tokens, model.config.padding_id);

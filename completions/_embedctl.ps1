@@ -163,6 +163,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Records read ahead and sorted by length [default: 8192]')
             [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model, with commas between; each number is measured')
             [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'Seconds of sampling for each configuration at most, warm-up not counted')
+            [CompletionResult]::new('--min-cosine', '--min-cosine', [CompletionResultType]::ParameterName, 'Least cosine to fp32 that the native engine''s int16 or int8 may have')
             [CompletionResult]::new('--samples', '--samples', [CompletionResultType]::ParameterName, 'Take exactly so many samples of each, for tests')
             [CompletionResult]::new('--plot', '--plot', [CompletionResultType]::ParameterName, 'Draw the figures too: FILE.svg, replaced if it exists')
             [CompletionResult]::new('--baseline', '--baseline', [CompletionResultType]::ParameterName, 'Compare with an earlier run: what --json printed')

@@ -98,7 +98,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --input-format --text-column --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-i -m -p -q -v -h --corpus --input --input-format --text-column --text-field --max-record-bytes --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -210,6 +210,10 @@ _embedctl() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

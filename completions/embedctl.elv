@@ -156,6 +156,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --window 'Records read ahead and sorted by length [default: 8192]'
             cand --threads 'Threads that run the model, with commas between; each number is measured'
             cand --duration 'Seconds of sampling for each configuration at most, warm-up not counted'
+            cand --min-cosine 'Least cosine to fp32 that the native engine''s int16 or int8 may have'
             cand --samples 'Take exactly so many samples of each, for tests'
             cand --plot 'Draw the figures too: FILE.svg, replaced if it exists'
             cand --baseline 'Compare with an earlier run: what --json printed'

@@ -233,6 +233,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length [default: 8192]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model, with commas between; each number is measured' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Seconds of sampling for each configuration at most, warm-up not counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly so many samples of each, for tests' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg, replaced if it exists' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with an earlier run: what --json printed' -r -F

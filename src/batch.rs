@@ -110,9 +110,10 @@ pub struct Plan {
 }
 
 /// Cuts a window into batches under `limits`: sorted by length, longest first. Rows without any token
-/// are left out (there is nothing to run). Every other row is in exactly one batch.
+/// are left out (there is nothing to run). Every other row is in exactly one batch. `ragged`: for an engine
+/// that runs rows without padding, so that only real tokens count.
 #[must_use]
-pub fn plan(tokens: &TokenRows, limits: BatchLimits) -> Vec<Plan> {
+pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<Plan> {
     let mut order: Vec<u32> = (0..u32::try_from(tokens.len())
         .expect("a window has fewer than 2^32 rows"))
         .filter(|&row| !tokens.get(row as usize).is_empty())
@@ -122,14 +123,21 @@ pub fn plan(tokens: &TokenRows, limits: BatchLimits) -> Vec<Plan> {
     let mut rest = order.as_slice();
     while let Some(&longest) = rest.first() {
         let length = tokens.get(longest as usize).len();
-        let fitting = if limits.equal_lengths {
+        let most = if limits.equal_lengths {
             rest.partition_point(|&row| tokens.get(row as usize).len() == length)
         } else {
             rest.len()
         };
-        let rows = (limits.tokens / length)
-            .clamp(1, limits.rows.max(1))
-            .min(fitting);
+        let fit = if ragged {
+            let ends = rest.iter().scan(0, |sum, &row| {
+                *sum += tokens.get(row as usize).len();
+                Some(*sum)
+            });
+            ends.take_while(|&sum| sum <= limits.tokens).count()
+        } else {
+            limits.tokens / length
+        };
+        let rows = fit.clamp(1, limits.rows.max(1)).min(most);
         let (rows, after) = rest.split_at(rows);
         plans.push(Plan {
             rows: rows.to_vec(),
@@ -244,8 +252,10 @@ mod tests {
             tokens in 1_usize..2000,
             max_rows in 0_usize..40,
             equal_lengths: bool,
+            ragged: bool,
         ) {
-            let plans = plan(&rows(&lengths), BatchLimits { tokens, rows: max_rows, equal_lengths });
+            let limits = BatchLimits { tokens, rows: max_rows, equal_lengths };
+            let plans = plan(&rows(&lengths), limits, ragged);
             let mut seen: Vec<u32> = plans.iter().flat_map(|plan| plan.rows.clone()).collect();
             seen.sort_unstable();
             let expected: Vec<u32> =
@@ -258,7 +268,9 @@ mod tests {
                     prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] == plan.length));
                 }
                 prop_assert!(plan.rows.len() <= max_rows.max(1));
-                prop_assert!(plan.rows.len() == 1 || plan.rows.len() * plan.length <= tokens);
+                let real: usize = plan.rows.iter().map(|&row| lengths[row as usize]).sum();
+                let taken = if ragged { real } else { plan.rows.len() * plan.length };
+                prop_assert!(plan.rows.len() == 1 || taken <= tokens);
             }
             prop_assert!(plans.windows(2).all(|pair| pair[0].length >= pair[1].length));
         }
@@ -269,7 +281,7 @@ mod tests {
         ) {
             let tokens = rows(&lengths);
             let all = BatchLimits { tokens: usize::MAX, rows: usize::MAX, equal_lengths: false };
-            let plan = plan(&tokens, all).remove(0);
+            let plan = plan(&tokens, all, false).remove(0);
             let mut batch = Batch::default();
             batch.fill(&plan, &tokens, 77, &Frame::default());
             for (index, &row) in plan.rows.iter().enumerate() {

@@ -49,6 +49,7 @@ pub struct Embedder {
     tokenizer: TextTokenizer,
     pooler: Arc<Pooler>,
     limits: BatchLimits,
+    ragged: bool,
     workers: Vec<RowWorker>,
     info: EngineInfo,
 }
@@ -76,6 +77,7 @@ impl Embedder {
             .collect::<Result<_>>()?;
         Ok(Self {
             limits: engine.limits(),
+            ragged: engine.is_ragged(),
             model,
             tokenizer,
             pooler,
@@ -109,7 +111,7 @@ impl Embedder {
     /// the device's memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         let tokens = self.tokenizer.tokenize(&texts.iter().collect::<Texts>())?;
-        let plans = batch::plan(&tokens, self.limits);
+        let plans = batch::plan(&tokens, self.limits, self.ragged);
         let next = AtomicUsize::new(0);
         let finished: Vec<Finished> = std::thread::scope(|scope| {
             let threads: Vec<_> = self

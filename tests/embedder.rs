@@ -1,8 +1,113 @@
 //! The library on its own: batches and streams give the same vectors, in order.
 
+use std::path::Path;
+
 use embedctl::Embedder;
-use embedctl::engine::EngineOptions;
-use embedctl::model::ModelOptions;
+use embedctl::engine::{EngineOptions, Provider};
+use embedctl::model::{ModelOptions, Precision};
+
+const REAL: &str = "fixtures/models/all-MiniLM-L6-v2";
+
+fn native(precision: Precision, min_cosine: Option<f64>) -> embedctl::Result<Embedder> {
+    let model = ModelOptions {
+        model: REAL.into(),
+        precision: Some(precision),
+        ..ModelOptions::default()
+    };
+    let engine = EngineOptions {
+        providers: "native".parse().unwrap(),
+        workers: 2,
+        min_cosine,
+        ..EngineOptions::default()
+    };
+    Embedder::open(&model, &engine)
+}
+
+#[test]
+fn two_native_embedders_in_one_process_do_not_disturb_each_other() {
+    let texts = ["one text", "another, somewhat longer text", ""];
+    let mut exact = native(Precision::Fp32, None).unwrap();
+    let alone = exact.embed(&texts).unwrap();
+    let mut reduced = native(Precision::Int16, None).unwrap();
+    let cosine = reduced
+        .engine()
+        .cosine
+        .expect("reduced precision is measured");
+    assert!(cosine.least >= 0.9999 && cosine.texts >= 64, "{cosine:?}");
+    assert_eq!(exact.engine().cosine, None);
+    let both = std::thread::scope(|scope| {
+        let other = scope.spawn(|| reduced.embed(&texts).unwrap());
+        (exact.embed(&texts).unwrap(), other.join().unwrap())
+    });
+    assert_eq!(both.0, alone);
+    for (ours, exact) in both.1.iter().zip(&alone) {
+        assert!(cosine_of(ours, exact) > 0.9999);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_damaged_leaves_the_onnx_file() {
+    let model = Path::new("fixtures/parity/bert-cls/model");
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["", "1_Pooling", "2_Normalize", "onnx"] {
+        std::fs::create_dir_all(folder.path().join(part)).unwrap();
+        for file in std::fs::read_dir(model.join(part)).unwrap().flatten() {
+            if file.path().is_file() {
+                let to = folder.path().join(part).join(file.file_name());
+                std::fs::copy(file.path(), to).unwrap();
+            }
+        }
+    }
+    std::fs::write(folder.path().join("model.safetensors"), "cut short").unwrap();
+    let options = ModelOptions {
+        model: folder.path().to_str().unwrap().into(),
+        ..ModelOptions::default()
+    };
+    let open = |providers: &str| {
+        let engine = EngineOptions {
+            providers: providers.parse().unwrap(),
+            workers: 1,
+            ..EngineOptions::default()
+        };
+        Embedder::open(&options, &engine)
+    };
+    let error = open("native")
+        .err()
+        .expect("there is no checkpoint")
+        .to_string();
+    assert!(error.contains("model.safetensors"), "{error}");
+    let mut embedder = open("native,rten").unwrap();
+    let info = embedder.engine();
+    assert_eq!(info.provider, Provider::Rten);
+    assert_eq!(info.passed_over[0].candidate, "native");
+    assert!(info.passed_over[0].reason.contains("model.safetensors"));
+    assert_eq!(
+        embedder.embed(&["a text"]).unwrap()[0].len(),
+        embedder.dimensions()
+    );
+}
+
+#[test]
+fn vectors_that_are_farther_from_fp32_than_allowed_are_an_error() {
+    let error = native(Precision::Int16, Some(1.0))
+        .err()
+        .expect("no rounding is exact");
+    let words = error.to_string();
+    assert!(
+        words.contains("--min-cosine") && words.contains("--precision fp32"),
+        "{words}"
+    );
+}
+
+fn cosine_of(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
 
 fn embedder(case: &str) -> Embedder {
     let model = ModelOptions {

@@ -308,6 +308,32 @@ fn the_real_model_equals_the_reference_on_other_providers() {
 }
 
 #[test]
+fn the_real_model_equals_sentence_transformers_on_the_native_engine() {
+    let native = Engine {
+        provider: "native".into(),
+        ..rten()
+    };
+    let texts = Path::new(REAL).join("reference/texts.jsonl");
+    let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
+    for (precision, least, apart) in [
+        ("fp32", 0.999_999, 3e-4),
+        ("int16", 0.9999, 1e-2),
+        ("int8", 0.998, 5e-2),
+    ] {
+        let args = ["--precision".to_owned(), precision.to_owned()];
+        let ours = embed(Path::new(REAL), &texts, &native, &args).unwrap();
+        assert_eq!(difference(&ours, &expected, apart), None, "{precision}");
+        for row in 0..ours.rows {
+            let cosine = support::npy::cosine(ours.row(row), expected.row(row));
+            assert!(
+                cosine >= least,
+                "{precision}: row {row} has cosine {cosine}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_engines_agree_on_the_real_model() {
     let Some(engine) = onnxruntime("the_engines_agree_on_the_real_model") else {
         return;

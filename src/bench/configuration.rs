@@ -22,9 +22,12 @@ pub struct Configuration {
     /// Path of the ONNX file inside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_file: Option<String>,
-    /// Kind of ONNX file, by its name on the command line.
+    /// The native engine's arithmetic or the kind of ONNX file, by its name on the command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,
+    /// Least cosine to fp32 that reduced precision may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_cosine: Option<f64>,
     /// `auto`, or a provider.
     pub provider: String,
     /// Device numbers.
@@ -115,6 +118,7 @@ impl Configuration {
                 probe: None,
             },
             batch_tokens: self.batch_tokens,
+            min_cosine: self.min_cosine,
             workers,
             cancel: cancel.clone(),
             ..EngineOptions::default()

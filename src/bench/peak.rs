@@ -1,5 +1,6 @@
-//! How many single-precision operations a second this processor can do: a loop of fused multiply-adds on
-//! every usable core, in registers, with the widest vectors that the processor has.
+//! How many operations a second this processor can do: a loop of fused multiply-adds, or of the products of
+//! integers that the native engine uses, on every usable core, in registers, with the widest vectors that
+//! the processor has.
 //!
 //! It is a bound to compare with, measured rather than read off a data sheet: clock speeds under load,
 //! and the cores a container may use are all in it. Processor time is
@@ -27,15 +28,30 @@ pub struct Peak {
     pub vectors: &'static str,
 }
 
-/// Runs the loop on `threads` threads for about `time`, several times, and takes the best.
+/// What is multiplied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// Single precision.
+    Float,
+    /// 16-bit integers.
+    Int16,
+    /// 8-bit integers.
+    Int8,
+}
+
+/// Runs the loop on `threads` threads for about `time`, several times, and takes the best. `None` where the
+/// processor has no instruction of its own for that product.
 #[must_use]
-pub fn measure(threads: usize, time: Duration) -> Peak {
+pub fn measure(product: Product, threads: usize, time: Duration) -> Option<Peak> {
     const PARTS: u32 = 5;
-    let (vectors, kernel) = kernel();
+    let (vectors, kernel) = match product {
+        Product::Float => kernel(),
+        integers => integer_kernel(integers)?,
+    };
     let gflops = (0..PARTS)
         .map(|_| run(kernel, threads.max(1), time / PARTS))
         .fold(0.0, f64::max);
-    Peak { gflops, vectors }
+    Some(Peak { gflops, vectors })
 }
 
 /// A kernel does `TURNS` turns and returns the operations of a turn, and a value that depends on all.
@@ -97,6 +113,31 @@ fn kernel() -> (&'static str, Kernel) {
     ("whatever the compiler uses", portable)
 }
 
+/// The widest kernel for products of integers.
+fn integer_kernel(product: Product) -> Option<(&'static str, Kernel)> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let vnni =
+            std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vnni");
+        return match product {
+            // SAFETY: the processor has AVX-512F and its VNNI, which is all that the function asks for.
+            Product::Int8 if vnni => Some(("AVX-512 VNNI", |by| unsafe { x86::dpbusd(by) })),
+            // SAFETY: as above.
+            Product::Int16 if vnni => Some(("AVX-512 VNNI", |by| unsafe { x86::dpwssd(by) })),
+            Product::Int16 if std::is_x86_feature_detected!("avx2") => {
+                // SAFETY: the processor has AVX2, which is all that the function asks for.
+                Some(("AVX2", |by| unsafe { x86::madd(by) }))
+            }
+            _ => None,
+        };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = product;
+        None
+    }
+}
+
 /// Multiplication and addition apart: a fused one is a library call where the processor has none.
 fn portable(by: f32) -> (usize, f32) {
     const LANES: usize = 4;
@@ -114,8 +155,11 @@ fn portable(by: f32) -> (usize, f32) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _mm256_add_ps, _mm256_cvtss_f32, _mm256_fmadd_ps, _mm256_set1_ps, _mm512_add_ps,
-        _mm512_cvtss_f32, _mm512_fmadd_ps, _mm512_set1_ps,
+        __m256i, __m512i, _mm256_add_epi32, _mm256_add_ps, _mm256_cvtsi256_si32, _mm256_cvtss_f32,
+        _mm256_fmadd_ps, _mm256_madd_epi16, _mm256_set1_epi16, _mm256_set1_ps,
+        _mm256_setzero_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_cvtsi512_si32,
+        _mm512_cvtss_f32, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_fmadd_ps,
+        _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_ps, _mm512_setzero_si512,
     };
 
     use super::{CHAINS, TURNS};
@@ -133,6 +177,58 @@ mod x86 {
             .into_iter()
             .fold(one, |all, sum| _mm512_add_ps(all, sum));
         (2 * CHAINS * 16, _mm512_cvtss_f32(all))
+    }
+
+    /// Four products of 8 bits in each of 16 lanes, added.
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    pub fn dpbusd(by: f32) -> (usize, f32) {
+        let one = _mm512_set1_epi8(if by > 0.0 { 1 } else { 2 });
+        let mut sums = [_mm512_setzero_si512(); CHAINS];
+        for _ in 0..TURNS {
+            for sum in &mut sums {
+                *sum = _mm512_dpbusd_epi32(*sum, one, one);
+            }
+        }
+        (2 * CHAINS * 64, lane(sums))
+    }
+
+    /// Two products of 16 bits in each of 16 lanes, added.
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    pub fn dpwssd(by: f32) -> (usize, f32) {
+        let one = _mm512_set1_epi16(if by > 0.0 { 1 } else { 2 });
+        let mut sums = [_mm512_setzero_si512(); CHAINS];
+        for _ in 0..TURNS {
+            for sum in &mut sums {
+                *sum = _mm512_dpwssd_epi32(*sum, one, one);
+            }
+        }
+        (2 * CHAINS * 32, lane(sums))
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn lane(sums: [__m512i; CHAINS]) -> f32 {
+        let zero = _mm512_setzero_si512();
+        let all = sums
+            .into_iter()
+            .fold(zero, |all, sum| _mm512_add_epi32(all, sum));
+        _mm512_cvtsi512_si32(all) as f32
+    }
+
+    /// Two products of 16 bits in each of 8 lanes, added by an instruction of its own.
+    #[target_feature(enable = "avx2")]
+    pub fn madd(by: f32) -> (usize, f32) {
+        let one = _mm256_set1_epi16(if by > 0.0 { 1 } else { 2 });
+        let mut sums: [__m256i; CHAINS] = [_mm256_setzero_si256(); CHAINS];
+        for _ in 0..TURNS {
+            for sum in &mut sums {
+                // Of the sum itself, so that no product is computed once and for all.
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(*sum, one));
+            }
+        }
+        let all = sums
+            .into_iter()
+            .fold(one, |all, sum| _mm256_add_epi32(all, sum));
+        (2 * CHAINS * 16, _mm256_cvtsi256_si32(all) as f32)
     }
 
     #[target_feature(enable = "avx2,fma")]
@@ -189,7 +285,24 @@ mod tests {
 
     #[test]
     fn something_is_measured() {
-        let peak = measure(1, Duration::from_millis(5));
+        let time = Duration::from_millis(5);
+        let peak = measure(Product::Float, 1, time).unwrap();
         assert!(peak.gflops > 0.0 && !peak.vectors.is_empty(), "{peak:?}");
+        for product in [Product::Int16, Product::Int8] {
+            let peak = measure(product, 1, time);
+            assert!(peak.is_none_or(|peak| peak.gflops > 0.0), "{peak:?}");
+        }
+    }
+
+    #[test]
+    fn products_of_integers_add_up() {
+        // Each of TURNS turns adds what a lane sums up.
+        for (product, products) in [(Product::Int8, 4.0), (Product::Int16, 2.0)] {
+            if let Some(("AVX-512 VNNI", kernel)) = integer_kernel(product) {
+                let (operations, value) = kernel(1.0);
+                assert_eq!(value, (CHAINS * TURNS) as f32 * products);
+                assert_eq!(operations as f32, 2.0 * CHAINS as f32 * 16.0 * products);
+            }
+        }
     }
 }

@@ -215,7 +215,8 @@ pub struct Measured {
     pub limited_by: String,
     /// Useful work a second: 10⁹ floating-point operations of the model's matrix products.
     pub useful_gflops: Option<f64>,
-    /// The same as a share of the machine's measured peak in single precision, on the processor.
+    /// The same as a share of the machine's measured peak in what is multiplied (single precision, or the
+    /// native engine's integers), on the processor.
     pub share_of_peak: Option<f64>,
 }
 
@@ -263,11 +264,11 @@ impl Row {
         measured.is_some_and(|measured| measured.rows_per_second.noise() > NOISY)
     }
 
-    /// What became of `runner`, one of `all`, on a machine with this peak.
-    pub(super) fn of(runner: &Runner, all: &[Configuration], peak_gflops: Option<f64>) -> Self {
+    /// What became of `runner`, one of `all`, on this machine, whose peaks are measured.
+    pub(super) fn of(runner: &Runner, all: &[Configuration], machine: &Machine) -> Self {
         let measured = match &runner.failed {
             Some(_) => None,
-            None => Measured::of(runner, peak_gflops),
+            None => Measured::of(runner, machine),
         };
         let failed = match (&measured, &runner.failed) {
             (Some(_), _) => None,
@@ -304,7 +305,7 @@ fn name(runner: &Runner, all: &[Configuration]) -> String {
 }
 
 impl Measured {
-    fn of(runner: &Runner, peak_gflops: Option<f64>) -> Option<Self> {
+    fn of(runner: &Runner, machine: &Machine) -> Option<Self> {
         let opened = runner.opened.clone()?;
         let last = runner.samples.last()?;
         let rates = |amount: fn(&super::protocol::Sample) -> u64| {
@@ -356,7 +357,7 @@ impl Measured {
             limited_by: most_frequent(runner.samples.iter().map(|sample| sample.limit.as_str())),
             useful_gflops,
             share_of_peak: useful_gflops
-                .zip(peak_gflops)
+                .zip(machine.peak(opened.precision.as_deref()))
                 .filter(|_| on_processor)
                 .map(share),
             opened,

@@ -57,6 +57,10 @@ impl Engine for ReusedEngine {
         self.shared.engine.workers()
     }
 
+    fn is_ragged(&self) -> bool {
+        self.shared.engine.is_ragged()
+    }
+
     fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
         self.shared.engine.measure(rows, finish)
     }
@@ -170,7 +174,7 @@ mod tests {
         let mut tokens = TokenRows::default();
         tokens.push([1, 2, 3], false);
         tokens.push([1, 2], false);
-        let plans = plan(&tokens, engine.limits());
+        let plans = plan(&tokens, engine.limits(), false);
         for _ in 0..3 {
             let mut worker = engine.worker().unwrap();
             let mut batch = Batch::default();

@@ -305,7 +305,7 @@ impl Session {
             let begun = Instant::now();
             let text: Texts = std::iter::once(all.get(index % all.len())).collect();
             let tokens = self.opened.tokenizer.tokenize(&text)?;
-            for plan in batch::plan(&tokens, self.limits) {
+            for plan in batch::plan(&tokens, self.limits, self.engine.is_ragged()) {
                 single.run(&plan, &tokens)?;
             }
             seconds.push(begun.elapsed().as_secs_f64());

@@ -180,6 +180,11 @@ pub trait Engine: Send + Sync {
     /// Batch shapes that suit this engine and model best.
     fn limits(&self) -> BatchLimits;
 
+    /// Whether it runs rows of different lengths side by side, so that padding costs nothing.
+    fn is_ragged(&self) -> bool {
+        false
+    }
+
     /// How many workers suit the engine; `None`: as many as there are cores.
     fn workers(&self) -> Option<usize> {
         None

@@ -38,6 +38,8 @@ pub fn settle(
             }
             (false, true)
         }
+        // Of an ONNX file nothing says how far it is from fp32.
+        Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
         None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
         Some(Precision::Int16) if native => (true, false),
         Some(Precision::Int16) => {
@@ -167,4 +169,89 @@ fn none_works(passed_over: &[PassedOver]) -> String {
         .map(|one| format!("{}: {}", one.candidate, one.reason))
         .collect();
     format!("no provider works here ({})", reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(
+        providers: &str,
+        precision: Option<Precision>,
+        change: impl FnOnce(&mut ModelOptions, &mut EngineOptions),
+    ) -> Result<(Weights, Arithmetic)> {
+        let mut model = ModelOptions {
+            precision,
+            ..ModelOptions::default()
+        };
+        let mut engine = EngineOptions {
+            providers: providers.parse().unwrap(),
+            ..EngineOptions::default()
+        };
+        change(&mut model, &mut engine);
+        let (model, engine) = settle(&model, &engine)?;
+        Ok((model.weights, engine.arithmetic))
+    }
+
+    fn weights(providers: &str, precision: Option<Precision>) -> (&'static str, Arithmetic) {
+        let (weights, arithmetic) = settled(providers, precision, |_, _| {}).unwrap();
+        let name = match weights {
+            Weights::Onnx => "onnx",
+            Weights::Checkpoint(_) => "checkpoint",
+            Weights::CheckpointFirst(_) => "checkpoint first",
+            Weights::OnnxFirst(_) => "onnx first",
+        };
+        (name, arithmetic)
+    }
+
+    #[test]
+    fn weights_follow_from_providers_and_precision() {
+        use Arithmetic::{Fp32, Int8, Int16};
+        for (providers, precision, expected) in [
+            ("native", None, ("checkpoint", Fp32)),
+            ("cpu,rten", None, ("onnx", Fp32)),
+            ("native,cpu", None, ("checkpoint first", Fp32)),
+            ("cpu,native", None, ("onnx first", Fp32)),
+            // Nothing is probed, so no GPU goes first.
+            ("auto", None, ("checkpoint first", Fp32)),
+            ("auto", Some(Precision::Int8), ("checkpoint first", Int8)),
+            ("auto", Some(Precision::Int16), ("checkpoint", Int16)),
+            ("auto", Some(Precision::Fp16), ("onnx", Fp32)),
+            ("cpu", Some(Precision::Int8), ("onnx", Int8)),
+        ] {
+            assert_eq!(
+                weights(providers, precision),
+                expected,
+                "{providers} {precision:?}"
+            );
+        }
+        let least =
+            |_: &mut ModelOptions, engine: &mut EngineOptions| engine.min_cosine = Some(0.9);
+        let (weights, _) = settled("auto", Some(Precision::Int8), least).unwrap();
+        assert!(matches!(weights, Weights::Checkpoint(_)));
+        let file = |model: &mut ModelOptions, _: &mut EngineOptions| {
+            model.model_file = Some("onnx/model.onnx".into());
+        };
+        assert!(matches!(
+            settled("auto", None, file).unwrap().0,
+            Weights::Onnx
+        ));
+    }
+
+    #[test]
+    fn what_no_provider_can_do_is_refused_with_what_can_be_done() {
+        for (providers, precision, words) in [
+            ("native", Precision::Fp16, "fp32, int16 or int8"),
+            ("cpu", Precision::Int16, "--provider native"),
+        ] {
+            let error = settled(providers, Some(precision), |_, _| {}).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        let file = |model: &mut ModelOptions, _: &mut EngineOptions| {
+            model.model_file = Some("onnx/model.onnx".into());
+        };
+        let error = settled("native", None, file).unwrap_err();
+        assert!(error.to_string().contains("--model-file"), "{error}");
+    }
 }

@@ -263,3 +263,50 @@ impl skeleton::Node {
                 || (integer("block_size") >= 64 && integer("bits") == 4))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of a graph whose one node is `op`, with these integers.
+    fn warning(op: &str, integers: &[(&str, i64)]) -> Option<String> {
+        let attribute = integers.iter().map(|&(name, i)| skeleton::Attribute {
+            name: name.into(),
+            i: Some(i),
+            ..Default::default()
+        });
+        let node = skeleton::Node {
+            op_type: op.into(),
+            attribute: attribute.collect(),
+            domain: "com.microsoft".into(),
+            ..Default::default()
+        };
+        let graph = skeleton::Graph {
+            node: vec![node],
+            ..Default::default()
+        };
+        Graph::from_header(&graph).warning()
+    }
+
+    #[test]
+    fn graphs_whose_vectors_depend_on_their_batch_are_warned_of() {
+        for (bits, block, warned) in [
+            (8, 32, false),
+            (8, 64, false),
+            (8, 128, true),
+            (4, 32, false),
+            (4, 64, true),
+            (4, 256, true),
+        ] {
+            let warning = warning("MatMulNBits", &[("bits", bits), ("block_size", block)]);
+            assert_eq!(
+                warning.is_some(),
+                warned,
+                "{bits} bits in blocks of {block}"
+            );
+            assert!(warning.is_none_or(|text| text.contains("--batch-size 1")));
+        }
+        assert!(warning("DynamicQuantizeMatMul", &[]).is_some());
+        assert_eq!(warning("LayerNormalization", &[]), None);
+    }
+}

@@ -387,6 +387,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             rows: parts.batch_rows.unwrap_or(suits.rows),
             equal_lengths: suits.equal_lengths,
         },
+        ragged: engine.is_ragged(),
         first: match precision.cloned() {
             Some(options) => {
                 let (engine, pooler) = (Arc::clone(&engine), Arc::clone(&pooler));

@@ -29,6 +29,8 @@ use crate::tokenize::TextTokenizer;
 /// What the tokenizer waits for before it launches anything: the engine's.
 pub(super) struct Start {
     pub(super) limits: BatchLimits,
+    /// See [`Engine::is_ragged`].
+    pub(super) ragged: bool,
     /// What is done with the first window's tokens.
     pub(super) first: Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>,
 }
@@ -159,27 +161,30 @@ pub(super) fn spawn_tokenizer(
                 let tokens = tokenizer.tokenize_each(distinct.len(), text, &clocks.tokenize);
                 tokens.map(|tokens| (distinct, tokens))
             })?;
-            let limits = match known {
-                Some(limits) => limits,
+            let (limits, ragged) = match known {
+                Some(known) => known,
                 // Without limits there is no engine: the run is over and its error told elsewhere.
                 None => match start.recv() {
                     Ok(start) => {
                         (start.first)(&tokens)?;
-                        *known.insert(start.limits)
+                        *known.insert((start.limits, start.ragged))
                     }
                     Err(_) => return Ok(None),
                 },
             };
             let (in_flight, batches) = clocks
                 .tokenize
-                .time(|| prepare(window, distinct, tokens, limits));
-            let padded = batches
-                .iter()
-                .map(|job| job.plan.rows.len() * job.plan.length);
+                .time(|| prepare(window, distinct, tokens, limits, ragged));
+            let padded = if ragged {
+                in_flight.tokens.tokens()
+            } else {
+                let padded = |job: &Job| job.plan.rows.len() * job.plan.length;
+                batches.iter().map(padded).sum()
+            };
             let duplicates = in_flight.distinct.rows() - in_flight.distinct.len();
             clocks.planned(
                 in_flight.tokens.tokens() as u64,
-                padded.sum::<usize>() as u64,
+                padded as u64,
                 duplicates as u64,
             );
             Ok(Some((in_flight, batches)))
@@ -223,9 +228,10 @@ fn prepare(
     distinct: Distinct,
     tokens: TokenRows,
     limits: BatchLimits,
+    ragged: bool,
 ) -> (InFlight, Vec<Job>) {
     let tokens = Arc::new(tokens);
-    let plans = batch::plan(&tokens, limits);
+    let plans = batch::plan(&tokens, limits, ragged);
     let (sender, done) = unbounded();
     let in_flight = InFlight {
         texts: window.texts,

@@ -201,12 +201,14 @@ fn is_the_same(one: &Runner, other: &Runner) -> bool {
     };
     (
         &a.fingerprint,
+        &a.precision,
         &a.provider,
         &a.library,
         &a.options,
         a.threads,
     ) == (
         &b.fingerprint,
+        &b.precision,
         &b.provider,
         &b.library,
         &b.options,

@@ -98,6 +98,10 @@ impl Engine for NativeEngine {
         LIMITS
     }
 
+    fn is_ragged(&self) -> bool {
+        true
+    }
+
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(NativeWorker {
             network: Arc::clone(&self.network),

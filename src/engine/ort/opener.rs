@@ -29,6 +29,10 @@ use crate::runtime::{engine_error, provider_error, remedy};
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;
 
+/// Fusions whose operators are slower on the CPU than what they replace, in dynamically quantized graphs
+/// (their float operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
+const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
+
 /// What it takes to make a session.
 pub(super) struct Opener {
     library: Library,
@@ -124,7 +128,12 @@ impl Opener {
 
     /// The options of a session, nothing registered yet.
     pub(super) fn builder(&self) -> Result<SessionBuilder, ort::Error> {
-        session_builder(&self.library.environment)
+        let builder = session_builder(&self.library.environment)?;
+        if self.provider == Provider::Cpu && self.operators.contains("DynamicQuantizeLinear") {
+            let entry = "optimization.disable_specified_optimizers";
+            return Ok(builder.with_config_entry(entry, SLOW_WHEN_QUANTIZED)?);
+        }
+        Ok(builder)
     }
 
     /// Numbers of the devices to open, as asked for.

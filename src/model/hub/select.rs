@@ -312,6 +312,25 @@ mod tests {
     }
 
     #[test]
+    fn a_static_model_needs_no_architecture() {
+        let unknown: Knows = |_| Err("has no model_type".into());
+        let choice = FileChoice {
+            weights: Weights::CheckpointFirst(unknown),
+            ..FileChoice::default()
+        };
+        let modules = r#"[{"path": "0_StaticEmbedding",
+            "type": "sentence_transformers.sentence_transformer.modules.StaticEmbedding"}]"#;
+        let folder = "0_StaticEmbedding";
+        let paths = ["modules.json".to_owned()]
+            .into_iter()
+            .chain(["model.safetensors", "tokenizer.json"].map(|name| format!("{folder}/{name}")));
+        let paths: Vec<String> = paths.collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let expected = [paths[0], paths[2], paths[1]];
+        assert_eq!(chosen(&paths, Some(modules), &choice), expected);
+    }
+
+    #[test]
     fn a_transformer_may_have_a_folder_of_its_own() {
         let modules = r#"[{"path":"0_Transformer"},{"path":"1_Pooling"}]"#;
         let paths = [

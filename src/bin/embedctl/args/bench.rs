@@ -10,7 +10,7 @@ use embedctl::engine::Provider;
 use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
-use super::values::{InputFormatName, Named, percent, positive, providers, seconds};
+use super::values::{InputFormatName, Named, cosine, percent, positive, providers, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -19,7 +19,7 @@ use super::values::{InputFormatName, Named, percent, positive, providers, second
 /// models, precisions, token budgets and threads are measured in every combination, each in a process of
 /// its own that stays loaded until the end, samples in turn.
 #[derive(Debug, Args)]
-#[command(after_long_help = HELP)]
+#[command(after_long_help = HELP, override_usage = "embedctl bench [OPTIONS]")]
 pub struct BenchArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
@@ -130,8 +130,8 @@ pub struct BenchModelArgs {
 pub struct BenchEngineArgs {
     /// Execution providers, with commas between, or auto; each is measured
     ///
-    /// One that cannot be had is a row with the reason. Names: auto, cpu, cuda (gpu), tensorrt (trt),
-    /// directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
+    /// One that cannot be had is a row with the reason. Names: auto, native, cpu, cuda (gpu), tensorrt
+    /// (trt), directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
     #[arg(
         short,
         long,
@@ -189,6 +189,13 @@ pub struct MeasurementArgs {
     #[arg(long)]
     pub tune: bool,
 
+    /// Least cosine to fp32 that the native engine's int16 or int8 may have
+    ///
+    /// A configuration that falls below it is not measured. With --tune and no --precision, the fastest
+    /// of fp32, int16 and int8 that keeps to it is chosen.
+    #[arg(long, value_name = "COSINE", value_parser = cosine)]
+    pub min_cosine: Option<f64>,
+
     /// Take exactly so many samples of each, for tests
     #[arg(long, value_name = "N", value_parser = positive, hide = true)]
     pub samples: Option<usize>,
@@ -234,8 +241,9 @@ Examples:
   How fast is the default model here, on what embed would choose?
     embedctl bench
 
-  Which engine, and which token budget?
-    embedctl bench --provider cpu,rten --batch-tokens 256,512,1024 --plot speed.svg
+  Which engine, and which precision of the native one?
+    embedctl bench --provider native --precision fp32,int16,int8 --plot speed.svg
+    embedctl bench --provider native,cpu,rten
 
   With your own records; two kinds of weights:
     embedctl bench --input dump.jsonl --text-field body -m org/name --precision fp32,int8
@@ -243,8 +251,8 @@ Examples:
   Find the best settings for this model here, and let embed use them:
     embedctl bench --tune -m org/name --input dump.jsonl --text-field body
 
-  The same, and let it choose the engine and between two kinds of weights:
-    embedctl bench --tune -m org/name -p cpu,openvino,rten --precision fp32,int8
+  The same, and let it choose the precision, as long as vectors stay that close to fp32:
+    embedctl bench --tune -m org/name --min-cosine 0.999
 
   Keep figures, and fail a build that got slower:
     embedctl bench --corpus short --json > baseline.json

@@ -1,9 +1,10 @@
 //! Which configurations a command line asks for, and what tuning may choose between.
 
 use embedctl::bench::{Configuration, TuneOptions};
-use embedctl::engine::{ProviderChoice, ProviderOption};
+use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice, ProviderOption};
 use embedctl::model::{Model, ModelOptions, Precision};
 use embedctl::profile;
+use embedctl::runtime::RuntimeOptions;
 
 use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
@@ -28,21 +29,35 @@ pub(super) fn tune_options(
              precisions and provider options",
         ));
     }
-    let precisions = &args.model.precision;
-    if precisions.len() > 1 && !precisions.contains(&Precision::Fp32) {
+    let listed = &args.model.precision;
+    if listed.len() > 1 && !listed.contains(&Precision::Fp32) {
         return Err(Failure::usage(
             "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
         ));
     }
-    let by_default = match configurations.first() {
-        Some(first) if precisions.len() > 1 => Some(ModelOptions {
-            precision: None,
-            ..first.model_options()?
-        }),
-        _ => None,
+    // A profile is found by what embed takes by itself; a model without that, by what it has.
+    let file = match configurations.first() {
+        Some(first) => {
+            let model = ModelOptions {
+                precision: (listed.len() == 1).then(|| listed[0]),
+                ..first.model_options()?
+            };
+            let engine = EngineOptions {
+                providers: match &args.engine.provider[..] {
+                    [one] => one.parse().map_err(Failure::usage)?,
+                    _ => ProviderChoice::Auto,
+                },
+                runtime: RuntimeOptions {
+                    library: first.ort_library.clone(),
+                    probe: super::super::probe_command(),
+                },
+                ..EngineOptions::default()
+            };
+            let (model, _) = engine::settle(&model, &engine)?;
+            Model::main_file(&model).ok()
+        }
+        None => None,
     };
-    // A model without fp32 is found by what it has.
-    let file = by_default.and_then(|model| Model::main_file(&model).ok());
     Ok(TuneOptions {
         folder: profile::default_folder(),
         fingerprint: file.as_deref().map(profile::fingerprint).transpose()?,
@@ -66,17 +81,28 @@ pub(super) fn listed(
         ort_library: args.engine.runtime.ort_lib.clone(),
         batch_size: args.limits.batch_size,
         window: args.limits.window,
+        min_cosine: args.measurement.min_cosine,
         cache_dir: messages.cache_dir.clone(),
         pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
         max_length: args.model.max_length,
         ..Configuration::default()
     };
-    let precisions: Vec<String> = args
+    let mut precisions: Vec<String> = args
         .model
         .precision
         .iter()
         .map(|precision| precision.name().to_owned())
         .collect();
+    let native = choice.may_take(|provider| provider == Provider::Native);
+    if args.measurement.tune
+        && args.measurement.min_cosine.is_some()
+        && precisions.is_empty()
+        && native
+    {
+        // Whoever says how far vectors may be off lets the precision be chosen.
+        let reduced = [Precision::Fp32, Precision::Int16, Precision::Int8];
+        precisions.extend(reduced.map(|precision| precision.name().to_owned()));
+    }
     let mut all = vec![base];
     each(&mut all, &args.model.model, |one, value| one.model = value);
     each(&mut all, &args.model.model_file, |one, value| {
