@@ -6,6 +6,7 @@
 //! head's, and weights by as fine a step as keeps a block's sum within 32 bits.
 
 use std::f32::consts::LOG2_E;
+use std::ops::Range;
 
 use super::isa::{Arithmetic, Isa, with};
 use super::lines::{Lines, halves_mut};
@@ -197,8 +198,10 @@ impl Text<'_> {
         scratch
             .weights
             .resize(scratch.weights.len().max(MOST_ROWS * SUMMED / per), 0);
+        let score_top = score_top(width);
+        let mut sums = Sums::new();
         for kv_head in 0..shape.kv_heads {
-            self.pack_keys::<S, D>(s, kv_head, scratch);
+            self.pack_keys::<S, D>(s, kv_head, score_top, scratch);
             let value_scale = self.pack_values::<S, D>(s, kv_head, scratch);
             let group = shape.heads / shape.kv_heads;
             for head in kv_head * group..(kv_head + 1) * group {
@@ -208,16 +211,36 @@ impl Text<'_> {
                         first,
                         rows,
                         value_scale,
+                        score_top,
                     };
-                    self.tile(s, dot, tile, scratch, &mut out[first * stride..], stride);
+                    let out = &mut out[first * stride..];
+                    self.tile(s, dot, tile, &mut sums, scratch, out, stride);
                 }
             }
         }
     }
 
+    /// Asks for a token that will be read next: tokens lie so far apart that no processor foresees them.
+    #[inline(always)]
+    fn ahead<S: Simd>(&self, s: S, input: &Input<'_>, token: usize, head: usize) {
+        let from = token * input.stride + head * self.shape.head_width;
+        s.prefetch(
+            input
+                .data
+                .get(from..from + self.shape.head_width)
+                .unwrap_or(&[]),
+        );
+    }
+
     /// Keys as panels of `2 * LANES`, a row of dwords for each channel (or pair of channels).
     #[inline(always)]
-    fn pack_keys<S: Simd, D: Dot>(&self, s: S, head: usize, scratch: &mut AttentionScratch) {
+    fn pack_keys<S: Simd, D: Dot>(
+        &self,
+        s: S,
+        head: usize,
+        score_top: f32,
+        scratch: &mut AttentionScratch,
+    ) {
         let width = self.shape.head_width;
         let steps = width.div_ceil(D::ARITHMETIC.per_lane());
         let panel = 2 * S::LANES;
@@ -232,8 +255,9 @@ impl Text<'_> {
                 let mut block = [s.splat(0.0); MOST_LANES];
                 let keys = first..self.len.min(first + S::LANES);
                 for (row, key) in block.iter_mut().zip(keys) {
+                    self.ahead(s, &self.keys, key + S::LANES, head);
                     let key = &self.keys.data[key * self.keys.stride + head * width..][..width];
-                    *row = s.load_part(&key[c..], 0.0);
+                    *row = load_from(s, key, c);
                 }
                 s.transpose(&mut block);
                 for (to, v) in turned.chunks_exact_mut(S::LANES).zip(block) {
@@ -242,21 +266,20 @@ impl Text<'_> {
             }
             let start = first / panel * panel * steps + first % panel;
             let to = packed[start..].chunks_mut(panel).take(steps);
-            let channel = |c: usize| s.load(&turned[c * S::LANES..]);
             match D::ARITHMETIC {
                 Arithmetic::F32 => {
                     for (c, to) in to.enumerate() {
-                        s.store_i(to, s.as_int(channel(c)));
+                        s.store_i(to, s.as_int(channel(s, turned, c)));
                     }
                 }
                 _ => {
                     let zero = s.splat(0.0);
                     let (mut top, mut nan) = (s.splat(1e-30), zero);
                     for c in 0..width {
-                        top = s.max(top, s.abs(channel(c)));
-                        nan = s.fma(channel(c), zero, nan);
+                        top = s.max(top, s.abs(channel(s, turned, c)));
+                        nan = s.fma(channel(s, turned, c), zero, nan);
                     }
-                    let most = s.splat(score_top(width));
+                    let most = s.splat(score_top);
                     let factor = s.div(most, top);
                     s.store(
                         &mut scratch.key_scales[first..],
@@ -264,9 +287,9 @@ impl Text<'_> {
                     );
                     for (step, to) in to.enumerate() {
                         // An odd last channel is paired with a vector of the padding or of zeros.
-                        let low = s.to_int(s.mul(channel(2 * step), factor));
+                        let low = s.to_int(s.mul(channel(s, turned, 2 * step), factor));
                         let high = if 2 * step + 1 < width {
-                            channel(2 * step + 1)
+                            channel(s, turned, 2 * step + 1)
                         } else {
                             zero
                         };
@@ -291,15 +314,15 @@ impl Text<'_> {
             true => &self.values.data[key * self.values.stride + head * width..][..width],
             false => &[],
         };
-        let part = |key: usize, c: usize| s.load_part(value(key).get(c..).unwrap_or(&[]), 0.0);
         let rows = scratch.values.dwords_mut().chunks_exact_mut(columns);
         if D::ARITHMETIC == Arithmetic::F32 {
-            for (key, row) in rows.take(self.len).enumerate() {
+            for (key, to) in rows.take(self.len).enumerate() {
+                let row = value(key);
                 for (c, to) in (0..columns)
                     .step_by(S::LANES)
-                    .zip(row.chunks_exact_mut(S::LANES))
+                    .zip(to.chunks_exact_mut(S::LANES))
                 {
-                    s.store_i(to, s.as_int(part(key, c)));
+                    s.store_i(to, s.as_int(load_from(s, row, c)));
                 }
             }
             return 1.0;
@@ -307,21 +330,24 @@ impl Text<'_> {
         let zero = s.splat(0.0);
         let (mut top, mut nan) = (s.splat(1e-30), zero);
         for key in 0..self.len {
+            self.ahead(s, &self.values, key + 8, head);
+            let row = value(key);
             for c in (0..width).step_by(S::LANES) {
-                let v = part(key, c);
+                let v = load_from(s, row, c);
                 top = s.max(top, s.abs(v));
                 nan = s.fma(v, zero, nan);
             }
         }
         let top = s.greatest(top);
         let factor = s.splat(VALUE_TOP / top);
-        for (pair, row) in rows.take(self.len.div_ceil(2)).enumerate() {
+        for (pair, to) in rows.take(self.len.div_ceil(2)).enumerate() {
+            let (low, high) = (value(2 * pair), value(2 * pair + 1));
             for (c, to) in (0..columns)
                 .step_by(S::LANES)
-                .zip(row.chunks_exact_mut(S::LANES))
+                .zip(to.chunks_exact_mut(S::LANES))
             {
-                let [low, high] =
-                    [2 * pair, 2 * pair + 1].map(|key| s.to_int(s.mul(part(key, c), factor)));
+                let low = s.to_int(s.mul(load_from(s, low, c), factor));
+                let high = s.to_int(s.mul(load_from(s, high, c), factor));
                 s.store_i(to, s.pair(low, high));
             }
         }
@@ -329,12 +355,14 @@ impl Text<'_> {
     }
 
     /// A tile of queries of one head; `out` begins at its first token.
+    #[expect(clippy::too_many_arguments, reason = "room that its callers share")]
     #[inline(always)]
     fn tile<S: Simd, D: Dot>(
         &self,
         s: S,
         dot: D,
         tile: Tile,
+        sums: &mut Sums,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
         stride: usize,
@@ -344,6 +372,7 @@ impl Text<'_> {
             first,
             rows,
             value_scale,
+            score_top,
         } = tile;
         let width = self.shape.head_width;
         let per = D::ARITHMETIC.per_lane();
@@ -359,6 +388,7 @@ impl Text<'_> {
             .take(rows)
             .enumerate()
         {
+            self.ahead(s, &self.queries, first + rows + i, head);
             let query =
                 &self.queries.data[(first + i) * self.queries.stride + head * width..][..width];
             scales[i] *= match D::ARITHMETIC {
@@ -368,21 +398,22 @@ impl Text<'_> {
                     }
                     1.0
                 }
-                _ => pack_query(s, query, to),
+                _ => pack_query(s, query, score_top, to),
             };
         }
 
         // Keys that any of these queries sees, from the start of a panel on.
-        let sight = |i: usize| {
+        let Sight { before, after } = self.shape.sight;
+        let sights: [Range<usize>; MOST_ROWS] = std::array::from_fn(|i| {
             let query = first + i;
-            let Sight { before, after } = self.shape.sight;
-            query.saturating_sub(before)
-                ..query.saturating_add(after).saturating_add(1).min(self.len)
-        };
-        let start = sight(0).start / panel * panel;
-        let end = sight(rows - 1).end;
-        let mut sums = Sums::new();
+            let end = query.saturating_add(after).saturating_add(1);
+            query.saturating_sub(before)..end.min(self.len)
+        });
+        let start = sights[0].start / panel * panel;
+        let end = sights[rows - 1].end;
+        let plain = self.bias.is_none() && self.shape.softcap.is_none();
         let mut tops = [s.splat(f32::NEG_INFINITY); MOST_ROWS];
+        let scores = scratch.scores.floats_mut();
         for keys in (start..end).step_by(panel) {
             let left = Block {
                 data: &scratch.queries,
@@ -392,76 +423,90 @@ impl Text<'_> {
                 data: &scratch.keys.dwords()[keys * steps..],
                 stride: panel,
             };
-            multiply::<S, D, false>(s, dot, (rows, steps), left, right, &mut sums);
-            let scores = scratch.scores.floats_mut();
+            multiply::<S, D, false>(s, dot, (rows, steps), left, right, sums);
+            let key_scales = &scratch.key_scales[keys..][..panel];
+            let all = sights[rows - 1].start <= keys && keys + panel <= sights[0].end;
             for i in 0..rows {
-                for (j, key) in [(0, keys), (S::LANES, keys + S::LANES)] {
-                    let sum = s.load_i(&sums.0[i][j..]);
-                    let score = match D::ARITHMETIC {
-                        Arithmetic::F32 => s.as_float(sum),
-                        _ => s.mul(s.to_float(sum), s.load(&scratch.key_scales[key..])),
+                let sums = sums.0[i][..panel].chunks_exact(S::LANES);
+                let scores = scores[i * padded + keys..][..panel].chunks_exact_mut(S::LANES);
+                let key_scales = key_scales.chunks_exact(S::LANES);
+                let scale = s.splat(scales[i] * LOG2_E);
+                let mut top = tops[i];
+                for (j, ((sums, scores), key_scales)) in
+                    sums.zip(scores).zip(key_scales).enumerate()
+                {
+                    let sums = s.load_i(sums);
+                    let product = match D::ARITHMETIC {
+                        Arithmetic::F32 => s.as_float(sums),
+                        _ => s.mul(s.to_float(sums), s.load(key_scales)),
                     };
-                    let score = self.score(s, score, scales[i], (head, first + i, key));
-                    let score = mask(s, score, key, sight(i));
-                    tops[i] = s.max(tops[i], score);
-                    s.store(&mut scores[i * padded + key..], score);
+                    let key = keys + j * S::LANES;
+                    let mut score = if plain {
+                        s.mul(product, scale)
+                    } else {
+                        self.score(s, product, scales[i], (head, first + i, key))
+                    };
+                    if !all {
+                        score = mask(s, score, key, &sights[i]);
+                    }
+                    top = s.max(top, score);
+                    s.store(scores, score);
                 }
+                tops[i] = top;
             }
+        }
+        let mut top = [0.0; MOST_ROWS];
+        for i in 0..rows {
+            top[i] = s.greatest(tops[i]);
         }
 
         let mut totals = [0.0; MOST_ROWS];
-        for i in 0..rows {
-            let scores =
-                &mut scratch.scores.floats_mut()[i * padded..][start..end.next_multiple_of(panel)];
-            totals[i] = soften::<S, D>(s, scores, s.greatest(tops[i]));
-        }
-
-        for (block, from) in (start..end).step_by(SUMMED).enumerate() {
+        for from in (start..end).step_by(SUMMED) {
             let keys = SUMMED.min(end - from);
             let mut factors = [value_scale; MOST_ROWS];
-            let left = if D::ARITHMETIC == Arithmetic::F32 {
-                Block {
+            for i in 0..rows {
+                let scores = &mut scratch.scores.floats_mut()[i * padded + from..]
+                    [..keys.next_multiple_of(panel)];
+                let sum = soften::<S, D>(s, scores, top[i]);
+                totals[i] += sum;
+                if D::ARITHMETIC != Arithmetic::F32 {
+                    let to = &mut scratch.weights[i * (SUMMED / 2)..][..scores.len() / 2];
+                    factors[i] *= pack_weights(s, scores, sum, to);
+                }
+            }
+            let left = match D::ARITHMETIC {
+                Arithmetic::F32 => Block {
                     data: &scratch.scores.dwords()[from..],
                     stride: padded,
-                }
-            } else {
-                let scores = scratch.scores.floats_mut();
-                for (i, to) in scratch
-                    .weights
-                    .chunks_exact_mut(SUMMED / 2)
-                    .take(rows)
-                    .enumerate()
-                {
-                    let scores = &scores[i * padded + from..][..keys.next_multiple_of(panel)];
-                    factors[i] *= pack_weights(s, scores, to);
-                }
-                Block {
+                },
+                _ => Block {
                     data: &scratch.weights,
                     stride: SUMMED / 2,
-                }
+                },
             };
             for c in (0..columns).step_by(panel) {
                 let right = Block {
                     data: &scratch.values.dwords()[from / per * columns + c..],
                     stride: columns,
                 };
-                multiply::<S, D, false>(s, dot, (rows, keys.div_ceil(per)), left, right, &mut sums);
+                multiply::<S, D, false>(s, dot, (rows, keys.div_ceil(per)), left, right, sums);
                 for i in 0..rows {
-                    let factor = s.splat(factors[i] / totals[i]);
+                    let factor = s.splat(factors[i]);
                     let out = &mut out[i * stride + head * width..][..width][c..];
                     let used = out.len().min(panel);
-                    for (j, out) in out[..used].chunks_mut(S::LANES).enumerate() {
-                        let sum = s.load_i(&sums.0[i][j * S::LANES..]);
-                        let sum = match D::ARITHMETIC {
-                            Arithmetic::F32 => s.as_float(sum),
-                            _ => s.to_float(sum),
+                    let out = out[..used].chunks_mut(S::LANES);
+                    for (out, sums) in out.zip(sums.0[i].chunks_exact(S::LANES)) {
+                        let sums = s.load_i(sums);
+                        let mut value = match D::ARITHMETIC {
+                            Arithmetic::F32 => s.as_float(sums),
+                            _ => s.mul(s.to_float(sums), factor),
                         };
-                        let value = s.mul(sum, factor);
-                        let value = if block == 0 {
-                            value
-                        } else {
-                            s.add(s.load_part(out, 0.0), value)
-                        };
+                        if from != start {
+                            value = s.add(s.load_part(out, 0.0), value);
+                        }
+                        if from + keys == end {
+                            value = s.mul(value, s.splat(1.0 / totals[i]));
+                        }
                         s.store_part(out, value);
                     }
                 }
@@ -478,9 +523,6 @@ impl Text<'_> {
         scale: f32,
         (head, query, key): (usize, usize, usize),
     ) -> S::F {
-        if self.bias.is_none() && self.shape.softcap.is_none() {
-            return s.mul(product, s.splat(scale * LOG2_E));
-        }
         let mut score = s.mul(product, s.splat(scale));
         if let Some(bias) = &self.bias {
             let table = &bias.table[head * (2 * bias.reach + 1)..];
@@ -502,11 +544,27 @@ struct Tile {
     first: usize,
     rows: usize,
     value_scale: f32,
+    score_top: f32,
+}
+
+/// The vector at `from` of a row that may end before or within it: zeros stand for the rest.
+#[inline(always)]
+fn load_from<S: Simd>(s: S, row: &[f32], from: usize) -> S::F {
+    match row.get(from..from + S::LANES) {
+        Some(row) => s.load(row),
+        None => s.load_part(row.get(from..).unwrap_or(&[]), 0.0),
+    }
+}
+
+/// One channel of a vector of keys.
+#[inline(always)]
+fn channel<S: Simd>(s: S, turned: &[f32], index: usize) -> S::F {
+    s.load(&turned[index * S::LANES..])
 }
 
 /// Scores of keys that are out of sight become minus infinity.
 #[inline(always)]
-fn mask<S: Simd>(s: S, score: S::F, key: usize, sight: std::ops::Range<usize>) -> S::F {
+fn mask<S: Simd>(s: S, score: S::F, key: usize, sight: &Range<usize>) -> S::F {
     if sight.start <= key && key + S::LANES <= sight.end {
         return score;
     }
@@ -528,7 +586,7 @@ fn score_top(width: usize) -> f32 {
 
 /// Rounds a query to 16 bits; returns what one step is worth.
 #[inline(always)]
-fn pack_query<S: Simd>(s: S, query: &[f32], to: &mut [i32]) -> f32 {
+fn pack_query<S: Simd>(s: S, query: &[f32], most: f32, to: &mut [i32]) -> f32 {
     let zero = s.splat(0.0);
     let (mut top, mut nan) = (s.splat(1e-30), zero);
     for x in query.chunks(S::LANES) {
@@ -536,7 +594,7 @@ fn pack_query<S: Simd>(s: S, query: &[f32], to: &mut [i32]) -> f32 {
         top = s.max(top, s.abs(v));
         nan = s.fma(v, zero, nan);
     }
-    let (top, most) = (s.greatest(top), score_top(query.len()));
+    let top = s.greatest(top);
     let factor = s.splat(most / top);
     for (to, x) in halves_mut(to)
         .chunks_mut(S::LANES)
@@ -575,19 +633,13 @@ fn soften<S: Simd, D: Dot>(s: S, scores: &mut [f32], top: f32) -> f32 {
 /// Rounds weights, 0 to 1 each, to as fine a step as keeps their sum, times the greatest value, within 32
 /// bits; returns the step.
 #[inline(always)]
-fn pack_weights<S: Simd>(s: S, weights: &[f32], to: &mut [i32]) -> f32 {
-    let mut sum = s.splat(0.0);
-    for x in weights.chunks_exact(S::LANES) {
-        sum = s.add(sum, s.load(x));
-    }
+fn pack_weights<S: Simd>(s: S, weights: &[f32], sum: f32, to: &mut [i32]) -> f32 {
     // Rounding adds at most half a step for each weight; a hundredth covers the sum's own rounding.
-    let most = (i32::MAX as f32 / VALUE_TOP * 0.99 - weights.len() as f32 / 2.0) / s.sum(sum);
+    let most = (i32::MAX as f32 / VALUE_TOP * 0.99 - weights.len() as f32 / 2.0) / sum;
     let steps = most.min(32_767.0);
     let factor = s.splat(steps);
-    for (to, x) in halves_mut(to)
-        .chunks_exact_mut(S::LANES)
-        .zip(weights.chunks_exact(S::LANES))
-    {
+    let to = halves_mut(to).chunks_exact_mut(S::LANES);
+    for (to, x) in to.zip(weights.chunks_exact(S::LANES)) {
         s.store_low16(to, s.to_int(s.mul(s.load(x), factor)));
     }
     1.0 / steps

@@ -107,34 +107,54 @@ impl Call<'_> {
                 for i in 0..count {
                     let out = &mut out[(row + i) * stride + first..][..outputs.min(per_panel)];
                     let sums = &mut sums.0[i][..width];
-                    self.dequantize::<S, D>(s, row + i, panel * width, sums);
-                    // Compiled once for the three arithmetics.
-                    s.enter(
-                        #[inline(always)]
-                        || self.finish(s, sums, out),
-                    );
+                    if matches!(self.finish, Finish::Store | Finish::Add) && out.len() == width {
+                        self.pass_on::<S, D>(s, row + i, panel * width, sums, out);
+                    } else {
+                        self.dequantize::<S, D>(s, row + i, panel * width, sums);
+                        // Compiled once for the three arithmetics.
+                        s.enter(
+                            #[inline(always)]
+                            || self.finish(s, sums, out),
+                        );
+                    }
                 }
             }
+        }
+    }
+
+    /// Stores or adds a row of sums of a whole panel.
+    #[inline(always)]
+    fn pass_on<S: Simd, D: Dot>(
+        &self,
+        s: S,
+        row: usize,
+        column: usize,
+        sums: &[i32],
+        out: &mut [f32],
+    ) {
+        let add = self.finish == Finish::Add;
+        let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
+        let vectors = Columns::of(self.matrix, column, sums.len()).vectors::<S>();
+        for ((out, sums), columns) in out
+            .chunks_exact_mut(S::LANES)
+            .zip(sums.chunks_exact(S::LANES))
+            .zip(vectors)
+        {
+            let mut value = columns.value::<S, D>(s, s.load_i(sums), scale, base);
+            if add {
+                value = s.add(s.load(out), value);
+            }
+            s.store(out, value);
         }
     }
 
     /// Turns a row of sums into floats, in place: scales and bias.
     #[inline(always)]
     fn dequantize<S: Simd, D: Dot>(&self, s: S, row: usize, column: usize, sums: &mut [i32]) {
-        let matrix = self.matrix;
         let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
-        let vectors = sums.chunks_exact_mut(S::LANES).enumerate();
-        for (j, sums) in vectors {
-            let at = |v: &[f32]| s.load(&v[column + j * S::LANES..]);
-            let (sum, bias) = (s.load_i(sums), at(&matrix.bias));
-            let value = match D::ARITHMETIC {
-                Arithmetic::F32 => s.add(s.as_float(sum), bias),
-                Arithmetic::I16 => s.fma(s.mul(s.to_float(sum), at(&matrix.scale)), scale, bias),
-                Arithmetic::I8 => {
-                    let rest = s.fma(base, at(&matrix.sum), bias);
-                    s.fma(s.mul(s.to_float(sum), at(&matrix.scale)), scale, rest)
-                }
-            };
+        let vectors = Columns::of(self.matrix, column, sums.len()).vectors::<S>();
+        for (sums, columns) in sums.chunks_exact_mut(S::LANES).zip(vectors) {
+            let value = columns.value::<S, D>(s, s.load_i(sums), scale, base);
             s.store_i(sums, s.as_int(value));
         }
     }
@@ -173,6 +193,52 @@ impl Call<'_> {
                 |value, at, by| s.mul(value, s.as_float(s.load_i(&values[half + at..])));
                 Gelu GeluTanh QuickGelu Silu Relu Tanh
             ),
+        }
+    }
+}
+
+/// What a matrix keeps for some packed columns.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    scale: &'a [f32],
+    sum: &'a [f32],
+    bias: &'a [f32],
+}
+
+impl<'a> Columns<'a> {
+    #[inline(always)]
+    fn of(matrix: &'a Matrix, first: usize, count: usize) -> Self {
+        Self {
+            scale: &matrix.scale[first..][..count],
+            sum: &matrix.sum[first..][..count],
+            bias: &matrix.bias[first..][..count],
+        }
+    }
+
+    /// A vector of columns at a time.
+    #[inline(always)]
+    fn vectors<S: Simd>(self) -> impl Iterator<Item = Self> {
+        let chunks = self
+            .sum
+            .chunks_exact(S::LANES)
+            .zip(self.bias.chunks_exact(S::LANES));
+        self.scale
+            .chunks_exact(S::LANES)
+            .zip(chunks)
+            .map(|(scale, (sum, bias))| Self { scale, sum, bias })
+    }
+
+    /// A vector of sums as floats.
+    #[inline(always)]
+    fn value<S: Simd, D: Dot>(self, s: S, sums: S::I, scale: S::F, base: S::F) -> S::F {
+        let bias = s.load(self.bias);
+        match D::ARITHMETIC {
+            Arithmetic::F32 => s.add(s.as_float(sums), bias),
+            Arithmetic::I16 => s.fma(s.mul(s.to_float(sums), s.load(self.scale)), scale, bias),
+            Arithmetic::I8 => {
+                let rest = s.fma(base, s.load(self.sum), bias);
+                s.fma(s.mul(s.to_float(sums), s.load(self.scale)), scale, rest)
+            }
         }
     }
 }

@@ -94,31 +94,31 @@ impl Norm {
     #[inline(always)]
     fn row<S: Simd>(&self, s: S, mut place: Place<'_>) {
         let n = self.weight.len() as f32;
-        let x = place.source();
         let mean = match self.kind {
-            Kind::Layer => sum(s, x, |v| v) / n,
+            Kind::Layer => sum(s, place.source()) / n,
             Kind::Rms => 0.0,
         };
-        let mean_v = s.splat(mean);
-        let squares = {
-            let deviation = |v| s.sub(v, mean_v);
-            sum_padded(s, x, mean, |v| {
-                let d = deviation(v);
-                s.mul(d, d)
-            })
-        };
-        let factor = s.splat(1.0 / (squares / n + self.epsilon).sqrt());
-        for i in (0..self.weight.len()).step_by(S::LANES) {
-            let v = s.sub(s.load_part(&place.source()[i..], 0.0), mean_v);
-            let v = s.mul(s.mul(v, factor), s.load_part(&self.weight[i..], 0.0));
-            let v = if self.bias.is_empty() {
-                v
-            } else {
-                s.add(v, s.load_part(&self.bias[i..], 0.0))
-            };
-            let out = place.target();
-            let end = out.len().min(i + S::LANES);
-            s.store_part(&mut out[i..end], v);
+        let factor = 1.0 / (squares(s, place.source(), mean) / n + self.epsilon).sqrt();
+        let (mean, factor) = (s.splat(mean), s.splat(factor));
+        let vectors = self.weight.len() / S::LANES * S::LANES;
+        for i in (0..vectors).step_by(S::LANES) {
+            let v = s.mul(s.sub(s.load(&place.source()[i..]), mean), factor);
+            let mut v = s.mul(v, s.load(&self.weight[i..]));
+            if !self.bias.is_empty() {
+                v = s.add(v, s.load(&self.bias[i..]));
+            }
+            s.store(&mut place.target()[i..], v);
+        }
+        if vectors < self.weight.len() {
+            let v = s.mul(
+                s.sub(s.load_part(&place.source()[vectors..], 0.0), mean),
+                factor,
+            );
+            let mut v = s.mul(v, s.load_part(&self.weight[vectors..], 0.0));
+            if !self.bias.is_empty() {
+                v = s.add(v, s.load_part(&self.bias[vectors..], 0.0));
+            }
+            s.store_part(&mut place.target()[vectors..], v);
         }
     }
 }
@@ -146,18 +146,39 @@ impl Place<'_> {
     }
 }
 
-/// Sum of `f` of every value, four vectors at a time and always in the same order.
+/// The sum of all values, in an order that depends on their number alone.
 #[inline(always)]
-fn sum<S: Simd>(s: S, x: &[f32], f: impl Fn(S::F) -> S::F) -> f32 {
-    sum_padded(s, x, 0.0, f)
+fn sum<S: Simd>(s: S, x: &[f32]) -> f32 {
+    let mut sums = [s.splat(0.0); 4];
+    let fours = x.chunks_exact(4 * S::LANES);
+    let rest = fours.remainder();
+    for four in fours {
+        for (sum, x) in sums.iter_mut().zip(four.chunks_exact(S::LANES)) {
+            *sum = s.add(*sum, s.load(x));
+        }
+    }
+    for x in rest.chunks(S::LANES) {
+        sums[0] = s.add(sums[0], s.load_part(x, 0.0));
+    }
+    s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
 }
 
-/// The same; lanes beyond the end hold `rest`, of which `f` must make 0.
+/// The sum of squared distances from `mean`, likewise.
 #[inline(always)]
-fn sum_padded<S: Simd>(s: S, x: &[f32], rest: f32, f: impl Fn(S::F) -> S::F) -> f32 {
+fn squares<S: Simd>(s: S, x: &[f32], mean: f32) -> f32 {
+    let (mean, rest_mean) = (s.splat(mean), mean);
     let mut sums = [s.splat(0.0); 4];
-    for (i, x) in x.chunks(S::LANES).enumerate() {
-        sums[i % 4] = s.add(sums[i % 4], f(s.load_part(x, rest)));
+    let fours = x.chunks_exact(4 * S::LANES);
+    let rest = fours.remainder();
+    for four in fours {
+        for (sum, x) in sums.iter_mut().zip(four.chunks_exact(S::LANES)) {
+            let distance = s.sub(s.load(x), mean);
+            *sum = s.fma(distance, distance, *sum);
+        }
+    }
+    for x in rest.chunks(S::LANES) {
+        let distance = s.sub(s.load_part(x, rest_mean), mean);
+        sums[0] = s.fma(distance, distance, sums[0]);
     }
     s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
 }

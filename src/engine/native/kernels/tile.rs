@@ -117,36 +117,48 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
     sums: &mut Sums,
 ) {
     let mut acc = [[s.splat_i(0); VECTORS]; ROWS];
+    // Three rows share a pointer: a processor adds the stride once or twice for nothing, and twelve pointers
+    // would not fit its registers.
     let (left, mut right) = (a.data.as_ptr(), b.data.as_ptr());
-    let rows: [*const i32; ROWS] = std::array::from_fn(|i| left.wrapping_add(i * a.stride));
-    macro_rules! step {
-        ($k:expr) => {
-            let mut columns = [s.splat_i(0); VECTORS];
-            for j in 0..VECTORS {
-                // SAFETY: row `k` of `b`, vector `j` of it: the caller vouches for both.
-                columns[j] = unsafe { s.load_at(right.add(j * S::LANES)) };
+    let mut thirds: [*const i32; 4] =
+        std::array::from_fn(|third| left.wrapping_add(third * 3 * a.stride));
+    // Written out: sums that a loop indexes would lie in memory.
+    macro_rules! dots {
+        ($columns:ident, $ahead:literal, $i:literal: $($j:literal)*) => {
+            if $i < ROWS {
+                // SAFETY: a dword of row `i` of `a`: the caller vouches for it.
+                let value = s.splat_i(unsafe {
+                    *thirds[$i / 3].wrapping_add($i % 3 * a.stride).wrapping_add($ahead)
+                });
+                $(if $j < VECTORS {
+                    acc[$i % ROWS][$j % VECTORS] =
+                        D::dot(s, acc[$i % ROWS][$j % VECTORS], value, $columns[$j % VECTORS]);
+                })*
             }
-            for i in 0..ROWS {
-                // SAFETY: dword `k` of row `i` of `a`: the caller vouches for it.
-                let value = s.splat_i(unsafe { *rows[i].add($k) });
-                for j in 0..VECTORS {
-                    acc[i][j] = D::dot(s, acc[i][j], value, columns[j]);
-                }
-            }
-            right = right.wrapping_add(b.stride);
         };
     }
-    let mut k = 0;
-    while k + 4 <= steps {
-        step!(k);
-        step!(k + 1);
-        step!(k + 2);
-        step!(k + 3);
-        k += 4;
+    macro_rules! step {
+        ($ahead:literal: $($i:literal)*) => {
+            let mut columns = [s.splat_i(0); VECTORS];
+            for j in 0..VECTORS {
+                // SAFETY: a row of `b`, vector `j` of it: the caller vouches for both.
+                columns[j] = unsafe {
+                    s.load_at(right.wrapping_add($ahead * b.stride + j * S::LANES))
+                };
+            }
+            $(dots!(columns, $ahead, $i: 0 1 2 3);)*
+        };
     }
-    while k < steps {
-        step!(k);
-        k += 1;
+    for _ in 0..steps / 2 {
+        step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
+        step!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
+        right = right.wrapping_add(2 * b.stride);
+        for third in &mut thirds[..ROWS.div_ceil(3)] {
+            *third = third.wrapping_add(2);
+        }
+    }
+    if steps % 2 == 1 {
+        step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
     }
     for i in 0..ROWS {
         for j in 0..VECTORS {

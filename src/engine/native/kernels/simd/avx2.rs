@@ -238,6 +238,12 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         })
     }
     #[inline(always)]
+    fn prefetch(self, of: &[f32]) {
+        for line in of.chunks(16) {
+            op!(_mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()));
+        }
+    }
+    #[inline(always)]
     fn transpose(self, r: &mut [__m256; MOST_LANES]) {
         op!({
             let mut t = [_mm256_setzero_ps(); N];

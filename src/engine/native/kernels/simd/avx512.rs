@@ -223,6 +223,12 @@ impl Simd for Avx512 {
         op!(_mm512_reduce_min_ps(v))
     }
     #[inline(always)]
+    fn prefetch(self, of: &[f32]) {
+        for line in of.chunks(16) {
+            op!(_mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()));
+        }
+    }
+    #[inline(always)]
     fn transpose(self, r: &mut [__m512; MOST_LANES]) {
         op!({
             // Pairs of rows, then pairs of pairs, then 128-bit quarters twice.

@@ -94,6 +94,10 @@ pub(super) trait Simd: Copy {
     /// Accumulates a product of quads: unsigned (less [`Self::BYTE_OFFSET`]) bytes of `a` by signed bytes of `b`.
     fn dot_quads(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
+    /// Asks for the cache lines of some floats that will soon be read.
+    #[inline(always)]
+    fn prefetch(self, _: &[f32]) {}
+
     /// Lanes added in a fixed order.
     #[inline(always)]
     fn sum(self, v: Self::F) -> f32 {
