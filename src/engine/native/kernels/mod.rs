@@ -18,6 +18,7 @@ mod math;
 mod matrix;
 mod norm;
 mod operand;
+pub mod peak;
 mod preparation;
 mod rotary;
 mod simd;

@@ -447,3 +447,269 @@ fn attention_agrees_with_plain_code() {
         }
     }
 }
+
+#[test]
+fn operations_of_the_peak_are_counted() {
+    for isa in Isa::all() {
+        let count = |arithmetic| peak::operations(isa, arithmetic, 1000);
+        assert!(count(Arithmetic::F32) >= 2 * 1000 * 12 * 4, "{isa}");
+        assert_eq!(count(Arithmetic::I16), 2 * count(Arithmetic::F32), "{isa}");
+        assert_eq!(count(Arithmetic::I8), 4 * count(Arithmetic::F32), "{isa}");
+    }
+}
+
+#[test]
+fn balanced_and_rotated_products_stay_what_they_were() {
+    // Widths with every kind of block: powers of two, three blocks, odd groups, and less than a vector.
+    for inputs in [5, 24, 48, 64, 80, 96, 128, 192, 384, 512, 1536] {
+        let (outputs, rows) = (20, 7);
+        let (weights, bias) = (random(outputs * inputs, 14), random(outputs, 15));
+        let mut x = random(rows * inputs, 16);
+        // An outlier channel, as language models have them.
+        x.iter_mut()
+            .skip(inputs / 2)
+            .step_by(inputs)
+            .for_each(|x| *x = *x * 5.0 + 40.0);
+        let mut ranges = vec![0.0_f32; inputs];
+        for row in x.chunks_exact(inputs) {
+            ranges
+                .iter_mut()
+                .zip(row)
+                .for_each(|(range, x)| *range = range.max(x.abs()));
+        }
+        let want = plain_product(&x, &weights, &bias, inputs);
+        let norm = want.iter().map(|x| x * x).sum::<f64>().sqrt();
+        for isa in Isa::all() {
+            let error = |ranges: Option<&[f32]>| {
+                let layout = Layout {
+                    outputs,
+                    inputs,
+                    gated: false,
+                };
+                let matrix = Matrix::pack(
+                    isa,
+                    Arithmetic::I8,
+                    layout,
+                    rows_of(&weights, inputs),
+                    &bias,
+                    ranges,
+                );
+                let got = product(&matrix, &x, rows);
+                got.iter()
+                    .zip(&want)
+                    .map(|(a, b)| (f64::from(*a) - b).powi(2))
+                    .sum::<f64>()
+                    .sqrt()
+                    / norm
+            };
+            assert!(error(None) < 0.02, "{isa} {inputs}: {}", error(None));
+            assert!(
+                error(Some(&ranges)) < 0.02,
+                "{isa} {inputs}, balanced: {}",
+                error(Some(&ranges))
+            );
+        }
+    }
+}
+
+#[test]
+fn every_finish_does_what_it_says() {
+    let (inputs, rows) = (33, 8);
+    for outputs in [5, 16, 40, 64, 100] {
+        let (weights, bias) = (random(2 * outputs * inputs, 17), random(2 * outputs, 18));
+        let (x, residual) = (random(rows * inputs, 19), random(rows * (outputs + 3), 20));
+        let half = outputs * inputs;
+        for isa in Isa::all() {
+            for arithmetic in ARITHMETICS {
+                let plain = pack(
+                    isa,
+                    arithmetic,
+                    outputs,
+                    inputs,
+                    &weights[..half],
+                    &bias[..outputs],
+                );
+                let ups = pack(
+                    isa,
+                    arithmetic,
+                    outputs,
+                    inputs,
+                    &weights[half..],
+                    &bias[outputs..],
+                );
+                let layout = Layout {
+                    outputs,
+                    inputs,
+                    gated: true,
+                };
+                let gated = Matrix::pack(
+                    isa,
+                    arithmetic,
+                    layout,
+                    rows_of(&weights, inputs),
+                    &bias,
+                    None,
+                );
+                let [y, up] = [&plain, &ups].map(|matrix| product(matrix, &x, rows));
+                let run = |matrix: &Matrix, finish| {
+                    let mut operand = Operand::new();
+                    operand.convert(matrix, &x, inputs, rows);
+                    let mut out = residual.clone();
+                    // The second half of the rows alone, with gaps between the results.
+                    linear(
+                        &operand,
+                        rows / 2..rows,
+                        matrix,
+                        &mut out,
+                        outputs + 3,
+                        finish,
+                    );
+                    out
+                };
+                let check = |got: &[f32], want: &dyn Fn(usize, f32) -> f32| {
+                    for (place, got) in got.iter().enumerate() {
+                        let (row, column) = (place / (outputs + 3), place % (outputs + 3));
+                        if row >= rows / 2 || column >= outputs {
+                            assert_eq!(
+                                got.to_bits(),
+                                residual[place].to_bits(),
+                                "{isa}: a value out of bounds"
+                            );
+                            continue;
+                        }
+                        let want = want((row + rows / 2) * outputs + column, residual[place]);
+                        assert!(
+                            (got - want).abs() < 1e-5,
+                            "{isa} {arithmetic:?}: {got} for {want}"
+                        );
+                    }
+                };
+                check(&run(&plain, Finish::Store), &|i, _| y[i]);
+                check(&run(&plain, Finish::Add), &|i, before| before + y[i]);
+                for activation in ACTIVATIONS {
+                    let act = |x: f32| plain_activation(activation, f64::from(x)) as f32;
+                    check(
+                        &run(&plain, Finish::Activate(activation)),
+                        &|i, _| act(y[i]),
+                    );
+                    check(&run(&gated, Finish::Gate(activation)), &|i, _| {
+                        act(y[i]) * up[i]
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_and_rotary_agree_with_plain_code() {
+    for isa in Isa::all() {
+        for width in [1, 3, 8, 16, 17, 64, 65, 100, 384] {
+            let (x, weight, bias) = (random(3 * width, 21), random(width, 22), random(width, 23));
+            for layer in [true, false] {
+                let norm = match layer {
+                    true => Norm::layer(weight.clone(), bias.clone(), 1e-5),
+                    false => Norm::rms(weight.clone(), 1e-5),
+                };
+                let (mut same, mut other) = (x.clone(), vec![0.0; x.len()]);
+                norm.apply(isa, &mut same);
+                norm.apply_to(isa, &x, &mut other);
+                assert_eq!(same, other);
+                for (row, got) in x.chunks_exact(width).zip(same.chunks_exact(width)) {
+                    let mean = |f: &dyn Fn(f64) -> f64| {
+                        row.iter().map(|x| f(f64::from(*x))).sum::<f64>() / width as f64
+                    };
+                    let center = if layer { mean(&|x| x) } else { 0.0 };
+                    let root = (mean(&|x| (x - center).powi(2)) + 1e-5).sqrt();
+                    for i in 0..width {
+                        let shift = if layer { f64::from(bias[i]) } else { 0.0 };
+                        let want =
+                            (f64::from(row[i]) - center) / root * f64::from(weight[i]) + shift;
+                        assert!(
+                            (f64::from(got[i]) - want).abs() < 3e-6,
+                            "{isa} {width}: {} for {want}",
+                            got[i]
+                        );
+                    }
+                }
+            }
+        }
+        for (head, half) in [(8, 4), (20, 7), (64, 32), (40, 16)] {
+            let x = random(3 * head, 24);
+            let angles = random(half, 25);
+            let (cosine, sine): (Vec<f32>, Vec<f32>) =
+                angles.iter().map(|a| (a.cos(), a.sin())).unzip();
+            let mut got = x.clone();
+            rotary(isa, &mut got, head, &cosine, &sine);
+            for (x, got) in x.chunks_exact(head).zip(got.chunks_exact(head)) {
+                for i in 0..head {
+                    let want = match i {
+                        i if i < half => x[i] * cosine[i] - x[i + half] * sine[i],
+                        i if i < 2 * half => x[i] * cosine[i - half] + x[i - half] * sine[i - half],
+                        i => x[i],
+                    };
+                    assert!(
+                        (got[i] - want).abs() < 1e-6,
+                        "{isa} {head} {half}: {} for {want}",
+                        got[i]
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_lets_nothing_that_is_not_a_number_vanish() {
+    let shape = Attention {
+        heads: 2,
+        kv_heads: 2,
+        head_width: 8,
+        scale: 0.3,
+        sight: Sight::ALL,
+        softcap: None,
+    };
+    let case = Case {
+        shape,
+        len: 21,
+        reach: None,
+    };
+    let size = case.len * 16;
+    for isa in Isa::all() {
+        for arithmetic in [Arithmetic::F32, Arithmetic::I16] {
+            for which in 0..3 {
+                let mut inputs = [random(size, 26), random(size, 27), random(size, 28)];
+                // Token 20's second head: beyond a full vector of keys.
+                inputs[which][20 * 16 + 9] = f32::NAN;
+                let [q, k, v] = &inputs;
+                let out = attend(isa, arithmetic, &case, (q, k, v), &[]);
+                for (place, value) in out.iter().enumerate() {
+                    let (token, head) = (place / 16, place % 16 / 8);
+                    let reached = head == 1 && (which > 0 || token == 20);
+                    assert!(
+                        value.is_nan() || !reached || (which == 2 && place % 8 != 1),
+                        "{isa} {arithmetic:?} {which} {place}"
+                    );
+                    assert!(
+                        !value.is_nan() || reached,
+                        "{isa} {arithmetic:?} {which} {place}: from nowhere"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_processor_is_asked_by_name() {
+    for isa in Isa::all() {
+        assert_eq!(Isa::named(isa.name()), Ok(isa));
+        assert!(isa.speeds_up(Arithmetic::F32));
+    }
+    let error = Isa::named("abacus").unwrap_err();
+    assert!(
+        error.contains("EMBEDCTL_CPU") && error.contains("portable"),
+        "{error}"
+    );
+    assert_eq!(Isa::all().last().map(|isa| isa.name()), Some("portable"));
+}

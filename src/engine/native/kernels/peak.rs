@@ -1,0 +1,40 @@
+//! How fast the instructions of products are by themselves: what the engine's speed is compared with.
+
+use std::hint::black_box;
+
+use super::isa::{Arithmetic, Isa, with};
+use super::simd::Simd;
+use super::tile::{Dot, Floats, Pairs, Quads};
+
+/// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
+const CHAINS: usize = 12;
+
+/// Multiplies and adds in registers, `turns` times a dozen vectors, and returns how many operations that were:
+/// a product and its addition are two. The caller takes the time.
+#[must_use]
+pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
+    with!(isa, s => match arithmetic {
+        Arithmetic::F32 => run(s, Floats, turns),
+        Arithmetic::I16 => run(s, Pairs, turns),
+        Arithmetic::I8 => run(s, Quads, turns),
+    })
+}
+
+#[inline(always)]
+fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
+    let mut sums = [s.splat_i(0); CHAINS];
+    let right = s.splat_i(black_box(0x0101_0101));
+    for turn in 0..turns {
+        // Another value every turn, so that no product can be computed ahead of the loop.
+        let left = s.splat_i(turn as i32 & 0x0101_0101);
+        for sum in &mut sums {
+            *sum = D::dot(s, *sum, left, right);
+        }
+    }
+    let mut all = [0; super::simd::MOST_LANES];
+    for sum in sums {
+        s.store_i(&mut all, sum);
+        black_box(&all);
+    }
+    2 * turns * CHAINS * S::LANES * D::ARITHMETIC.per_lane()
+}
