@@ -115,7 +115,7 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
         let plans: Vec<Plan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
         batches.extend(plans.iter().map(|plan| {
             let mut batch = Batch::default();
-            batch.fill(plan, &tokens, model.config.padding_id);
+            batch.fill(plan, &tokens, model.config.padding_id, &model.config.frame);
             batch
         }));
     }
