@@ -42,6 +42,8 @@ pub enum ErrorKind {
     /// A model folder that is incomplete, inconsistent, or of a kind that embedctl does not run; or the
     /// Hub's refusal to give it out.
     Model,
+    /// The Hub shows no repository of that name to whoever asks.
+    NoRepository,
     /// The network, and not the Hub, stood between us and a model.
     Unreachable,
     /// An engine could not load the model, or failed while running it.
@@ -299,7 +301,7 @@ impl fmt::Display for Error {
             (ErrorKind::Record, _) => write!(f, "{place}: {reason}"),
             (ErrorKind::Input, Some(line)) => write!(f, "{file}, after line {line}: {reason}"),
             (ErrorKind::Input, None) => write!(f, "{file}: {reason}"),
-            (ErrorKind::Model | ErrorKind::Unreachable, _) => {
+            (ErrorKind::Model | ErrorKind::NoRepository | ErrorKind::Unreachable, _) => {
                 write!(f, "model {subject}: {reason}")
             }
             (ErrorKind::Internal, _) => {

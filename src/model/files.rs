@@ -290,6 +290,9 @@ impl ModelName {
     pub fn of(given: &str) -> Result<Self, String> {
         let id = given.parse();
         let folder = Path::new(given);
+        if let Some(reason) = something_else(given).filter(|_| !folder.is_dir()) {
+            return Err(reason);
+        }
         match id {
             Ok(id) if given == Self::DEFAULT => Ok(Self::Hub(id)),
             _ if folder.is_dir() => Ok(Self::Folder(folder.to_path_buf())),
@@ -317,6 +320,53 @@ impl ModelName {
     }
 }
 
+/// What else people name models by, and what to write instead; the reason continues the name.
+fn something_else(given: &str) -> Option<String> {
+    let hosts = ["huggingface.co/", "hf.co/", "www.huggingface.co/"];
+    let (scheme, address) = given.split_once("://").unwrap_or(("", given));
+    let host = hosts.iter().find_map(|host| address.strip_prefix(host));
+    if let Some(path) = host
+        .or_else(|| (!scheme.is_empty()).then(|| address.split_once('/').map_or("", |one| one.1)))
+    {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let id = match parts[..] {
+            [org, name, "tree" | "blob" | "resolve", revision, ..] => {
+                format!("{org}/{name}@{revision}")
+            }
+            [org, name, ..] => format!("{org}/{name}"),
+            _ => "org/name".to_owned(),
+        };
+        return Some(format!(
+            "is an address; name the model by its id: --model {id}"
+        ));
+    }
+    let path = Path::new(given);
+    let is_onnx = path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
+    if !is_onnx && !path.is_file() {
+        return None;
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let above = folder.parent().filter(|_| folder.ends_with("onnx"));
+    let folder = above.unwrap_or(folder);
+    let file = path.strip_prefix(folder).unwrap_or(path).display();
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    }
+    .display();
+    Some(if is_onnx {
+        format!(
+            "is an ONNX file, and a model is a folder that has config.json and tokenizer.json too: --model {folder} \
+             --model-file {file}"
+        )
+    } else {
+        format!("is a file, and a model is a folder: --model {folder}")
+    })
+}
+
 struct Located {
     id: String,
     revision: Option<String>,
@@ -337,19 +387,20 @@ fn locate(options: &ModelOptions) -> Result<Located> {
         ModelName::Hub(id) => id,
     };
     let cache = options.cache_dir.clone().unwrap_or_else(hub::default_cache);
-    let store = Store::new(&cache, &id.repository);
-    let commit = store
-        .commit(&id.revision)
-        .unwrap_or_else(|| id.revision.clone());
-    let snapshot = store.snapshot(&commit);
-    if !snapshot.is_dir() {
-        return Err(hub::not_cached(&id, &cache, &[]));
-    }
-    Ok(Located {
-        id: id.repository,
-        revision: Some(commit),
-        folder: snapshot,
-    })
+    let ids = id.meanings();
+    let here = ids.iter().find_map(|id| {
+        let store = Store::new(&cache, &id.repository);
+        let commit = store
+            .commit(&id.revision)
+            .unwrap_or_else(|| id.revision.clone());
+        let folder = store.snapshot(&commit);
+        folder.is_dir().then(|| Located {
+            id: id.repository.clone(),
+            revision: Some(commit),
+            folder,
+        })
+    });
+    here.ok_or_else(|| hub::not_cached(&ids[0], &cache, &[]))
 }
 
 /// Reads an ONNX file's header, and makes sure that the files are here that it keeps weights in.

@@ -202,6 +202,35 @@ fn a_model_folder_that_is_not_here() {
 }
 
 #[test]
+fn what_is_no_models_name_is_told_how_to_name_it() {
+    let sandbox = sandbox_with_texts();
+    copy_folder(&in_repository(SMALL_MODEL), &sandbox.path("small"));
+    for (given, words) in [
+        ("https://huggingface.co/org/name", "--model org/name"),
+        ("https://huggingface.co/org/name/", "--model org/name"),
+        ("huggingface.co/org/name/tree/v1", "--model org/name@v1"),
+        ("hf.co/org/name", "--model org/name"),
+        ("https://example.com", "--model org/name"),
+        (
+            "small/onnx/model.onnx",
+            "--model small --model-file onnx/model.onnx",
+        ),
+        ("onnx/model.onnx", "--model . --model-file onnx/model.onnx"),
+        ("model.onnx", "--model . --model-file model.onnx"),
+        ("small/config.json", "--model small"),
+    ] {
+        let run = sandbox.embed(&format!("texts.txt -o out.npy --model {given}"));
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(
+            run.stderr.contains(&format!(": {words}\n")),
+            "{given}: {run}"
+        );
+    }
+    let run = sandbox.embed("texts.txt -o out.npy --model small --model-file onnx/model.onnx");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
 fn an_input_that_is_not_here() {
     let sandbox = sandbox_with_texts();
     assert_snapshot!(sandbox.embed("texts.txt missing.txt -o out.npy"));

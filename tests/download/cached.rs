@@ -97,7 +97,8 @@ fn offline_is_offline_whoever_says_it() {
         let run = world.finish(command.env(variable, "1"));
         assert_eq!(run.code, Some(1), "{run}");
         assert!(
-            run.stderr.contains(&format!("({variable} forbids")),
+            run.stderr
+                .contains(&format!("{variable} forbids the network")),
             "{run}"
         );
     }

@@ -431,3 +431,56 @@ fn inputs_and_outputs_are_looked_at_before_anything_is_fetched() {
     assert!(!world.cached().exists());
     assert_eq!(world.sandbox.files(), ["texts.txt", "there.npy"]);
 }
+
+/// `all-MiniLM-L6-v2` is `sentence-transformers/all-MiniLM-L6-v2`, and `gpt2` is one of the Hub's oldest.
+#[test]
+fn a_name_without_an_organization_is_looked_for_as_python_does() {
+    let world = World::new();
+    world
+        .hub
+        .publish("sentence-transformers/tiny", small_model());
+    world.hub.publish("oldest", small_model());
+    for (name, id) in [("tiny", "sentence-transformers/tiny"), ("oldest", "oldest")] {
+        let run = world.embed(&format!("--model {name}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains(&format!("model {id} · ")), "{run}");
+        // What is here is not asked for again.
+        world.hub.take_asked();
+        assert_eq!(world.embed(&format!("--model {name}")).code, Some(0));
+        assert_eq!(
+            world.embed(&format!("--model {name} --offline")).code,
+            Some(0)
+        );
+        assert_eq!(
+            world
+                .done(&format!("download --check {name} --offline"))
+                .code,
+            Some(0)
+        );
+        assert_eq!(world.hub.asked().len(), 0, "{name}");
+        let run = world.done(&format!("download {name}"));
+        assert!(run.stderr.contains(id), "{run}");
+    }
+    let run = world.embed("--model nothing");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("model nothing: is no repository"),
+        "{run}"
+    );
+}
+
+/// The remedy for a fetch that cannot be is not to fetch.
+#[test]
+fn without_a_network_the_way_is_another_one() {
+    let world = World::new();
+    let mut command = world.embed_command("--model org/small");
+    let run = world.finish(command.env("HF_ENDPOINT", "http://127.0.0.1:1"));
+    assert_eq!(run.code, Some(1), "{run}");
+    for run in [run, world.embed("--model org/small --offline")] {
+        assert!(!run.stderr.contains("fetch it with"), "{run}");
+        assert!(
+            run.stderr.contains("--local-dir FOLDER` elsewhere"),
+            "{run}"
+        );
+    }
+}

@@ -47,7 +47,9 @@ impl Failure {
             .error
             .chain()
             .find_map(|cause| match cause.downcast_ref::<Error>()?.kind() {
-                ErrorKind::Model | ErrorKind::Unreachable => Some(&["EMBEDCTL_MODEL"][..]),
+                ErrorKind::Model | ErrorKind::NoRepository | ErrorKind::Unreachable => {
+                    Some(&["EMBEDCTL_MODEL"][..])
+                }
                 ErrorKind::Engine
                 | ErrorKind::NoLibrary
                 | ErrorKind::NamedLibrary

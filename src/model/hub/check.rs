@@ -94,7 +94,15 @@ pub fn check(
 ) -> Result<Checked> {
     let id = match ModelName::of(model) {
         Ok(ModelName::Folder(folder)) => return check_folder(model, &folder, cancel),
-        Ok(ModelName::Hub(id)) => id,
+        Ok(ModelName::Hub(id)) => id
+            .meanings()
+            .into_iter()
+            .find(|id| {
+                Store::new(&settings.cache, &id.repository)
+                    .commit(&id.revision)
+                    .is_some()
+            })
+            .unwrap_or(id),
         Err(reason) => {
             let reason = format!("'{model}' {reason}");
             return Err(Error::usage(reason));

@@ -10,7 +10,7 @@ use super::lockfile::LARGEST;
 use super::revision::Revision;
 use super::select::MODULES;
 use super::store::Store;
-use super::{ModelId, Settings, Transfer, Wanted, not_cached, offline};
+use super::{ModelId, Settings, Transfer, Wanted, elsewhere, not_cached, offline};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{ModelName, ModelOptions};
@@ -30,6 +30,30 @@ pub fn ensure(
     let Ok(ModelName::Hub(model)) = ModelName::of(&options.model) else {
         return Ok(()); // opening it says what is wrong
     };
+    let mut models = model.meanings();
+    // What is here goes before what may be meant by the name.
+    models.sort_by_key(|model| {
+        let store = Store::new(&settings.cache, &model.repository);
+        Revision::cached(&store, &model.revision).is_none()
+    });
+    let mut result = Ok(());
+    for model in models {
+        result = ensure_one(settings, model, options, transfer, cancel);
+        match &result {
+            Err(error) if error.kind() == ErrorKind::NoRepository => {}
+            _ => break,
+        }
+    }
+    result
+}
+
+fn ensure_one(
+    settings: &Settings,
+    model: ModelId,
+    options: &ModelOptions,
+    transfer: &dyn Transfer,
+    cancel: &CancelToken,
+) -> Result<()> {
     let wanted_id = model.clone();
     let store = Store::new(&settings.cache, &model.repository);
     let missing = match look(&store, &model, options) {
@@ -94,9 +118,8 @@ pub fn ensure(
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             let cached = not_cached(&wanted.model, &settings.cache, &missing);
             let reason = format!("{}. It {}", error.reason(), cached.reason());
-            let remedy = cached.remedy().unwrap_or_default();
             Err(Error::new(error.kind(), &wanted.model, reason)
-                .with_remedy(remedy)
+                .with_remedy(elsewhere(&wanted.model))
                 .caused_by(error))
         }
         Err(error) => Err(error),

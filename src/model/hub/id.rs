@@ -56,6 +56,24 @@ impl ModelId {
         is_commit(&self.revision)
     }
 
+    /// The repositories that may be meant, the likeliest first: a name without an organization is one of
+    /// sentence-transformers', as there, or else one of the Hub's oldest.
+    #[must_use]
+    pub fn meanings(&self) -> Vec<Self> {
+        if self.repository.contains('/') {
+            return vec![self.clone()];
+        }
+        let repository = format!("sentence-transformers/{}", self.repository);
+        let revision = self.revision.clone();
+        vec![
+            Self {
+                repository,
+                revision,
+            },
+            self.clone(),
+        ]
+    }
+
     /// The same repository at a commit.
     #[must_use]
     pub fn at(&self, commit: &str) -> Self {

@@ -107,8 +107,14 @@ impl LockedModel {
     /// What a download has brought.
     #[must_use]
     pub fn from_download(model: &ModelId, downloaded: &Downloaded) -> Self {
+        // A bare name may have meant another repository.
+        let repository = downloaded.model.clone();
+        let revision = model.revision.clone();
         Self::new(
-            model,
+            &ModelId {
+                repository,
+                revision,
+            },
             &downloaded.revision,
             downloaded.onnx.as_deref(),
             downloaded.files.iter(),

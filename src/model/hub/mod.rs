@@ -170,15 +170,24 @@ pub(super) fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Err
         )
     };
     Error::model(model, lacking).with_remedy(format!(
-            "fetch it with `embedctl download {model}`, or, for a machine without a network, run `embedctl \
-             download {model} --local-dir FOLDER` elsewhere, bring the folder here, and name it with --model"
+        "fetch it with `embedctl download {model}`, or, {}",
+        elsewhere(model)
     ))
+}
+
+/// How a model comes to a machine that cannot fetch it.
+fn elsewhere(model: &ModelId) -> String {
+    format!(
+        "for a machine without a network, run `embedctl download {model} --local-dir FOLDER` elsewhere, bring the \
+         folder here, and name it with --model"
+    )
 }
 
 /// The same, where something forbids the network.
 fn offline(model: &ModelId, settings: &Settings, by: &str, missing: &[&str]) -> Error {
-    let error = not_cached(model, &settings.cache, missing);
-    let remedy = error.remedy().unwrap_or_default();
-    let remedy = format!("{remedy} ({by} forbids the network)");
-    error.with_remedy(remedy)
+    let remedy = format!(
+        "{by} forbids the network: allow it, or, {}",
+        elsewhere(model)
+    );
+    not_cached(model, &settings.cache, missing).with_remedy(remedy)
 }

@@ -104,6 +104,13 @@ pub(super) fn error(refused: &Refused) -> Error {
             format!("{reason}{said}")
         }
     };
+    let unknown = matches!(
+        (refused.code, status.as_u16()),
+        (Some("RepoNotFound"), _) | (None, 401 | 404)
+    );
+    if unknown && !about_the_token {
+        return Error::new(ErrorKind::NoRepository, model, words);
+    }
     Error::model(model, words)
 }
 

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
-use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
 use embedctl::model::hub::{
@@ -14,6 +13,7 @@ use embedctl::model::hub::{
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
 use embedctl::output::RunFiles;
 use embedctl::runtime::RuntimeOptions;
+use embedctl::{Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -60,6 +60,22 @@ pub fn run(
         printer.info(format!("wrote {}", path.display()));
     }
     Ok(code)
+}
+
+/// Asks for each repository that `model` may mean, until there is one.
+fn meant<T>(
+    model: &ModelId,
+    mut ask: impl FnMut(ModelId) -> embedctl::Result<T>,
+) -> embedctl::Result<T> {
+    let mut meanings = model.meanings();
+    let last = meanings.pop().unwrap_or_else(|| model.clone());
+    for meaning in meanings {
+        match ask(meaning) {
+            Err(error) if error.kind() == ErrorKind::NoRepository => {}
+            done => return done,
+        }
+    }
+    ask(last)
 }
 
 struct Download<'a> {
@@ -187,19 +203,22 @@ impl Download<'_> {
 
     fn bring(&self, wanted: &Wanted) -> Result<Downloaded, Failure> {
         let downloads = self.printer.downloads();
-        let result = hub::download(&self.settings, wanted, downloads.as_ref(), &self.cancel);
+        let result = meant(&wanted.model, |model| {
+            let wanted = Wanted {
+                model,
+                ..wanted.clone()
+            };
+            hub::download(&self.settings, &wanted, downloads.as_ref(), &self.cancel)
+        });
         downloads.end();
         Ok(result?)
     }
 
     fn list(&self, name: &str) -> Result<(), Failure> {
         let downloads = self.printer.downloads();
-        let listed = hub::list(
-            &self.settings,
-            &parse(name)?,
-            downloads.as_ref(),
-            &self.cancel,
-        )?;
+        let listed = meant(&parse(name)?, |model| {
+            hub::list(&self.settings, &model, downloads.as_ref(), &self.cancel)
+        })?;
         if self.args.json {
             return self.object(&listed);
         }
