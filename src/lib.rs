@@ -47,3 +47,8 @@ pub mod tokenize;
 pub use embedder::Embedder;
 pub use error::{Error, ErrorKind, Result};
 pub use threads::usable_cores;
+
+/// What README.md shows of the library works.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

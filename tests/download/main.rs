@@ -5,7 +5,7 @@
 //! Hub lets in, and what is said where it doesn't. `cached.rs`: what is here already, and what is damaged.
 //! `pinned.rs`: commits and lock files. `network.rs`: proxies and certificates. `shown.rs`: bars and lines.
 //! `hostile.rs`: who means harm.
-//! `stopped.rs`: interrupts and kills. `python.rs`: the same cache, shared with `huggingface_hub`.
+//! `stopped.rs`: interrupts and kills. `readme.rs`: what README.md shows. `python.rs`: the same cache, shared with `huggingface_hub`.
 
 #[path = "../support/hub/mod.rs"]
 mod hub;
@@ -26,6 +26,8 @@ mod hostile;
 mod network;
 mod pinned;
 mod python;
+#[cfg(unix)]
+mod readme;
 mod refused;
 #[cfg(unix)]
 mod shown;

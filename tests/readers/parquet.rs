@@ -170,18 +170,3 @@ say({
         })
     );
 }
-
-/// What README.md shows, to the letter but for the file's name.
-#[test]
-fn the_readme_reads_parquet() {
-    let readme = include_str!("../../README.md");
-    let (_, rest) = readme.split_once("```python\n").unwrap();
-    let (shown, _) = rest.split_once("```").unwrap();
-    let name = "\"target/quotes.parquet\"";
-    assert!(shown.contains(name) && shown.contains("print("), "{shown}");
-    let script = shown.replace(name, "path").replace("print(", "say(");
-    let test = "the_readme_reads_parquet";
-    if let Some(read) = read(test, &["pyarrow"], "o.parquet", 100, &script) {
-        assert_eq!(read, provenance()["engine"]);
-    }
-}

@@ -1,0 +1,259 @@
+//! README.md as somebody follows it: every block, in order, in an empty folder. Blocks behind a comment
+//! `<!-- parsed: why -->` are not run: shells and Python read them, and every `embedctl` in them must understand its
+//! options.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::hub::{Files, Hub};
+use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::support;
+
+/// What `python` blocks import.
+const MODULES: [&str; 5] = ["duckdb", "numpy", "pandas", "polars", "pyarrow"];
+
+/// Cargo in a clone, whose program is built already.
+const CARGO: &str = r#"#!/bin/sh
+case "$*" in
+    "run -- "*) shift 2; exec embedctl "$@" ;;
+    "test" | "install --path .") ;;
+    *) echo "cargo $*: the README's test knows no such command" >&2; exit 1 ;;
+esac
+"#;
+
+/// Puts functions in the place of programs: `embedctl` understands its options, the others do nothing.
+const PARSED: &str = r#"
+embedctl() { command embedctl "$@" --help > /dev/null; }
+for name in pip python3 npm apt source jq; do eval "$name() { :; }"; done
+"#;
+
+struct Block {
+    language: String,
+    text: String,
+    /// Whether it is to be parsed and not run.
+    parsed: bool,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut open = false;
+    let mut before = "";
+    for line in document.lines() {
+        match line.strip_prefix("```") {
+            Some(_) if open => open = false,
+            Some(language) => {
+                open = true;
+                blocks.push(Block {
+                    language: language.to_owned(),
+                    text: String::new(),
+                    parsed: before.starts_with("<!-- parsed: "),
+                });
+            }
+            None if open => {
+                let text = &mut blocks.last_mut().unwrap().text;
+                text.push_str(line);
+                text.push('\n');
+            }
+            None => {}
+        }
+        if !line.is_empty() {
+            before = line;
+        }
+    }
+    assert!(!open, "a block does not end");
+    blocks
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(in_repository(name)).unwrap()
+}
+
+/// An empty folder but for what a clone has, a Hub, and programs.
+struct Reader {
+    hub: Hub,
+    sandbox: Sandbox,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let hub = Hub::start();
+        for id in [
+            "sentence-transformers/all-MiniLM-L6-v2",
+            "BAAI/bge-small-en-v1.5",
+        ] {
+            hub.publish(id, Files::of(&in_repository(REAL_MODEL)));
+        }
+        let sandbox = Sandbox::new();
+        symlink(in_repository("fixtures"), sandbox.path("fixtures")).unwrap();
+        let programs = sandbox.path(".programs");
+        fs::create_dir(&programs).unwrap();
+        symlink(env!("CARGO_BIN_EXE_embedctl"), programs.join("embedctl")).unwrap();
+        fs::write(programs.join("cargo"), CARGO).unwrap();
+        fs::set_permissions(programs.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        Self { hub, sandbox }
+    }
+
+    /// Runs a program of which nothing of the caller's environment is known but where programs are.
+    fn run(&self, program: &Path, arguments: &[&str]) -> Output {
+        let path = format!("{}:/usr/bin:/bin", self.sandbox.path(".programs").display());
+        Command::new(program)
+            .args(arguments)
+            .current_dir(self.sandbox.path(""))
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.sandbox.path(""))
+            .env("HF_ENDPOINT", self.hub.url())
+            .output()
+            .unwrap()
+    }
+
+    fn shell(&self, block: &Block) -> Output {
+        let prelude = if block.parsed { PARSED } else { "" };
+        let script = format!("set -euo pipefail\n{prelude}\n{}", block.text);
+        let output = self.run(Path::new("/bin/bash"), &["-c", &script]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{said}", block.text);
+        output
+    }
+
+    fn python(&self, python: &Path, block: &Block) {
+        let script = if block.parsed {
+            format!("import ast; ast.parse({:?})", block.text)
+        } else {
+            // Whatever the reader, three vectors come out as they went in.
+            let check =
+                "assert matrix.shape == (3, 384) and abs((matrix[0] ** 2).sum() - 1) < 1e-5";
+            let lines = block
+                .text
+                .lines()
+                .map(|line| match line.starts_with("matrix = ") {
+                    true => format!("{line}\n{check}\n"),
+                    false => format!("{line}\n"),
+                });
+            let end = block
+                .text
+                .contains("table = duckdb")
+                .then_some("assert len(table) == 3\n");
+            lines.chain(end.map(str::to_owned)).collect()
+        };
+        let output = self.run(python, &["-c", &script]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}\n{said}");
+    }
+}
+
+#[test]
+fn every_block_of_the_readme_works_in_order() {
+    let reader = Reader::new();
+    let python = support::python("the README's Python", &MODULES);
+    let mut said = None;
+    for block in blocks(&read("README.md")) {
+        match (block.language.as_str(), &python) {
+            ("sh", _) => said = Some(reader.shell(&block)),
+            ("python", Some(python)) => reader.python(python, &block),
+            ("text", _) => {
+                let said = said
+                    .take()
+                    .expect("a command stands before what it says")
+                    .stderr;
+                let said = reader.sandbox.filter(&String::from_utf8_lossy(&said));
+                let shown = reader.sandbox.filter(&block.text);
+                // Another engine may be found on this machine.
+                let engine = |text: &str| {
+                    text.split_once(" engine ")
+                        .map(|it| it.1.split(' ').next().map(str::to_owned))
+                };
+                if engine(&said) == engine(&shown) {
+                    assert_eq!(
+                        said, shown,
+                        "README.md shows what the first command does not say"
+                    );
+                }
+            }
+            // Rust is a documentation test of the library.
+            ("python" | "rust", _) => {}
+            (other, _) => panic!("nobody tests blocks of '{other}'"),
+        }
+    }
+    let files: BTreeSet<String> = reader.sandbox.files().into_iter().collect();
+    for made in [
+        "quotes.parquet",
+        "texts.parquet",
+        "texts.npy",
+        "dump.parquet",
+        "rejects.jsonl",
+        "devices.json",
+    ] {
+        assert!(files.contains(made), "{made} of {files:?}");
+    }
+}
+
+/// The second command is the tests', and CI runs it to the letter.
+#[test]
+fn the_second_command_is_the_tests() {
+    let readme = read("README.md");
+    let mut commands = blocks(&readme)
+        .into_iter()
+        .filter(|block| block.language == "sh");
+    let first = commands.next().unwrap().text;
+    // Cargo's target folder may lie anywhere.
+    assert!(
+        first.starts_with("cargo run -- embed ") && !first.contains("target"),
+        "{first}"
+    );
+    let second = commands.next().unwrap().text;
+    assert_eq!(second, "cargo test\n");
+    assert!(read(".ci/run").contains(&format!("step \"test\" {second}")));
+}
+
+#[test]
+fn commands_of_the_documentation_are_understood() {
+    let reader = Reader::new();
+    for name in [
+        "docs/bench.md",
+        "docs/devices.md",
+        "docs/providers.md",
+        "docs/speed.md",
+    ] {
+        for block in blocks(&read(name)) {
+            if block.language == "sh" {
+                reader.shell(&Block {
+                    parsed: true,
+                    ..block
+                });
+            }
+        }
+    }
+}
+
+/// Links lead to files and headings that are there.
+#[test]
+fn links_lead_somewhere() {
+    let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    for name in [
+        "README.md",
+        "docs/bench.md",
+        "docs/devices.md",
+        "docs/providers.md",
+        "docs/speed.md",
+    ] {
+        let text = read(name);
+        let anchors: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .map(|title| title.to_lowercase().replace(' ', "-").replace(',', ""))
+            .collect();
+        for (_, [target]) in link.captures_iter(&text).map(|found| found.extract()) {
+            if let Some(anchor) = target.strip_prefix('#') {
+                assert!(anchors.iter().any(|one| one == anchor), "{name}: {target}");
+            } else if !target.contains("://") {
+                let folder = Path::new(name).parent().unwrap();
+                let file = in_repository(folder.join(target).to_str().unwrap());
+                assert!(file.exists(), "{name}: {target}");
+            }
+        }
+    }
+}
