@@ -211,7 +211,7 @@ impl Download<'_> {
             hub::download(&self.settings, &wanted, downloads.as_ref(), &self.cancel)
         });
         downloads.end();
-        Ok(result?)
+        Ok(result.map_err(super::stopped)?)
     }
 
     fn list(&self, name: &str) -> Result<(), Failure> {

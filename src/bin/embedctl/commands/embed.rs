@@ -52,7 +52,7 @@ pub fn run(
         let (model, _) = engine::settle(&options.model, &options.engine)?;
         let ensured = hub::ensure(&settings, &model, downloads.as_ref(), &cancel);
         downloads.end();
-        ensured?;
+        ensured.map_err(super::stopped)?;
     }
 
     let profile = if args.limits.no_profile {

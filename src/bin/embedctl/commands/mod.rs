@@ -11,6 +11,7 @@ mod probe;
 mod profile;
 mod tokenize;
 
+use embedctl::Error;
 use embedctl::engine::ProviderOption;
 use embedctl::model::hub::HubOptions;
 
@@ -43,6 +44,18 @@ fn idle_option(option: &ProviderOption) -> Failure {
          the option out",
         option.provider
     ))
+}
+
+/// An interrupt of a download says what is left of it.
+fn stopped(error: Error) -> anyhow::Error {
+    let interrupted = error.is_interrupted();
+    let error = anyhow::Error::new(error);
+    if interrupted {
+        return error.context(
+            "interrupted; what was fetched is kept, and the same command goes on from there",
+        );
+    }
+    error
 }
 
 /// What the command line says about the Hub.
