@@ -117,7 +117,7 @@ impl Sandbox {
     }
 
     /// Takes out of a text what differs between machines and runs.
-    pub fn filter(&self, text: &str) -> String {
+    fn filter(&self, text: &str) -> String {
         let folder = self.folder.path().display().to_string();
         let text = text
             .replace(&folder, "[FOLDER]")

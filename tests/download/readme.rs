@@ -159,19 +159,15 @@ fn every_block_of_the_readme_works_in_order() {
                     .take()
                     .expect("a command stands before what it says")
                     .stderr;
-                let said = reader.sandbox.filter(&String::from_utf8_lossy(&said));
-                let shown = reader.sandbox.filter(&block.text);
-                // Another engine may be found on this machine.
-                let engine = |text: &str| {
-                    text.split_once(" engine ")
-                        .map(|it| it.1.split(' ').next().map(str::to_owned))
-                };
-                if engine(&said) == engine(&shown) {
-                    assert_eq!(
-                        said, shown,
-                        "README.md shows what the first command does not say"
-                    );
-                }
+                // Machines differ in their cores and in what the engine found in them.
+                let here = regex::Regex::new(r"\(\w+\), fp32|\d+ threads?").unwrap();
+                let filter = |text: &str| here.replace_all(text, "[HERE]").into_owned();
+                let said = filter(&String::from_utf8_lossy(&said));
+                let shown = filter(&block.text);
+                assert!(
+                    said.ends_with(&shown),
+                    "README.md shows\n{shown}\nfor\n{said}"
+                );
             }
             // Rust is a documentation test of the library.
             ("python" | "rust", _) => {}
