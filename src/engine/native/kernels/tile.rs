@@ -149,7 +149,9 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
             $(dots!(columns, $ahead, $i: 0 1 2 3);)*
         };
     }
-    for _ in 0..steps / 2 {
+    // Two steps at a time where sums and both steps' columns fit the registers.
+    let pairs = if ROWS * VECTORS <= 12 { steps / 2 } else { 0 };
+    for _ in 0..pairs {
         step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
         step!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
         right = right.wrapping_add(2 * b.stride);
@@ -157,8 +159,12 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
             *third = third.wrapping_add(2);
         }
     }
-    if steps % 2 == 1 {
+    for _ in 2 * pairs..steps {
         step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
+        right = right.wrapping_add(b.stride);
+        for third in &mut thirds[..ROWS.div_ceil(3)] {
+            *third = third.wrapping_add(1);
+        }
     }
     for i in 0..ROWS {
         for j in 0..VECTORS {
