@@ -131,6 +131,7 @@ impl Error {
     }
 
     /// An [`ErrorKind::Unpublished`]: the output cannot be named `path`, and stays as `kept`.
+    #[must_use]
     pub fn unpublished(path: &Path, kept: &Path, source: io::Error) -> Self {
         Self::new(ErrorKind::Unpublished, "", "give the output the name")
             .at(Place {

@@ -93,7 +93,8 @@ fn moves(worker: &mut dyn Worker, info: &EngineInfo, model: &Model, graph: &Grap
         && graph
             .output(model.config.output.name())
             .is_some_and(|output| matches!(output.element, ElementType::F32 | ElementType::F64));
-    Ok(!(apart <= if exact { MOST } else { MOST_ROUGH }))
+    let most = if exact { MOST } else { MOST_ROUGH };
+    Ok(apart.is_nan() || apart > most)
 }
 
 /// The finished vector of a plan's last row.

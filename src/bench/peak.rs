@@ -119,7 +119,7 @@ fn integer_kernel(product: Product) -> Option<(&'static str, Kernel)> {
     {
         let vnni =
             std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vnni");
-        return match product {
+        match product {
             // SAFETY: the processor has AVX-512F and its VNNI, which is all that the function asks for.
             Product::Int8 if vnni => Some(("AVX-512 VNNI", |by| unsafe { x86::dpbusd(by) })),
             // SAFETY: as above.
@@ -129,7 +129,7 @@ fn integer_kernel(product: Product) -> Option<(&'static str, Kernel)> {
                 Some(("AVX2", |by| unsafe { x86::madd(by) }))
             }
             _ => None,
-        };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

@@ -91,6 +91,9 @@ fn in_order(options: &EngineOptions) -> (Vec<Provider>, bool) {
 /// refuses there is an error, since falling back would hide it. A list falls back from each of its members
 /// to the next, and to nothing else. A library that the user named must work wherever it is needed. What is
 /// passed over for want of weights is no failure of its own, unless nothing else was tried.
+///
+/// # Errors
+/// If none works; the message names each candidate's reason and the remedy.
 pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let probing = options.runtime.probe.is_some();
     let (providers, auto) = in_order(options);

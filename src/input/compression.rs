@@ -114,7 +114,9 @@ pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
 pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String> {
     match (named, error.kind()) {
         _ if error.raw_os_error().is_some()
-            || error.get_ref().is_some_and(|it| it.is::<CutShort>()) =>
+            || error
+                .get_ref()
+                .is_some_and(<dyn std::error::Error + Send + Sync>::is::<CutShort>) =>
         {
             explain(named, error)
         }

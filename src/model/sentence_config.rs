@@ -250,7 +250,8 @@ impl Reader<'_> {
         let mut arguments = self.object(key, value)?;
         arguments.retain(|name, _| !HUB.contains(&name.as_str()));
         match arguments.iter().find(|(name, value)| {
-            !TOKENIZER.contains(&name.as_str()) && !(name.ends_with("_token") && value.is_string())
+            let named_token = name.ends_with("_token") && value.is_string();
+            !named_token && !TOKENIZER.contains(&name.as_str())
         }) {
             Some((name, _)) => self.unknown(&format!("{key}.{name}")),
             None => Ok(arguments),

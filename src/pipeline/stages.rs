@@ -32,8 +32,11 @@ pub(super) struct Start {
     /// See [`Engine::is_ragged`].
     pub(super) ragged: bool,
     /// What is done with the first window's tokens.
-    pub(super) first: Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>,
+    pub(super) first: First,
 }
+
+/// Looks at a window's tokens; an error ends the run.
+pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
 
 /// What the tokenizer hands on, in input order.
 pub(super) enum Message {

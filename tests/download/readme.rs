@@ -150,6 +150,8 @@ fn every_block_of_the_readme_works_in_order() {
     let reader = Reader::new();
     let python = support::python("the README's Python", &MODULES);
     let mut said = None;
+    // Machines differ in their cores and in what the engine found in them.
+    let here = regex::Regex::new(r"\(\w+\), fp32|\d+ threads?").unwrap();
     for block in blocks(&read("README.md")) {
         match (block.language.as_str(), &python) {
             ("sh", _) => said = Some(reader.shell(&block)),
@@ -159,8 +161,6 @@ fn every_block_of_the_readme_works_in_order() {
                     .take()
                     .expect("a command stands before what it says")
                     .stderr;
-                // Machines differ in their cores and in what the engine found in them.
-                let here = regex::Regex::new(r"\(\w+\), fp32|\d+ threads?").unwrap();
                 let filter = |text: &str| here.replace_all(text, "[HERE]").into_owned();
                 let said = filter(&String::from_utf8_lossy(&said));
                 let shown = filter(&block.text);

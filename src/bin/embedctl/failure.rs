@@ -42,7 +42,7 @@ impl Failure {
     }
 
     /// Names the environment `variables` that it may come from, where nothing better is advised.
-    pub fn from_variables(mut self, variables: &[OsString]) -> Self {
+    pub fn named_by_variables(mut self, variables: &[OsString]) -> Self {
         let concerned: &[&str] = self
             .error
             .chain()

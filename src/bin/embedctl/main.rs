@@ -61,7 +61,7 @@ fn finish(args: &Args, printer: &Printer) -> ExitCode {
     match failure::catch_panic(|| commands::run(args, printer)) {
         Ok(code) => code,
         Err(failure) => {
-            let failure = failure.from_variables(&args.variables);
+            let failure = failure.named_by_variables(&args.variables);
             let code = failure.exit_code();
             if code.is_worth_a_message() {
                 printer.failure(&failure);

@@ -71,10 +71,9 @@ pub(super) fn check(
         return Ok(Some((cosine * 1e5).round() / 1e5));
     }
     Err(provider_error(format!(
-        "{0} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
+        "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU; another version of the library or another export of the model (--model-file) may be right, \
-         --provider cpu is",
-        provider
+         --provider cpu is"
     )))
 }
 

@@ -1152,7 +1152,7 @@ impl Backend {
                 self.set_template(
                     &format!("{cls}:0 $A:0 {sep}:0"),
                     &[(&cls, cls_id.or(Some(2))), (&sep, sep_id.or(Some(3)))],
-                )?
+                )?;
             }
             Class::DebertaV2 => self.set_template(
                 &format!("{cls}:0 $A:0 {sep}:0"),
@@ -1189,7 +1189,7 @@ impl Backend {
             Class::T5 | Class::Lasr => self.set_template("$A </s>", &[("</s>", eos_id)])?,
             Class::Pegasus => self.set_template(&format!("$A {eos}"), &[(&eos, eos_id)])?,
             Class::Xglm => {
-                self.set_template(&format!("{eos} $A"), &[(&bos, bos_id), (&eos, eos_id)])?
+                self.set_template(&format!("{eos} $A"), &[(&bos, bos_id), (&eos, eos_id)])?;
             }
             Class::Roberta => {
                 let ends = RobertaProcessing::new(

@@ -177,8 +177,8 @@ fn rest<S: Simd, const N: usize, const BLOCKS: usize>(
         if BLOCKS > 1 {
             for j in 0..N {
                 let mut sum = v[0][j];
-                for b in 1..BLOCKS {
-                    sum = s.add(sum, v[b][j]);
+                for v in &v[1..] {
+                    sum = s.add(sum, v[j]);
                 }
                 sum = s.mul(sum, share);
                 for v in &mut v {

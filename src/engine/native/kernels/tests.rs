@@ -642,16 +642,15 @@ fn norms_and_rotary_agree_with_plain_code() {
             let mut got = x.clone();
             rotary(isa, &mut got, head, &cosine, &sine);
             for (x, got) in x.chunks_exact(head).zip(got.chunks_exact(head)) {
-                for i in 0..head {
+                for (i, got) in got.iter().enumerate() {
                     let want = match i {
                         i if i < half => x[i] * cosine[i] - x[i + half] * sine[i],
                         i if i < 2 * half => x[i] * cosine[i - half] + x[i - half] * sine[i - half],
                         i => x[i],
                     };
                     assert!(
-                        (got[i] - want).abs() < 1e-6,
-                        "{isa} {head} {half}: {} for {want}",
-                        got[i]
+                        (got - want).abs() < 1e-6,
+                        "{isa} {head} {half}: {got} for {want}"
                     );
                 }
             }
