@@ -8,6 +8,7 @@ use crate::{assert_rows, read};
 #[test]
 fn numpy_reads_npy() {
     let script = "
+import hashlib
 import numpy as np
 array = np.load(path)
 mapped = np.load(path, mmap_mode='r')
@@ -17,6 +18,10 @@ say({
     'offset': mapped.offset, 'equal': bool((mapped == array).all()),
     'provenance': json.load(open(path + '.json', encoding='utf-8')),
     'places': [(line['row'], line['line']) for line in ends(lines)],
+    'sha256': {
+        'values': hashlib.sha256(array.tobytes()).hexdigest(),
+        'rows': hashlib.sha256(open(path + '.rows.jsonl', 'rb').read()).hexdigest(),
+    },
     'count': len(lines),
     'ends': [{**line, 'embedding': array[line['row']]} for line in ends(lines)],
 })";
@@ -28,7 +33,10 @@ say({
     assert_eq!(read["c"], true);
     assert_eq!(read["offset"].as_u64().unwrap() % 64, 0);
     assert_eq!(read["equal"], true);
-    assert_eq!(read["provenance"], provenance());
+    // What tells that the matrix and its rows belong together.
+    let mut with_sums = provenance();
+    with_sums["sha256"] = read["sha256"].clone();
+    assert_eq!(read["provenance"], with_sums);
     assert_eq!(read["count"], FEW);
     assert_eq!(read["places"][39], json!([FEW - 1, FEW]));
     assert_rows(&read["ends"], FEW, true);
