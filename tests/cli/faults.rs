@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +29,20 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Gives a command the usual signals: whoever runs the tests in the background, or under nohup, ignores
+/// some of them, which would be inherited.
+fn defaults(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: signal(2) may be called between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure calls nothing but signal(2).
+    unsafe { command.pre_exec(reset) };
+}
+
 /// A running embedctl whose standard input is open and silent.
 struct Running {
     child: Child,
@@ -39,6 +53,7 @@ struct Running {
 impl Running {
     /// Starts a command that was given `-v`; `input` is written, and standard input stays open.
     fn start(command: &mut Command, input: &[u8]) -> Self {
+        defaults(command);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(input).unwrap();
         let stderr = child.stderr.take().unwrap();
@@ -393,7 +408,6 @@ fn the_null_device_as_output() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn a_closed_standard_output_loses_nothing_in_silence() {
-    use std::os::unix::process::CommandExt;
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\n");
     let lines = [
