@@ -39,7 +39,7 @@ pub use corpus::Corpus;
 pub use flops::Work;
 pub use machine::Machine;
 pub use options::{BenchOptions, TuneOptions, Watcher};
-pub use peak::{Peak, Product, measure as measure_peak};
+pub use peak::{Peak, measure as measure_peak};
 pub use protocol::{OpenedAs, Stages};
 pub use report::{Compared, Comparison, Latency, Measured, Report, Row, Step, Tuning, Verdict};
 pub use run::run;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::configuration::Configuration;
 use super::machine::Machine;
 use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
-use super::peak::{self, Product};
+use super::peak;
 use super::report::{Report, Row, SCHEMA, now};
 use super::runner::{Runner, Shared};
 use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
 use crate::cancel::CancelToken;
+use crate::engine::native::kernels::Arithmetic;
 use crate::error::{Error, Result};
 use crate::private_folder;
 
@@ -42,7 +43,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     };
     let mut machine = Machine::here();
     watcher.state("measuring the machine's peak");
-    let mut measured = peak::measure(Product::Float, machine.cores, PEAK_TIME);
+    let mut measured = peak::measure(Arithmetic::F32, machine.cores, PEAK_TIME);
     let all = &options.configurations;
     let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
@@ -75,22 +76,22 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
         runner.end();
     }
     // A shared machine may have been busy the first time.
-    let again = peak::measure(Product::Float, machine.cores, PEAK_TIME);
+    let again = peak::measure(Arithmetic::F32, machine.cores, PEAK_TIME);
     if again.map(|peak| peak.gflops) > measured.map(|peak| peak.gflops) {
         measured = again;
     }
     machine.peak_gflops = measured.map(|peak| peak.gflops);
     machine.peak_vectors = measured.map(|peak| peak.vectors.to_owned());
-    let integers = |product, precision: &str| {
+    let integers = |arithmetic, precision: &str| {
         let uses = |runner: &Runner| {
             let opened = runner.opened.as_ref();
             opened.is_some_and(|opened| opened.precision.as_deref() == Some(precision))
         };
-        let peak = || peak::measure(product, machine.cores, PEAK_TIME);
+        let peak = || peak::measure(arithmetic, machine.cores, PEAK_TIME);
         runners.iter().any(uses).then(peak).flatten()
     };
-    let [int16, int8] = [(Product::Int16, "int16"), (Product::Int8, "int8")]
-        .map(|(product, precision)| integers(product, precision).map(|peak| peak.gflops));
+    let [int16, int8] = [(Arithmetic::I16, "int16"), (Arithmetic::I8, "int8")]
+        .map(|(arithmetic, precision)| integers(arithmetic, precision).map(|peak| peak.gflops));
     (machine.peak_int16, machine.peak_int8) = (int16, int8);
     let all: Vec<Configuration> = runners
         .iter()

@@ -23,10 +23,16 @@ pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
 #[inline(always)]
 fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
     let mut sums = [s.splat_i(0); CHAINS];
-    let right = s.splat_i(black_box(0x0101_0101));
+    // Ones of that arithmetic: neither sums that overflow nor numbers so small that processors slow down.
+    let one = match D::ARITHMETIC {
+        Arithmetic::F32 => 1.0_f32.to_bits() as i32,
+        Arithmetic::I16 => 0x0001_0001,
+        Arithmetic::I8 => 0x0101_0101,
+    };
+    let right = s.splat_i(black_box(one));
     for turn in 0..turns {
         // Another value every turn, so that no product can be computed ahead of the loop.
-        let left = s.splat_i(turn as i32 & 0x0101_0101);
+        let left = s.splat_i(one ^ (turn as i32 & 2));
         for sum in &mut sums {
             *sum = D::dot(s, *sum, left, right);
         }
