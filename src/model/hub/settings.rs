@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ureq::http::Uri;
+
 use super::limits::Limits;
 use crate::error::{Error, Result};
 use crate::safe_text::Secrets;
@@ -202,7 +204,7 @@ impl Environment<'_> {
             return Ok(DEFAULT_ENDPOINT.to_owned());
         };
         let endpoint = endpoint.trim_end_matches('/');
-        let valid = endpoint.parse::<ureq::http::Uri>().is_ok_and(|uri| {
+        let valid = endpoint.parse::<Uri>().is_ok_and(|uri| {
             matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
         });
         if !valid {
