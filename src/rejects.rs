@@ -56,7 +56,7 @@ impl RejectsWriter {
     /// As there.
     pub fn check(path: &Path, force: bool, files: &RunFiles) -> Result<()> {
         let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
-        place.check(force, &[], files)
+        Target::check(&place, force, &[], files)
     }
 
     /// Appends a record; `names` are the sources' names.

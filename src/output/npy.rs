@@ -6,7 +6,7 @@ use arrow::buffer::Buffer;
 
 use super::columns::{Columns, push};
 use super::target::{Sidecar, Target};
-use super::{Finish, Hash, VectorWriter, check_shape, publish};
+use super::{Finish, Hash, VectorWriter, check_shape, sidecar};
 use crate::error::{Error, Result};
 use crate::record::{Origin, Rows, SourceNames};
 
@@ -33,7 +33,7 @@ impl NpyWriter {
     /// Begins an array on a target that can be rewritten.
     pub fn new(mut target: Target, dimensions: usize, names: SourceNames) -> Result<Self> {
         let sidecar = target
-            .sidecar(publish::ROWS)?
+            .sidecar(sidecar::ROWS)?
             .ok_or_else(|| Error::internal("an NPY file was opened on a stream"))?;
         let mut writer = Self {
             target,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use super::options::{Destination, OutputOptions};
 use super::place::{Identity, Place};
-use super::publish::{former_sidecars, sidecar_path};
-use super::{Destination, OutputOptions};
+use super::sidecar::{former_sidecars, sidecar_path};
 use crate::error::{Error, Result};
 
 /// Refuses an output, a file beside it, rejects and inputs of which two are the same file: by name,

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use super::fault::write_error;
-use super::target::Target;
-use super::{Destination, RunFiles};
+use super::handle;
+use super::options::Destination;
 use crate::error::{Error, Result};
 
 /// Links followed at most, as on Linux.
@@ -80,17 +80,6 @@ impl Place {
             PlaceKind::File { path } => Some(path),
             _ => None,
         }
-    }
-
-    /// Whether a file can be made here; a pipe's reader must not see it opened and closed again.
-    ///
-    /// # Errors
-    /// As [`Target::create`].
-    pub fn check(&self, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
-        if self.file().is_some() {
-            Target::create(self, force, sidecars, files)?;
-        }
-        Ok(())
     }
 
     /// Whether somebody would see raw bytes on a screen.
@@ -247,9 +236,7 @@ impl Identity {
                 }
             }
             #[cfg(unix)]
-            Ok(Followed::Descriptor(number)) => {
-                Self::of_open(super::target::unix::duplicate(number).ok())
-            }
+            Ok(Followed::Descriptor(number)) => Self::of_open(handle::duplicate(number).ok()),
             Err(_) => Self::default(),
         }
     }
@@ -267,7 +254,7 @@ impl Identity {
 
     /// Of the file that standard output was redirected to.
     pub(super) fn of_stdout() -> Self {
-        Self::of_open(super::target::duplicate_stdout().ok())
+        Self::of_open(handle::stdout().ok())
     }
 
     fn of_open(file: Option<fs::File>) -> Self {

@@ -5,8 +5,10 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::{with_remedy, write_error};
+use super::handle;
 use super::place::{Place, PlaceKind, parent};
-use super::publish::{self, sidecar_path};
+use super::publish;
+use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
 use crate::rejects::RejectsWriter;
@@ -60,12 +62,12 @@ impl Target {
                 .map_err(|error| Error::io("write to", &shown, error))
         };
         let sink = match &place.kind {
-            PlaceKind::Stdout => open(duplicate_stdout())?,
+            PlaceKind::Stdout => open(handle::stdout())?,
             #[cfg(unix)]
-            PlaceKind::Descriptor(number) => open(unix::duplicate(*number))?,
+            PlaceKind::Descriptor(number) => open(handle::duplicate(*number))?,
             PlaceKind::Device => open(OpenOptions::new().write(true).open(&shown))?,
             #[cfg(unix)]
-            PlaceKind::Fifo => match unix::open_fifo(&shown) {
+            PlaceKind::Fifo => match handle::open_fifo(&shown) {
                 Ok(Some(file)) => Sink::Open(file),
                 Ok(None) => Sink::Fifo(shown.clone()),
                 Err(error) => return Err(Error::io("write to", &shown, error)),
@@ -87,6 +89,17 @@ impl Target {
             }
         };
         Ok(Self { shown, force, sink })
+    }
+
+    /// Whether a file can be made at `place`; a pipe's reader must not see it opened and closed again.
+    ///
+    /// # Errors
+    /// As [`Target::create`].
+    pub fn check(place: &Place, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
+        if place.file().is_some() {
+            Self::create(place, force, sidecars, files)?;
+        }
+        Ok(())
     }
 
     /// The path as the user wrote it.
@@ -129,7 +142,7 @@ impl Target {
     /// # Errors
     /// If the system refuses.
     pub fn provenance(&mut self, provenance: &serde_json::Value) -> Result<()> {
-        if let Some(mut sidecar) = self.sidecar(publish::PROVENANCE)? {
+        if let Some(mut sidecar) = self.sidecar(sidecar::PROVENANCE)? {
             let mut text = format!("{provenance:#}").into_bytes();
             text.push(b'\n');
             sidecar.write_all(&text)?;
@@ -271,61 +284,5 @@ fn clear_abandoned(path: &Path, sidecars: &[&str], files: &RunFiles) {
             "removed {count} temporary {these} ({bytes} bytes) that stopped runs had left of {}",
             path.display()
         ));
-    }
-}
-
-/// Another handle to standard output: the standard library's own is line buffered.
-pub(super) fn duplicate_stdout() -> io::Result<File> {
-    #[cfg(unix)]
-    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
-    #[cfg(windows)]
-    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
-    Ok(File::from(handle))
-}
-
-#[cfg(unix)]
-pub(super) mod unix {
-    //! The two calls that the standard library lacks.
-
-    use std::fs::{File, OpenOptions};
-    use std::io;
-    use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-    use std::os::unix::fs::OpenOptionsExt;
-    use std::path::Path;
-
-    /// Another handle to an open descriptor, with its position and its mode.
-    ///
-    /// Opening `/dev/fd/N` instead would start a regular file from its first byte, and fail on a socket.
-    pub fn duplicate(number: RawFd) -> io::Result<File> {
-        // SAFETY: the call takes two integers and touches no memory; a wrong number is refused.
-        let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
-        if copy < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was made above and nobody else knows of it.
-        Ok(unsafe { File::from_raw_fd(copy) })
-    }
-
-    /// Opens a FIFO if somebody reads it already; `None` if not yet.
-    pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_NONBLOCK);
-        let file = match options.open(path) {
-            Ok(file) => file,
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        // From here on a write waits for the reader.
-        // SAFETY: the call takes integers, and the descriptor is open as long as `file` lives.
-        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-        if flags < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let waiting = flags & !libc::O_NONBLOCK;
-        // SAFETY: as above.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, waiting) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Some(file))
     }
 }

@@ -166,6 +166,13 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
     }
 }
 
+/// Makes new names durable, where that is possible.
+pub(super) fn sync_folder(folder: &Path) {
+    if cfg!(unix) {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}
+
 /// What came of locking a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locked {

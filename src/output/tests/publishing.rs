@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::error::ErrorKind;
-use crate::output::publish::faults::{self, Fault};
+use crate::output::publish::step::faults::{self, Fault};
 use crate::output::testing::*;
 use crate::output::{OutputFormat, OutputOptions, RunFiles, refuse_overlap};
 use crate::rejects::RejectsWriter;
@@ -277,7 +277,7 @@ fn standing(main: &std::path::Path, rejects: &std::path::Path) -> Standing {
         let text = fs::read_to_string(path).ok()?;
         Some(text.lines().count())
     };
-    let beside = |ending: &str| crate::output::publish::sidecar_path(main, ending);
+    let beside = |ending: &str| crate::output::sidecar::sidecar_path(main, ending);
     let provenance = fs::read(beside(".json")).ok();
     let provenance: Option<serde_json::Value> =
         provenance.map(|text| serde_json::from_slice(&text).unwrap());

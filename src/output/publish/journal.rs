@@ -1,0 +1,182 @@
+//! A plan's file: locked while the plan is carried out, and by it whoever comes next completes or undoes it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::member::Refusal;
+use super::plan::Plan;
+use crate::output::place::parent;
+use crate::output::temporary::{self, Locked, RunFiles, is_at, lock, open_plain, sync_folder};
+
+/// A plan is some paths; what is larger is none.
+const MAX_PLAN: u64 = 1 << 20;
+
+/// How long another run may take to publish under the same name. It is a matter of milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Written behind a plan that is being undone.
+const UNDO: &[u8] = b"\nundo\n";
+
+/// A plan's file, locked; removed when dropped.
+pub(super) struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Journal {
+    /// No file yet.
+    pub(super) fn none(main: &Path) -> Self {
+        let prefix = temporary::prefix(main.file_name().unwrap_or_default());
+        Self {
+            path: main.with_file_name(format!("{prefix}publishing")),
+            file: None,
+        }
+    }
+
+    /// Creates the file; waits for other runs that publish under this name, and finishes what stopped ones
+    /// have left.
+    pub(super) fn begin(&mut self, main: &Path, run: &RunFiles) -> io::Result<()> {
+        let started = Instant::now();
+        loop {
+            let mut options = OpenOptions::new();
+            match options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(&self.path)
+            {
+                Ok(file) => {
+                    if lock(&file) != Locked::Elsewhere && is_at(&file, &self.path) {
+                        self.file = Some(file);
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::recover(main, run),
+                Err(error) => return Err(error),
+            }
+            if started.elapsed() > PATIENCE {
+                return Err(io::Error::new(
+                    ErrorKind::TimedOut,
+                    format!(
+                        "another run is publishing under that name, and does not get on; if there is \
+                         none, remove {}",
+                        self.path.display()
+                    ),
+                ));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Completes, or undoes, what a run has left that was stopped while it published `main`.
+    pub(super) fn recover(main: &Path, run: &RunFiles) {
+        // Somebody who holds it is at work.
+        if let Some(journal) = Self::abandoned(main) {
+            journal.finish(main, run);
+        }
+    }
+
+    /// The plan of a stopped run, if there is one that was written by this user and nobody else.
+    fn abandoned(main: &Path) -> Option<Self> {
+        let path = Self::none(main).path.clone();
+        let file = open_plain(&path)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = file.metadata().ok()?;
+            // SAFETY: the call takes nothing and cannot fail.
+            let own = metadata.uid() == unsafe { libc::geteuid() };
+            if !own || metadata.mode() & 0o022 != 0 || metadata.nlink() != 1 {
+                return None;
+            }
+        }
+        (lock(&file) == Locked::Here && is_at(&file, &path)).then_some(())?;
+        let file = Some(file);
+        Some(Self { path, file })
+    }
+
+    /// Puts a plan onto the disk; where none was begun there is nothing to write.
+    pub(super) fn write(&mut self, plan: &Plan) -> io::Result<()> {
+        if let Some(file) = &mut self.file {
+            file.write_all(&serde_json::to_vec(&plan.relative())?)?;
+            temporary::sync(file)?;
+            sync_folder(parent(&self.path));
+        }
+        Ok(())
+    }
+
+    /// Carries a plan out; what stands aside and cannot be removed is left to a later run.
+    pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        plan.carry_out()?;
+        if plan.leaves_old() {
+            self.file = None;
+        }
+        Ok(())
+    }
+
+    /// Undoes a plan that was refused; what could not be put back is said with the refusal, and left to a
+    /// later run.
+    pub(super) fn undo(&mut self, plan: &Plan, refusal: io::Error) -> io::Error {
+        if let Some(file) = &mut self.file {
+            // Without the mark a later run would try to complete the set, which is no worse.
+            let _ = file.write_all(UNDO).and_then(|()| temporary::sync(file));
+        }
+        if plan.undo() {
+            return refusal;
+        }
+        self.file = None;
+        let text = format!(
+            "{refusal}; what stood there could not all be put back, which the next run to this output does \
+             as {} says",
+            self.path.display()
+        );
+        io::Error::new(refusal.kind(), text)
+    }
+
+    /// Carries a stopped run's plan out, or undoes it.
+    fn finish(mut self, main: &Path, run: &RunFiles) {
+        let mut text = Vec::new();
+        let read = self
+            .file
+            .as_ref()
+            .map(|file| file.take(MAX_PLAN).read_to_end(&mut text));
+        let undo = text.ends_with(UNDO);
+        let text = text.strip_suffix(UNDO).unwrap_or(&text);
+        // One that was not written to its end was not begun.
+        let Some(plan) = read
+            .and_then(|_| serde_json::from_slice::<Plan>(text).ok())
+            .and_then(|plan| plan.absolute(main))
+        else {
+            return;
+        };
+        let carried_out = match undo {
+            true => Err((main.to_path_buf(), io::Error::other("it was refused"))),
+            false => self.carry_out(&plan),
+        };
+        let what = format!(
+            "an earlier run was stopped while it gave its output the name {}",
+            main.display()
+        );
+        run.note(match carried_out {
+            Ok(()) => format!("{what}; this is done now"),
+            Err((path, error)) => {
+                let refusal = self.undo(&plan, error);
+                let (path, kept) = (path.display(), plan.kept());
+                let kept = kept.display();
+                format!("{what}; that cannot be done, and it stays as {kept} ({path}: {refusal})")
+            }
+        });
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = fs::remove_file(&self.path);
+            sync_folder(parent(&self.path));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A file of the set, and the steps that give it its name or take it back.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::step;
+use crate::output::sidecar::is_sidecar;
+
+/// A file of the set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Member {
+    /// The complete file; none where an old one goes without another in its place.
+    pub(super) new: Option<Name>,
+    /// Its inode, by which it is known under any name; none where there is no such thing.
+    pub(super) inode: Option<u64>,
+    /// The name that it gets.
+    pub(super) name: Name,
+    /// Where the file stands aside that has the name now.
+    pub(super) old: Name,
+    /// The name that the new file keeps if it cannot have its own.
+    pub(super) kept: Name,
+}
+
+/// A path: text where it is, for whoever reads the plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Name {
+    Text(String),
+    Other(OsString),
+}
+
+impl Name {
+    pub(super) fn new(path: PathBuf) -> Self {
+        path.into_os_string()
+            .into_string()
+            .map_or_else(Self::Other, Self::Text)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Text(text) => Path::new(text),
+            Self::Other(text) => Path::new(text),
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        fs::symlink_metadata(self.path()).is_ok()
+    }
+}
+
+/// The name that was refused, and why.
+pub(super) type Refusal = (PathBuf, io::Error);
+
+impl Member {
+    pub(super) fn refusal(&self) -> impl Fn(io::Error) -> Refusal {
+        |error| (self.name.path().to_path_buf(), error)
+    }
+
+    /// The new file, as long as it has not got its name alone.
+    pub(super) fn waiting(&self) -> Option<&Path> {
+        self.new.as_ref().filter(|new| new.exists()).map(Name::path)
+    }
+
+    /// Whether the name is the new file's.
+    pub(super) fn has_name(&self) -> bool {
+        match (self.inode, inode(self.name.path())) {
+            (Some(own), Some(there)) => own == there,
+            (None, _) => self.new.is_some() && self.waiting().is_none() && self.name.exists(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Looks whether the new file is still there.
+    pub(super) fn look(&self) -> io::Result<()> {
+        if self.new.is_none() || self.waiting().is_some() || self.has_name() {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            ErrorKind::NotFound,
+            "somebody has removed the file that should get the name",
+        ))
+    }
+
+    /// Whether something stands under the name that may be replaced.
+    fn is_taken(&self, replace: bool) -> io::Result<bool> {
+        match fs::symlink_metadata(self.name.path()) {
+            Ok(metadata) if metadata.is_file() && replace => Ok(true),
+            // Renaming over a device or a FIFO would replace it.
+            Ok(_) => Err(appeared()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts aside what stands under the name of a sidecar.
+    pub(super) fn clear_name(&self, replace: bool) -> io::Result<()> {
+        let (name, old) = (self.name.path(), self.old.path());
+        let former = self.new.is_none();
+        if self.has_name() || (former && !is_sidecar(name)) || !self.is_taken(replace)? {
+            return Ok(());
+        }
+        match self.old.exists() {
+            // Somebody has put another there since the old one was put aside.
+            true if former => Ok(()),
+            true => Err(appeared()),
+            false => step::rename(name, old),
+        }
+    }
+
+    /// Puts the main file in the place of an old one, if there is any, which stays under a name aside if
+    /// it may have to come back.
+    pub(super) fn replace(&self, replace: bool, aside: bool) -> io::Result<()> {
+        let (name, old) = (self.name.path(), self.old.path());
+        let Some(new) = self.waiting().filter(|_| !self.has_name()) else {
+            return Ok(());
+        };
+        if !self.is_taken(replace)? {
+            return Ok(());
+        }
+        // A second name, so that the first is never without a file; not every file system has such.
+        if aside && !self.old.exists() && step::hard_link(name, old).is_err() {
+            step::rename(name, old)?;
+        }
+        self.rename(new)
+    }
+
+    fn rename(&self, new: &Path) -> io::Result<()> {
+        match step::rename(new, self.name.path()) {
+            // Done, and the answer lost, as a network file system may.
+            Err(_) if self.has_name() && self.waiting().is_none() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Gives the new file its name, which nothing has.
+    pub(super) fn take_name(&self) -> io::Result<()> {
+        let Some(new) = self.waiting() else {
+            return Ok(());
+        };
+        let name = self.name.path();
+        // Of the portable calls, only a hard link refuses to overwrite.
+        match step::hard_link(new, name) {
+            Ok(()) => {}
+            // A stopped run came as far as this.
+            Err(_) if self.has_name() => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(appeared()),
+            // No hard links here (FAT, some network shares): look, then rename.
+            Err(_) if self.name.exists() => return Err(appeared()),
+            Err(_) => return self.rename(new),
+        }
+        // The result stands; a second name for it that stays is no reason to fail.
+        let _ = step::remove_file(new);
+        Ok(())
+    }
+
+    /// Gives the new file the name that it keeps, wherever it has got to.
+    pub(super) fn keep(&self) {
+        let from = match self.waiting() {
+            Some(new) => {
+                if self.has_name() {
+                    let _ = step::remove_file(self.name.path());
+                }
+                new
+            }
+            None if self.has_name() => self.name.path(),
+            None => return,
+        };
+        if step::rename(from, self.kept.path()).is_err() {
+            // Whoever looks for abandoned files leaves it alone.
+            if let Ok(metadata) = fs::metadata(from) {
+                let mut permissions = metadata.permissions();
+                permissions.set_readonly(true);
+                let _ = fs::set_permissions(from, permissions);
+            }
+        }
+    }
+}
+
+fn appeared() -> io::Error {
+    io::Error::new(
+        ErrorKind::AlreadyExists,
+        "something else appeared under that name during the run",
+    )
+}
+
+/// By which a file is known under any of its names.
+pub(super) fn inode(path: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some(metadata.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
