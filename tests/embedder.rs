@@ -1,5 +1,7 @@
 //! The library on its own: batches and streams give the same vectors, in order.
 
+mod support;
+
 use std::path::Path;
 
 use embedctl::Embedder;
@@ -41,7 +43,7 @@ fn two_native_embedders_in_one_process_do_not_disturb_each_other() {
     });
     assert_eq!(both.0, alone);
     for (ours, exact) in both.1.iter().zip(&alone) {
-        assert!(cosine_of(ours, exact) > 0.9999);
+        assert!(support::npy::cosine(ours, exact) > 0.9999);
     }
 }
 
@@ -97,16 +99,6 @@ fn vectors_that_are_farther_from_fp32_than_allowed_are_an_error() {
         words.contains("--min-cosine") && words.contains("--precision fp32"),
         "{words}"
     );
-}
-
-fn cosine_of(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| f64::from(*a) * f64::from(*b))
-            .sum()
-    };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 fn embedder(case: &str) -> Embedder {

@@ -6,7 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::npy::Matrix;
+use support::npy::{Matrix, apart};
 
 const MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
 
@@ -49,9 +49,7 @@ fn embed(texts: &[String], library: Option<&Path>, args: &[&str]) -> Matrix {
 fn assert_close(a: &Matrix, b: &Matrix, pairs: impl Iterator<Item = (usize, usize)>, what: &str) {
     assert_eq!((a.rows, a.width), (b.rows, b.width), "{what}");
     for (i, j) in pairs {
-        let apart = a.row(i).iter().zip(b.row(j)).map(|(x, y)| (x - y).abs());
-        // In this order NaN is the farthest apart.
-        let worst = apart.max_by(f32::total_cmp).unwrap();
+        let worst = apart(a.row(i), b.row(j));
         assert!(
             worst <= 1e-5,
             "{what}: row {i} is {worst} away from row {j}"

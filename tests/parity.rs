@@ -162,21 +162,8 @@ fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String
         ));
     }
     let worst = (0..ours.rows)
-        .map(|row| {
-            let pairs = ours.row(row).iter().zip(expected.row(row));
-            // A NaN is the worst of all, and `max` would drop it.
-            let apart = pairs
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0_f32, |worst, one| {
-                    if one.is_nan() {
-                        f32::INFINITY
-                    } else {
-                        worst.max(one)
-                    }
-                });
-            (row, apart)
-        })
-        .filter(|(_, apart)| *apart > tolerance)
+        .map(|row| (row, support::npy::apart(ours.row(row), expected.row(row))))
+        .filter(|(_, apart)| apart.is_nan() || *apart > tolerance)
         .collect::<Vec<_>>();
     let most = worst.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
@@ -258,13 +245,7 @@ fn the_real_model_equals_the_reference_on_the_engine_inside_in_every_precision()
         let ours = embed(Path::new(REAL), &texts, &native(), &args).unwrap();
         assert_eq!(difference(&ours, &expected, apart), None, "{precision}");
         for row in 0..ours.rows {
-            // In double precision: single has an error of its own at the seventh digit.
-            let product = |a: &[f32], b: &[f32]| -> f64 {
-                let pairs = a.iter().zip(b);
-                pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-            };
-            let (a, b) = (ours.row(row), expected.row(row));
-            let cosine = product(a, b) / (product(a, a) * product(b, b)).sqrt();
+            let cosine = support::npy::cosine(ours.row(row), expected.row(row));
             assert!(
                 cosine >= least,
                 "{precision}: row {row} has the cosine {cosine}"

@@ -140,21 +140,13 @@ fn a_library_that_forks_does_not_escape_its_limit() {
         assert!(start.elapsed() < Duration::from_secs(30));
         let reason = reports[0].unusable.as_deref().unwrap_or_default();
         assert_eq!(reason, "it was still busy after 0.5 s and was stopped");
-        let number: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        let state = || {
-            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-            stat.rsplit_once(") ")?.1.chars().next()
-        };
         if leaves {
             // It has a session of its own and is not waited for.
+            let number: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
             // SAFETY: the number is that of the process that the library has started.
             unsafe { libc::kill(number, libc::SIGKILL) };
         } else {
-            // It was sent the signal; the system takes its time.
-            while !matches!(state(), None | Some('Z')) {
-                assert!(start.elapsed() < Duration::from_secs(30), "it goes on");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            support::wait_for_end(&file);
         }
     }
 }

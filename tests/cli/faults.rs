@@ -8,26 +8,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use insta::assert_snapshot;
 
 use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, in_repository};
-
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Looks again and again until there is something to see.
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(start.elapsed() < DEADLINE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
+use crate::support::{DEADLINE, wait_for};
 
 /// Gives a command the usual signals: whoever runs the tests in the background, or under nohup, ignores
 /// some of them, which would be inherited.

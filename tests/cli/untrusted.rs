@@ -2,13 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::fakes::fake;
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+use crate::support::{wait_for, wait_for_end};
 
 /// Tells that it was loaded, in the file that `FAKE_MARK` names.
 const MARKS: &str = "
@@ -227,7 +226,7 @@ fn an_interpreter_that_prints_for_ever_is_ended() {
         }
         let run = world.0.finish(&mut command);
         assert!(run.code.is_some(), "{run}");
-        assert_ended(&world.0.path("mark"));
+        wait_for_end(&world.0.path("mark"));
     }
 }
 
@@ -247,38 +246,14 @@ fn an_interpreter_that_hangs_does_not_outlive_an_interrupt() {
     devices.env("PATH", &path).env("FAKE_MARK", &mark);
     for mut command in [embed, devices] {
         let child = command.spawn().unwrap();
-        wait_for("the interpreter", || mark.exists());
+        wait_for("the interpreter", || mark.exists().then_some(()));
         let number = i32::try_from(child.id()).unwrap();
         // SAFETY: the child has not been waited for, so the number is its own.
         assert_eq!(unsafe { libc::kill(number, libc::SIGINT) }, 0);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{output:?}");
-        assert_ended(&mark);
+        wait_for_end(&mark);
         fs::remove_file(&mark).unwrap();
-    }
-}
-
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "waited in vain for {what}"
-        );
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// The process whose number stands in a file runs no more.
-fn assert_ended(file: &Path) {
-    let number = fs::read_to_string(file).unwrap();
-    let state = || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", number.trim())).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
-    };
-    if cfg!(target_os = "linux") {
-        // It was sent the signal; who has lost his parent may stay a zombie where nobody waits for him.
-        wait_for("its end", || matches!(state(), None | Some('Z')));
     }
 }
 

@@ -8,21 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::hub::{At, Fault, Host, sha256};
+use crate::support::wait_for;
 use crate::world::{MODEL, ONNX, World, names, small_model};
-
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Looks again and again until there is something to see.
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(start.elapsed() < DEADLINE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn signal(child: &Child, signal: i32) {
     let id = libc::pid_t::try_from(child.id()).unwrap();

@@ -9,6 +9,40 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what has to come.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Looks again and again until there is something to see.
+///
+/// # Panics
+/// If nothing is there by the [`DEADLINE`].
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(start.elapsed() < DEADLINE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the process whose number stands in a file, and to which a signal was sent, runs no more.
+#[cfg(target_os = "linux")]
+pub fn wait_for_end(file: &Path) {
+    let number = std::fs::read_to_string(file).unwrap();
+    let path = format!("/proc/{}/stat", number.trim());
+    wait_for("a process's end", || {
+        let Ok(stat) = std::fs::read_to_string(&path) else {
+            return Some(());
+        };
+        // Who has lost his parent may stay a zombie where nobody waits for him.
+        stat.rsplit_once(") ")?.1.starts_with('Z').then_some(())
+    });
+}
 
 /// A Python that has `modules`, for the test named `test`; `None` where the test is to be skipped.
 ///

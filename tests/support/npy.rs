@@ -49,8 +49,17 @@ impl Matrix {
     }
 }
 
-/// Cosine similarity.
-pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |x: &[f32], y: &[f32]| -> f32 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
-    dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt())
+/// Cosine similarity, in double precision: single has an error of its own at the seventh digit.
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        let pairs = a.iter().zip(b);
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// The largest difference between two rows; a NaN is the largest of all.
+pub fn apart(a: &[f32], b: &[f32]) -> f32 {
+    let apart = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    apart.max_by(f32::total_cmp).unwrap()
 }
