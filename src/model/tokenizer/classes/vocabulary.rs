@@ -1,0 +1,95 @@
+//! A class's model (WordPiece, BPE, Unigram) over the vocabulary of a `tokenizer.json`.
+
+use tokenizers::Tokenizer;
+use tokenizers::models::ModelWrapper;
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::unigram::Unigram;
+
+use super::Result;
+use crate::model::tokenizer::registry::Chosen;
+
+/// A class's model over the file's vocabulary.
+pub(super) struct Model<'a> {
+    pub chosen: &'a Chosen,
+    pub file: &'a Tokenizer,
+}
+
+impl Model<'_> {
+    pub fn mismatch(&self, wanted: &str) -> String {
+        let found = match self.file.get_model() {
+            ModelWrapper::BPE(_) => "BPE",
+            ModelWrapper::WordPiece(_) => "WordPiece",
+            ModelWrapper::WordLevel(_) => "WordLevel",
+            ModelWrapper::Unigram(_) => "Unigram",
+        };
+        format!(
+            "holds a {found} vocabulary, but the class {} ({}) reads it as {wanted}, which gives tokens that mean \
+             nothing; name the class that fits in tokenizer_class of tokenizer_config.json (\"TokenizersBackend\" takes \
+             the file as it is)",
+            self.chosen.name, self.chosen.because
+        )
+    }
+
+    pub fn word_piece(&self, unknown: &str, prefix: &str) -> Result<ModelWrapper> {
+        let ModelWrapper::WordPiece(model) = self.file.get_model() else {
+            return Err(self.mismatch("WordPiece"));
+        };
+        let mut model = model.clone();
+        model.unk_token = unknown.to_string();
+        model.continuing_subword_prefix = prefix.to_string();
+        model.max_input_chars_per_word = 100;
+        Ok(model.into())
+    }
+
+    pub fn bpe(&self, settings: Bpe<'_>) -> Result<ModelWrapper> {
+        let ModelWrapper::BPE(model) = self.file.get_model() else {
+            return Err(self.mismatch("BPE"));
+        };
+        let mut model: BPE = model.clone();
+        // Merges are joined by the file's prefix when they are read.
+        if model
+            .continuing_subword_prefix
+            .take()
+            .is_some_and(|prefix| !prefix.is_empty())
+        {
+            return Err(self.mismatch("BPE without a prefix for continuing subwords"));
+        }
+        model.unk_token = settings.unknown.map(Into::into);
+        model.end_of_word_suffix = settings.suffix.map(Into::into);
+        model.fuse_unk = settings.fuse;
+        model.byte_fallback = settings.bytes;
+        model.ignore_merges = false;
+        model.dropout = None;
+        Ok(model.into())
+    }
+
+    pub fn vocabulary(&self) -> Result<&Unigram> {
+        match self.file.get_model() {
+            ModelWrapper::Unigram(model) => Ok(model),
+            _ => Err(self.mismatch("Unigram")),
+        }
+    }
+
+    /// The place of the unknown token with score 0, from `start` on.
+    pub fn scored(&self, unknown: &str, start: usize) -> Result<Option<usize>> {
+        let mut entries = self.vocabulary()?.iter().skip(start);
+        let found = entries.position(|(text, score)| text == unknown && *score == 0.0);
+        Ok(found.map(|place| place + start))
+    }
+
+    pub fn unigram(&self, unknown: usize) -> Result<ModelWrapper> {
+        let entries = self.vocabulary()?.iter().cloned().collect();
+        Unigram::from(entries, Some(unknown), false)
+            .map(Into::into)
+            .map_err(|error| format!("has no token {unknown}, the class's unknown token ({error})"))
+    }
+}
+
+/// Settings of a BPE model.
+#[derive(Default)]
+pub(super) struct Bpe<'a> {
+    pub unknown: Option<&'a str>,
+    pub suffix: Option<&'a str>,
+    pub fuse: bool,
+    pub bytes: bool,
+}
