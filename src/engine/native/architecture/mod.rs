@@ -1,0 +1,228 @@
+//! A model's architecture as data: what config.json says, by `model_type`, and nothing that a name says.
+//!
+//! Every function below restates what the class that `AutoModel` would take does with the settings it
+//! reads; [`Settings::finish`] refuses what none of them has read. The executor knows no model types.
+
+mod common;
+mod decoders;
+mod encoders;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use self::decoders::{Decoder, decoder, gemma3};
+use self::encoders::{BertLike, RotaryBert, albert, bert, distilbert, modernbert, rotary_bert};
+use super::kernels::Activation;
+use super::names::Names;
+use super::rotary::Rotary;
+use super::settings::{Settings, Unsupported};
+
+/// More layers than any model has; a bound for damaged files.
+const MAX_LAYERS: usize = 4096;
+
+/// Larger heads than any model has.
+const MAX_HEAD: usize = 4096;
+
+/// How a norm works.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NormKind {
+    /// Mean and variance, scale, and a shift where `bias` says so.
+    Layer {
+        /// Whether there is a shift.
+        bias: bool,
+    },
+    /// Root of the mean square, and a scale to which `offset` is added.
+    Rms {
+        /// 1 where a checkpoint stores the scale's distance from 1.
+        offset: f32,
+    },
+}
+
+/// A norm: the same for all places of a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Norm {
+    /// How it works.
+    pub kind: NormKind,
+    /// What is added to the variance.
+    pub epsilon: f32,
+}
+
+/// Learned positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Positions {
+    /// Rows of the table.
+    pub count: usize,
+    /// The RoBERTa family counts from this id + 1 on, and tokens with this id keep it as their position.
+    pub after: Option<u32>,
+}
+
+/// What happens before the first layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    /// Rows of the token table, where they are stated.
+    pub vocabulary: Option<usize>,
+    /// Its width, which a projection brings to the model's where it differs.
+    pub width: usize,
+    /// What token embeddings are multiplied with.
+    pub scale: f32,
+    /// Learned positions.
+    pub positions: Option<Positions>,
+    /// Rows of the table of token types; 0: there is none.
+    pub types: usize,
+    /// The norm of the sum.
+    pub norm: Option<Norm>,
+    /// Whether a projection follows.
+    pub projected: bool,
+}
+
+/// A layer's attention, as far as all layers agree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attention {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; each serves `heads / key_value_heads` query heads.
+    pub key_value_heads: usize,
+    /// Width of a head.
+    pub head_size: usize,
+    /// What scores are multiplied with.
+    pub scale: f32,
+    /// Whether query, key and value have a bias.
+    pub input_bias: bool,
+    /// Whether the output has one.
+    pub output_bias: bool,
+    /// The norm of each head's query and key.
+    pub head_norm: Option<Norm>,
+    /// Buckets of a relative position bias that all layers share.
+    pub relative_buckets: Option<usize>,
+}
+
+/// A layer's feed-forward.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FeedForward {
+    /// Its inner width.
+    pub width: usize,
+    /// Its activation.
+    pub activation: Activation,
+    /// Whether the activated half is multiplied with another.
+    pub gated: bool,
+    /// Whether the first product has a bias.
+    pub up_bias: bool,
+    /// Whether the second has one.
+    pub down_bias: bool,
+}
+
+/// One layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Which set of weights it takes (ALBERT's layers share them).
+    pub weights: usize,
+    /// Whether a token sees only what stands before it.
+    pub causal: bool,
+    /// How far it sees at most, in tokens.
+    pub reach: Option<usize>,
+    /// Which of [`Architecture::rotary`] turns its queries and keys.
+    pub rotary: Option<usize>,
+    /// Whether the norm before attention is there (ModernBERT's first layer has none).
+    pub first_norm: bool,
+}
+
+/// A model, described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Architecture {
+    /// `model_type` of config.json.
+    pub model_type: String,
+    /// Width of a hidden state.
+    pub hidden: usize,
+    /// What comes before the layers.
+    pub embeddings: Embeddings,
+    /// The norm of all layers.
+    pub norm: Norm,
+    /// Attention.
+    pub attention: Attention,
+    /// Feed-forward.
+    pub feed_forward: FeedForward,
+    /// The layers in the order in which they run.
+    pub layers: Vec<Layer>,
+    /// Sets of weights, as the part of a tensor's name that stands for a layer; alternatives of each.
+    pub weight_sets: Vec<Vec<String>>,
+    /// Sets of rotary frequencies.
+    pub rotary: Vec<Rotary>,
+    /// Whether a norm follows the last layer.
+    pub final_norm: bool,
+    /// What tensors are called.
+    pub names: &'static Names,
+}
+
+impl Architecture {
+    /// Reads `folder`'s config.json.
+    ///
+    /// # Errors
+    /// If there is none, or it asks for anything that the engine doesn't do exactly; the reason names it.
+    pub fn read(folder: &Path) -> Result<Self, Unsupported> {
+        let file = folder.join("config.json");
+        let refuse = |reason: String| Unsupported {
+            file: file.clone(),
+            reason,
+        };
+        let text =
+            std::fs::read(&file).map_err(|error| refuse(format!("cannot be read ({error})")))?;
+        let value = serde_json::from_slice(&text)
+            .map_err(|error| refuse(format!("is no JSON: {error}")))?;
+        Self::parse(file, value)
+    }
+
+    /// Reads the settings in `value`; `file` is named where they are refused.
+    ///
+    /// # Errors
+    /// As [`Architecture::read`].
+    pub fn parse(file: PathBuf, value: Value) -> Result<Self, Unsupported> {
+        let settings = Settings::new(file, value)?;
+        let model_type = settings.word("model_type", "")?.to_string();
+        settings.pinned("is_encoder_decoder", &[json!(false)])?;
+        let architecture = match model_type.as_str() {
+            "bert" | "ernie" => bert(&settings, BertLike::Bert)?,
+            "electra" => bert(&settings, BertLike::Electra)?,
+            "roberta" | "xlm-roberta" | "camembert" => bert(&settings, BertLike::Roberta)?,
+            "mpnet" => bert(&settings, BertLike::MpNet)?,
+            "distilbert" => distilbert(&settings)?,
+            "albert" => albert(&settings)?,
+            "nomic_bert" => rotary_bert(&settings, RotaryBert::Nomic)?,
+            "gte" => rotary_bert(&settings, RotaryBert::Gte)?,
+            "jina_embeddings_v3" => rotary_bert(&settings, RotaryBert::Jina)?,
+            "modernbert" => modernbert(&settings)?,
+            "llama" => decoder(&settings, Decoder::Llama)?,
+            "eurobert" => decoder(&settings, Decoder::EuroBert)?,
+            "mistral" => decoder(&settings, Decoder::Mistral)?,
+            "ministral" => decoder(&settings, Decoder::Ministral)?,
+            "qwen2" => decoder(&settings, Decoder::Qwen2)?,
+            "qwen3" => decoder(&settings, Decoder::Qwen3)?,
+            "gemma" => decoder(&settings, Decoder::Gemma)?,
+            "gemma3_text" => gemma3(&settings)?,
+            _ => return Err(settings.unknown("model_type")),
+        };
+        if architecture.attention.head_size > MAX_HEAD {
+            return Err(settings.refuse(format!(
+                "heads of {} channels are larger than the engine inside takes",
+                architecture.attention.head_size
+            )));
+        }
+        settings.finish()?;
+        Ok(Self {
+            model_type,
+            ..architecture
+        })
+    }
+
+    /// Multiplications and additions of the products with weights, for one token.
+    #[must_use]
+    pub fn operations_per_token(&self) -> usize {
+        let attention = &self.attention;
+        let inner = attention.heads * attention.head_size;
+        let input = inner + 2 * attention.key_value_heads * attention.head_size;
+        let ups = if self.feed_forward.gated { 3 } else { 2 };
+        2 * self.hidden * (inner + input + ups * self.feed_forward.width) * self.layers.len()
+    }
+}
