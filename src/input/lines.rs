@@ -123,6 +123,16 @@ impl LineReader {
         }
     }
 
+    /// Whether a line can be had without a read.
+    pub(super) fn has_line(&mut self) -> bool {
+        match memchr(b'\n', &self.buffer[self.scanned..self.end]) {
+            // What is scanned is not scanned again.
+            Some(found) => self.scanned += found,
+            None => self.scanned = self.end,
+        }
+        self.scanned < self.end || self.ended
+    }
+
     /// How many lines were returned.
     pub(super) fn number(&self) -> u64 {
         self.number

@@ -18,6 +18,7 @@ mod json;
 mod jsonl;
 mod lines;
 mod options;
+mod pace;
 mod parse;
 mod paths;
 mod source;
@@ -32,11 +33,13 @@ use std::sync::Arc;
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
 pub use options::{DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, WINDOW_BYTES};
+pub use pace::Settled;
 pub use source::Source;
 
 use crate::error::Result;
 use crate::record::{Origin, SourceNames, Window};
 use columns::Columns;
+use pace::Pace;
 use parse::{Parsed, Parser};
 use source::{OpenSource, Planned, Stdin};
 use window::Filling;
@@ -54,6 +57,7 @@ pub struct RecordReader {
     consumed: u64,
     parser: Parser,
     filling: Filling,
+    pace: Pace,
 }
 
 impl RecordReader {
@@ -90,6 +94,7 @@ impl RecordReader {
             consumed: 0,
             filling: Filling::new(columns, options.window_rows, window_bytes),
             parser: Parser::new(options),
+            pace: Pace::new(),
         })
     }
 
@@ -103,6 +108,19 @@ impl RecordReader {
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.sources.iter().map(|source| source.bytes).sum()
+    }
+
+    /// Lets the first windows be small, for an output that somebody waits for: each next one may be twice as
+    /// large.
+    pub fn begin_small(&mut self) {
+        self.filling.begin_small();
+    }
+
+    /// For whoever writes the windows, and tells of each that it is written. A source that pauses then closes
+    /// its window while nothing else is to be done; without that only a full window is handed on.
+    #[must_use]
+    pub fn settled(&self) -> Settled {
+        self.pace.settled()
     }
 
     /// Reads the next window; `None` at the end. A window may hold rejects alone.
@@ -124,6 +142,7 @@ impl RecordReader {
         let consumed = self.consumed + self.opened.as_ref().map_or(0, OpenSource::consumed);
         let warnings = self.parser.unseen();
         let window = self.filling.close(consumed)?;
+        self.pace.handed_on();
         Ok(Some(Window { warnings, ..window }))
     }
 
@@ -134,10 +153,18 @@ impl RecordReader {
                 let Some(source) = self.sources.get(self.begun) else {
                     break;
                 };
+                // It may wait for its writer, and records of other sources don't wait with it.
+                if source.may_pause() && self.filling.records() > 0 {
+                    break;
+                }
                 self.begun += 1;
-                self.opened = Some(source.open(&mut self.stdin, self.parser.limit())?);
+                let (opened, ahead) = source.open(&mut self.stdin, self.parser.limit())?;
+                (self.opened, self.pace.source) = (Some(opened), ahead);
                 continue;
             };
+            if self.filling.records() > 0 && !opened.lines.has_line() && self.pace.pauses() {
+                break;
+            }
             let source = &self.sources[self.begun - 1];
             let line = match opened.lines.next() {
                 Ok(Some(line)) => line,

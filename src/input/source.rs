@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::compression::{self, Decoded, Encoding};
 use super::format::{self, InputFormat};
 use super::lines::{LineReader, Start};
+use super::pace::Ahead;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::threads::exhausted;
 
 /// How standard input is called in messages.
 pub(super) const STDIN: &str = "standard input";
@@ -153,8 +155,17 @@ impl Planned {
         })
     }
 
-    /// Opens the source and reads its first bytes.
-    pub(super) fn open(&self, stdin: &mut Option<Stdin>, limit: usize) -> Result<OpenSource> {
+    /// Whether it is a pipe, a device, or something else whose size nobody knows.
+    pub(super) fn may_pause(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Opens the source and reads its first bytes; one that may pause is read ahead.
+    pub(super) fn open(
+        &self,
+        stdin: &mut Option<Stdin>,
+        limit: usize,
+    ) -> Result<(OpenSource, Option<Ahead>)> {
         let reader: Box<dyn Read + Send> = match &self.source {
             Source::Stdin => match stdin.take() {
                 Some(stdin) => stdin.reader,
@@ -164,6 +175,12 @@ impl Planned {
                 let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
                 Box::new(file)
             }
+        };
+        let (reader, ahead): (Box<dyn Read + Send>, _) = if self.may_pause() {
+            let ahead = Ahead::of(reader).map_err(exhausted)?;
+            (Box::new(ahead.clone()), Some(ahead))
+        } else {
+            (reader, None)
         };
         let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
             let named = self.encoding.unwrap_or(Encoding::Plain);
@@ -181,7 +198,7 @@ impl Planned {
             compressed: consumed,
         };
         match opened.lines.begin() {
-            Ok(Start::Utf8) => Ok(opened),
+            Ok(Start::Utf8) => Ok((opened, ahead)),
             Ok(Start::Utf16(name)) => Err(Error::input(
                 Place::file(&self.name),
                 format!(

@@ -11,6 +11,9 @@ use super::columns::Columns;
 use crate::error::{Error, Result};
 use crate::record::{Origin, Reject, Texts, Window};
 
+/// Records of the first window of a run that begins small: enough for every worker.
+const FIRST_ROWS: usize = 64;
+
 /// One record as a format reads it.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
@@ -28,6 +31,8 @@ pub(super) struct Filling {
     /// The starts of the raw records, while the types of columns are undecided: any may be rejected yet.
     raw: Vec<Box<[u8]>>,
     bytes: usize,
+    /// Records of this window at most, and of any.
+    rows: usize,
     most_rows: usize,
     most_bytes: usize,
 }
@@ -41,9 +46,15 @@ impl Filling {
             rejects: Vec::new(),
             raw: Vec::new(),
             bytes: 0,
+            rows: most_rows,
             most_rows,
             most_bytes,
         }
+    }
+
+    /// See [`super::RecordReader::begin_small`].
+    pub(super) fn begin_small(&mut self) {
+        self.rows = FIRST_ROWS.min(self.most_rows);
     }
 
     /// How many records were gathered, rejected ones counted.
@@ -53,7 +64,7 @@ impl Filling {
 
     /// Whether it is time to close the window.
     pub(super) fn is_full(&self) -> bool {
-        self.records() > 0 && (self.records() >= self.most_rows || self.bytes >= self.most_bytes)
+        self.records() > 0 && (self.records() >= self.rows || self.bytes >= self.most_bytes)
     }
 
     /// Takes a record; `raw` is the line that it was read from.
@@ -90,6 +101,7 @@ impl Filling {
             BTreeMap::new()
         };
         self.bytes = 0;
+        self.rows = self.rows.saturating_mul(2).min(self.most_rows);
         let raw = std::mem::take(&mut self.raw);
         let window = Window {
             columns: self.columns.finish()?,

@@ -37,6 +37,16 @@ use crate::rejects::RejectsWriter;
 /// Name of the vectors' column, in every format that has names.
 pub const EMBEDDING: &str = "embedding";
 
+impl OutputOptions {
+    /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
+    ///
+    /// # Errors
+    /// If it is a folder, or lies in none.
+    pub fn is_stream(&self) -> Result<bool> {
+        Ok(Place::find(&self.destination, "-o")?.file().is_none())
+    }
+}
+
 /// What a writer needs to know at the end.
 #[derive(Debug)]
 pub struct Finish<'a> {

@@ -198,7 +198,10 @@ fn run(
     let started = Instant::now();
     // Everything that can be refused without work is refused first: sources, model, output.
     check_places(options)?;
-    let reader = RecordReader::open(&options.sources, options.input.clone())?;
+    let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+    if options.output.is_stream()? {
+        reader.begin_small();
+    }
     let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
     let model = match opened {
         Some(opened) => Arc::clone(&opened.model),
@@ -354,6 +357,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
 
     // Reading and tokenizing start while the engine loads.
     let clocks = Arc::new(Clocks::default());
+    let settled = reader.settled();
     let windows = spawn_reader(reader, &clocks)?;
     let (start_sender, start) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
@@ -431,6 +435,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             Message::InFlight(in_flight) => {
                 let finished = collect(&in_flight, &workers, progress, cancel)?;
                 clocks.write.time(|| ledger.settle(*in_flight, finished))?;
+                settled.window();
             }
             Message::End { read, schema } => break (read, schema),
         }

@@ -92,7 +92,7 @@ fn stops_on(signal: i32) {
     let sandbox = Sandbox::new();
     let running = Running::start(
         &mut sandbox.embed_command("-o out.parquet -v"),
-        b"one\ntwo\n",
+        b"half a line",
     );
     running.wait_until_started();
     running.signal(signal);
@@ -113,7 +113,7 @@ fn an_interrupt_says_how_far_the_run_was() {
         let sandbox = Sandbox::new();
         sandbox.write("out.parquet", "precious");
         let line = format!("-o {output} -v --window 2 --progress always");
-        let running = Running::start(&mut sandbox.embed_command(&line), b"one\ntwo\nthree\n");
+        let running = Running::start(&mut sandbox.embed_command(&line), b"one\ntwo\nhalf");
         running.wait_for_line("2 rows, ");
         running.signal(libc::SIGINT);
         let (status, stderr) = running.wait();

@@ -17,6 +17,7 @@ mod man;
 mod messages;
 mod outside;
 mod sandbox;
+mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]
 mod support_terminal;

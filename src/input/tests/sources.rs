@@ -286,3 +286,22 @@ fn a_reader_can_move_to_another_thread() {
     fn assert_send<T: Send>() {}
     assert_send::<RecordReader>();
 }
+
+#[test]
+fn windows_of_a_run_that_begins_small_grow() {
+    let lines = "a\n".repeat(700);
+    let files = Files::new().with("a.txt", &lines);
+    let mut reader = files
+        .open(InputOptions {
+            window_rows: 300,
+            ..options()
+        })
+        .unwrap();
+    reader.begin_small();
+    let sizes: Vec<_> = windows(reader)
+        .unwrap()
+        .iter()
+        .map(|window| window.texts.len())
+        .collect();
+    assert_eq!(sizes, [64, 128, 256, 252]);
+}
