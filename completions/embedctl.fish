@@ -103,6 +103,9 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-b
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and go on'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: file, line, reason, start of the record' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two states of --stats and --metrics' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"

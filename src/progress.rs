@@ -1,6 +1,9 @@
 //! How the library tells what it is doing. It prints nothing itself: the caller decides.
 
+use std::sync::Arc;
+
 use crate::engine::EngineInfo;
+use crate::stage::StageWatch;
 
 /// What has been done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +35,11 @@ pub struct BatchDone {
 
 /// Receives events of a run. Calls come from the pipeline's threads, one at a time.
 pub trait Progress: Send + Sync {
+    /// The clocks of the run that is about to begin, to be read whenever somebody wants to know.
+    fn stages(&self, watch: &StageWatch) {
+        let _ = watch;
+    }
+
     /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.
     fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
         let _ = (engine, total_bytes);
@@ -67,3 +75,34 @@ pub trait Progress: Send + Sync {
 pub struct Silent;
 
 impl Progress for Silent {}
+
+/// Tells each of several.
+impl Progress for Vec<Arc<dyn Progress>> {
+    fn stages(&self, watch: &StageWatch) {
+        self.iter().for_each(|one| one.stages(watch));
+    }
+
+    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
+        self.iter().for_each(|one| one.started(engine, total_bytes));
+    }
+
+    fn window(&self, consumed: u64, tokens: u64) {
+        self.iter().for_each(|one| one.window(consumed, tokens));
+    }
+
+    fn batch(&self, done: BatchDone) {
+        self.iter().for_each(|one| one.batch(done));
+    }
+
+    fn written(&self, counts: &Counts) {
+        self.iter().for_each(|one| one.written(counts));
+    }
+
+    fn published(&self) {
+        self.iter().for_each(|one| one.published());
+    }
+
+    fn warning(&self, message: &str) {
+        self.iter().for_each(|one| one.warning(message));
+    }
+}

@@ -9,6 +9,7 @@
 //! Clocks are read once a batch or a window (a chunk of 256 texts in the tokenizer), never once a row.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -280,6 +281,30 @@ impl Clocks {
             .into_iter()
             .max_by_key(|(_, time)| *time)
             .map_or(Stage::Infer, |(stage, _)| stage)
+    }
+}
+
+/// A run's clocks, to be read while it lasts. Cheap to clone; clones read the same clocks.
+#[derive(Debug, Clone)]
+pub struct StageWatch {
+    clocks: Arc<Clocks>,
+    workers: usize,
+    on_worker: bool,
+}
+
+impl StageWatch {
+    pub(crate) fn new(clocks: &Arc<Clocks>, workers: usize, on_worker: bool) -> Self {
+        Self {
+            clocks: Arc::clone(clocks),
+            workers,
+            on_worker,
+        }
+    }
+
+    /// Where the time has gone so far. What a batch at work has taken counts once it is done.
+    #[must_use]
+    pub fn times(&self) -> StageTimes {
+        self.clocks.times(self.workers, self.on_worker)
     }
 }
 

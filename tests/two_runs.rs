@@ -44,6 +44,7 @@ fn options(folder: &Path) -> EmbedOptions {
         on_error: OnError::Skip,
         fail_on_empty: false,
         rejects: Some(folder.join("rejects.jsonl")),
+        others: Vec::new(),
         batch_rows: None,
         profile: None,
         files: RunFiles::new(),

@@ -28,6 +28,7 @@ pub fn whole_run(
         on_error: OnError::Fail,
         fail_on_empty: false,
         rejects: None,
+        others: Vec::new(),
         batch_rows: None,
         profile: None,
         files: RunFiles::new(),

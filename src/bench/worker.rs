@@ -222,6 +222,7 @@ impl Session {
             on_error: OnError::Skip,
             fail_on_empty: false,
             rejects: None,
+            others: Vec::new(),
             batch_rows: Some(limits.rows),
             profile: None,
         };

@@ -7,15 +7,15 @@ use super::place::{Identity, Place};
 use super::sidecar::{former_sidecars, sidecar_path};
 use crate::error::{Error, Result};
 
-/// Refuses an output, a file beside it, rejects and inputs of which two are the same file: by name,
-/// through links of either kind, or as standard input or output. An input without a path is standard
-/// input.
+/// Refuses an output, a file beside it, `others` that are written with it (with their options) and inputs of
+/// which two are the same file: by name, through links of either kind, or as standard input or output. An
+/// input without a path is standard input.
 ///
 /// # Errors
 /// If two are; the message names both. Or if the output's format is unknown.
 pub fn refuse_overlap<'a>(
     output: &OutputOptions,
-    rejects: Option<&Path>,
+    others: &[(&str, &Path)],
     inputs: impl IntoIterator<Item = Option<&'a Path>>,
 ) -> Result<()> {
     let mut known = Vec::new();
@@ -55,9 +55,9 @@ pub fn refuse_overlap<'a>(
             }
         }
     }
-    if let Some(path) = rejects {
+    for (option, path) in others {
         add(
-            format!("--rejects {}", path.display()),
+            format!("{option} {}", path.display()),
             Identity::of_path(path),
         )?;
     }

@@ -40,7 +40,7 @@ use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
-use crate::stage::{Clocks, StageTimes};
+use crate::stage::{Clocks, StageTimes, StageWatch};
 use crate::threads::{self, usable_cores};
 use crate::tokenize::TextTokenizer;
 
@@ -71,6 +71,8 @@ pub struct EmbedOptions {
     pub on_error: OnError,
     /// Where rejected records are written (JSONL).
     pub rejects: Option<PathBuf>,
+    /// Files that the caller writes, with their options: none may be the output, an input or the like.
+    pub others: Vec<(&'static str, PathBuf)>,
     /// Whether a run without a single row fails.
     pub fail_on_empty: bool,
     /// Rows in a batch at most; `None`: what suits the engine.
@@ -141,11 +143,21 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
     }
 }
 
-/// Two files of one run under one name would replace each other, or the input.
-fn check_places(options: &EmbedOptions) -> Result<()> {
+/// Whether no two files of the run stand under one name: they would replace each other, or the input.
+/// Looks at names alone; [`check`] and [`embed`] do so first.
+///
+/// # Errors
+/// If two do; the message names both.
+pub fn check_places(options: &EmbedOptions) -> Result<()> {
     threads::check(options.engine.workers)?;
     let inputs = options.sources.iter().map(Source::path);
-    output::refuse_overlap(&options.output, options.rejects.as_deref(), inputs)
+    let rejects = options.rejects.iter().map(|path| ("--rejects", path));
+    let others = options.others.iter().map(|(option, path)| (*option, path));
+    let others: Vec<_> = rejects
+        .chain(others)
+        .map(|(option, path)| (option, path.as_path()))
+        .collect();
+    output::refuse_overlap(&options.output, &others, inputs)
 }
 
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
@@ -411,6 +423,9 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     drop(jobs);
     workers.wait_for_first(cancel)?;
     let load = started.elapsed();
+    // These compute on their worker's thread; others have threads or a device of their own.
+    let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
+    progress.stages(&stages);
     progress.started(&info, total_bytes);
 
     let mut ledger = Ledger {
@@ -491,8 +506,6 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
              no token at all"
         ));
     }
-    // These compute on their worker's thread; others have threads or a device of their own.
-    let on_worker = info.provider.is_on_worker();
     Ok(Summary {
         counts,
         engine: info,
@@ -502,7 +515,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         max_length: model.config.limit(),
         load,
         run: started.elapsed().saturating_sub(load),
-        stages: clocks.times(threads, on_worker),
+        stages: stages.times(),
         rejects: reasons,
         notes,
     })

@@ -15,6 +15,7 @@ mod help;
 mod libraries;
 mod man;
 mod messages;
+mod numbers;
 mod outside;
 mod sandbox;
 mod streams;

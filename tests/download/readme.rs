@@ -12,6 +12,15 @@ use crate::hub::{Files, Hub};
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support;
 
+/// What README.md links to for reference.
+const DOCS: [&str; 5] = [
+    "docs/bench.md",
+    "docs/devices.md",
+    "docs/numbers.md",
+    "docs/providers.md",
+    "docs/speed.md",
+];
+
 /// What `python` blocks import.
 const MODULES: [&str; 5] = ["duckdb", "numpy", "pandas", "polars", "pyarrow"];
 
@@ -208,12 +217,7 @@ fn the_second_command_is_the_tests() {
 #[test]
 fn commands_of_the_documentation_are_understood() {
     let reader = Reader::new();
-    for name in [
-        "docs/bench.md",
-        "docs/devices.md",
-        "docs/providers.md",
-        "docs/speed.md",
-    ] {
+    for name in DOCS {
         for block in blocks(&read(name)) {
             if block.language == "sh" {
                 reader.shell(&Block {
@@ -229,13 +233,7 @@ fn commands_of_the_documentation_are_understood() {
 #[test]
 fn links_lead_somewhere() {
     let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
-    for name in [
-        "README.md",
-        "docs/bench.md",
-        "docs/devices.md",
-        "docs/providers.md",
-        "docs/speed.md",
-    ] {
+    for name in ["README.md"].into_iter().chain(DOCS) {
         let text = read(name);
         let anchors: Vec<String> = text
             .lines()

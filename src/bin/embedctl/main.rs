@@ -15,6 +15,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod memory;
+mod numbers;
 mod printer;
 mod stdout;
 

@@ -178,7 +178,11 @@ fn folders_that_are_missing_or_none_are_named() {
 /// What refuses an output, rejects and an input in `folder`.
 fn overlap(folder: &tempfile::TempDir, names: [&str; 3]) -> Option<String> {
     let [output, rejects, input] = names.map(|name| at(folder, name));
-    let refusal = refuse_overlap(&forced(&output), Some(&rejects), [Some(input.as_path())]);
+    let refusal = refuse_overlap(
+        &forced(&output),
+        &[("--rejects", &rejects)],
+        [Some(input.as_path())],
+    );
     refusal.err().map(|error| error.to_string())
 }
 

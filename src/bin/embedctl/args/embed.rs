@@ -42,6 +42,8 @@ pub struct EmbedArgs {
     pub limits: LimitArgs,
     #[command(flatten)]
     pub records: BadRecordArgs,
+    #[command(flatten)]
+    pub numbers: NumberArgs,
 }
 
 /// Where vectors go.
@@ -260,6 +262,28 @@ pub struct BadRecordArgs {
     /// Fail, and write nothing, if there is no record to embed
     #[arg(long)]
     pub fail_on_empty: bool,
+}
+
+/// What other programs are told.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Numbers for machines")]
+pub struct NumberArgs {
+    /// File for the summary as one JSON object, written while the run lasts and at its end
+    ///
+    /// It is replaced whole each time, also by a run that fails. docs/numbers.md lists its members.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub stats: Option<PathBuf>,
+
+    /// File for Prometheus' text format, such as node_exporter's textfile collector reads (FILE.prom)
+    ///
+    /// Rows, tokens, truncated and rejected rows, seconds by stage, and whether the run has finished, with
+    /// model, engine, provider and output as labels. Written as --stats is.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub metrics: Option<PathBuf>,
+
+    /// Seconds between two states of --stats and --metrics
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value = "10")]
+    pub stats_interval: usize,
 }
 
 fn after_help() -> String {

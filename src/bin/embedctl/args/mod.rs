@@ -22,7 +22,7 @@ use clap::{
 pub use bench::BenchArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, OnnxArgs};
+pub use embed::{EmbedArgs, NumberArgs, OnnxArgs};
 pub use values::{Devices, OnErrorName};
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order

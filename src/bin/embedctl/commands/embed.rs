@@ -23,6 +23,7 @@ use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::numbers::Numbers;
 use crate::printer::{Printer, Report};
 use crate::stdout;
 
@@ -32,7 +33,22 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
-    let mut options = options(args, messages)?;
+    let options = options(args, messages)?;
+    let numbers = Numbers::begin(&args.numbers, &options, printer)?;
+    let result = embed(args, messages, options, numbers.as_ref(), printer);
+    if let Some(numbers) = numbers {
+        numbers.end(&result);
+    }
+    result
+}
+
+fn embed(
+    args: &EmbedArgs,
+    messages: &MessageArgs,
+    mut options: EmbedOptions,
+    numbers: Option<&Arc<Numbers>>,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
     if options.output.destination == Destination::Stdout {
         stdout::check().context("-o -: vectors cannot be written")?;
     }
@@ -65,7 +81,9 @@ pub fn run(
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
     let live = printer.progress(to_terminal, crash::EXPLAIN);
-    let progress: Arc<dyn Progress> = live.clone();
+    let told = numbers.map(|numbers| Arc::clone(numbers) as Arc<dyn Progress>);
+    let told: Vec<Arc<dyn Progress>> = told.into_iter().chain([live.clone() as _]).collect();
+    let progress: Arc<dyn Progress> = Arc::new(told);
     let result = pipeline::embed(&options, &progress, &cancel);
     live.end();
     tell(&options, printer);
@@ -97,12 +115,16 @@ pub fn run(
             profile.provider, summary.engine.provider
         ));
     }
-    printer.report(&Report {
+    let report = Report {
         summary: &summary,
         profile: options.profile.as_ref(),
         destination: &options.output.destination,
         rejects: options.rejects.as_deref(),
-    });
+    };
+    if let Some(numbers) = numbers {
+        numbers.summary(&report);
+    }
+    printer.report(&report);
     Ok(if summary.counts.rejected > 0 {
         ExitCode::Rejected
     } else {
@@ -143,6 +165,13 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         },
         on_error: args.records.on_error.into(),
         rejects: args.records.rejects.clone(),
+        others: [
+            ("--stats", &args.numbers.stats),
+            ("--metrics", &args.numbers.metrics),
+        ]
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path.clone()?)))
+        .collect(),
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batch_size,
         profile: None,

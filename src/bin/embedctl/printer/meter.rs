@@ -76,6 +76,11 @@ impl Meter {
         self.done.rows = self.done.rows.max(counts.embedded);
     }
 
+    /// Tokens that have run.
+    pub fn tokens(&self) -> u64 {
+        self.done.tokens
+    }
+
     /// The state after working for `elapsed`.
     pub fn read(&self, elapsed: Duration) -> Reading {
         let seconds = elapsed.as_secs_f64();

@@ -21,8 +21,9 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
 
 pub use bench::BenchTables;
+pub use meter::Meter;
 pub use progress::{Hooks, Live};
-pub use summary::{Report, bytes, engine as engine_label};
+pub use summary::{Report, bytes, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
 
 use embedctl::model::hub;
@@ -295,7 +296,7 @@ impl Printer {
 
     /// A message that may hold anybody's words, fit to be shown: without secrets, without what steers a terminal, and
     /// with lines after its first set in, so that none can pass for a message of its own.
-    fn safe(&self, message: &str) -> String {
+    pub fn safe(&self, message: &str) -> String {
         let message = self.secrets.redact(message);
         let mut lines = printable(&message)
             .split('\n')
@@ -310,7 +311,7 @@ impl Printer {
     }
 
     /// The same for JSON, which stays JSON.
-    fn safe_json(&self, object: &Value) -> String {
+    pub fn safe_json(&self, object: &Value) -> String {
         printable_json(&self.secrets.redact(&object.to_string())).into_owned()
     }
 

@@ -7,8 +7,8 @@ use embedctl::engine::{Cosine, EngineInfo, Provider};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
-use embedctl::stage::Stage;
-use serde_json::{Value, json};
+use embedctl::stage::{Stage, StageTimes};
+use serde_json::{Map, Value, json};
 
 use super::{Level, Printer};
 
@@ -132,15 +132,12 @@ impl Report<'_> {
         }
     }
 
-    fn fields(&self) -> Value {
+    /// The same as fields, for programs.
+    pub fn fields(&self) -> Map<String, Value> {
         let summary = self.summary;
         let counts = &summary.counts;
         let stages = &summary.stages;
-        let output = match self.destination {
-            Destination::Stdout => Path::new("-"),
-            Destination::Path(path) => path,
-        };
-        json!({
+        let fields = json!({
             "read": counts.read,
             "embedded": counts.embedded,
             "rejected": counts.rejected,
@@ -154,26 +151,43 @@ impl Report<'_> {
             "profile": self.profile,
             "load_seconds": summary.load.as_secs_f64(),
             "run_seconds": summary.run.as_secs_f64(),
-            "stages": {
-                "limit": stages.limit.name(),
-                "read_seconds": stages.read.as_secs_f64(),
-                "tokenize_seconds": stages.tokenize.as_secs_f64(),
-                "wait_seconds": stages.wait.as_secs_f64(),
-                "infer_seconds": stages.infer.as_secs_f64(),
-                "pool_seconds": stages.pool.as_secs_f64(),
-                "write_seconds": stages.write.as_secs_f64(),
-                "real_tokens": stages.real_tokens,
-                "padded_tokens": stages.padded_tokens,
-                "duplicates": stages.duplicates,
-            },
+            "stages": stage_fields(stages),
             "repeated": stages.duplicates,
             "rows_per_second": self.rows_per_second(),
             "tokens_per_second": self.rate(stages.real_tokens),
-            "output": output.to_string_lossy(),
+            "output": destination(self.destination),
             "rejects": summary.rejects,
             "rejects_file": self.rejects.map(Path::to_string_lossy),
             "notes": summary.notes,
-        })
+        });
+        match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(), // it is an object
+        }
+    }
+}
+
+/// Where a run's time went, as fields.
+pub fn stage_fields(stages: &StageTimes) -> Value {
+    json!({
+        "limit": stages.limit.name(),
+        "read_seconds": stages.read.as_secs_f64(),
+        "tokenize_seconds": stages.tokenize.as_secs_f64(),
+        "wait_seconds": stages.wait.as_secs_f64(),
+        "infer_seconds": stages.infer.as_secs_f64(),
+        "pool_seconds": stages.pool.as_secs_f64(),
+        "write_seconds": stages.write.as_secs_f64(),
+        "real_tokens": stages.real_tokens,
+        "padded_tokens": stages.padded_tokens,
+        "duplicates": stages.duplicates,
+    })
+}
+
+/// An output's name as it was typed.
+pub fn destination(destination: &Destination) -> String {
+    match destination {
+        Destination::Stdout => "-".to_owned(),
+        Destination::Path(path) => path.to_string_lossy().into_owned(),
     }
 }
 
@@ -182,9 +196,7 @@ impl Printer {
     /// in a file.
     pub fn report(&self, report: &Report<'_>) {
         if self.json {
-            if let Value::Object(fields) = report.fields() {
-                self.event(Level::Info, "summary", &report.headline(), fields);
-            }
+            self.event(Level::Info, "summary", &report.headline(), report.fields());
             return;
         }
         self.info(report.headline());

@@ -1,0 +1,165 @@
+//! Prometheus' text format, for `node_exporter`'s textfile collector: docs/numbers.md lists the metrics.
+//!
+//! A sample bears no time of its own (the collector refuses such), and every one bears the output's name,
+//! so that the files of several jobs on one machine don't hold the same series.
+
+use std::fmt::Write as _;
+
+use embedctl::stage::Stage;
+
+use super::{Numbers, State, now};
+
+/// The file's text.
+pub(super) fn text(numbers: &Numbers, state: &State) -> String {
+    let engine = state.engine.as_ref();
+    let labels = [
+        ("model", numbers.model.as_str()),
+        ("engine", engine.map_or("", |engine| engine.engine)),
+        (
+            "provider",
+            engine.map_or("", |engine| engine.provider.name()),
+        ),
+        ("output", numbers.output.as_str()),
+    ];
+    let labels = labels.map(|(name, value)| {
+        let value = numbers.printer.safe(value);
+        format!("{name}=\"{}\"", escaped(&value))
+    });
+    let mut file = File {
+        labels: labels.join(","),
+        text: String::new(),
+    };
+
+    let (counts, end) = (&state.counts, state.end.as_ref());
+    let reading = state.meter.read(numbers.worked(state));
+    let finished = state.summary.is_some();
+    let rows = if finished {
+        counts.embedded
+    } else {
+        reading.rows
+    };
+    let stages = state.stages.as_ref().map(|watch| watch.times());
+    let run = stages.as_ref();
+    file.counter("records_read", "Records read.", counts.read);
+    file.counter("rows_embedded", "Rows that have their vectors.", rows);
+    file.counter("rows_rejected", "Records rejected.", counts.rejected);
+    file.counter(
+        "rows_truncated",
+        "Rows cut to the model's length.",
+        counts.truncated,
+    );
+    file.counter(
+        "rows_repeated",
+        "Rows that took the vector of an equal text and did not run.",
+        run.map_or(0, |run| run.duplicates),
+    );
+    file.counter(
+        "tokens",
+        "Tokens that ran through the model, padding not counted.",
+        state.meter.tokens(),
+    );
+    file.counter(
+        "padding_tokens",
+        "Tokens of padding that were laid out with them.",
+        run.map_or(0, |run| run.padded_tokens.saturating_sub(run.real_tokens)),
+    );
+    file.counter(
+        "input_read_bytes",
+        "Bytes of the input consumed, compressed where it is.",
+        counts.consumed,
+    );
+    if let Some(bytes) = state.total_bytes {
+        file.gauge("input_bytes", "Size of the input.", bytes as f64);
+    }
+    if let Some(run) = run {
+        let wait = [("wait", run.wait)];
+        let busy = Stage::ALL.map(|stage| (stage.name(), run.busy(stage)));
+        file.family(
+            "stage_seconds_total",
+            "counter",
+            "Time spent in a stage, over all its threads; wait is the workers' rest.",
+            busy.into_iter().chain(wait).map(|(stage, time)| {
+                let label = format!(",stage=\"{stage}\"");
+                (label, time.as_secs_f64())
+            }),
+        );
+    }
+    if let Some(share) = if finished { Some(1.0) } else { reading.share } {
+        file.gauge("run_progress_ratio", "Share of the input done.", share);
+    }
+    file.gauge(
+        "run_started_timestamp_seconds",
+        "When the run began.",
+        numbers.began_at,
+    );
+    file.gauge(
+        "run_updated_timestamp_seconds",
+        "When this file was written.",
+        end.map_or_else(now, |end| end.at),
+    );
+    file.gauge(
+        "run_finished",
+        "Whether the run has ended, well or not.",
+        f64::from(u8::from(end.is_some())),
+    );
+    if let Some(end) = end {
+        file.gauge(
+            "run_finished_timestamp_seconds",
+            "When the run ended.",
+            end.at,
+        );
+        file.gauge(
+            "run_exit_code",
+            "The exit code: 0 done, 1 failed, 2 wrong options, 3 done with rejected records, 130 interrupted.",
+            f64::from(end.code.number()),
+        );
+    }
+    file.text
+}
+
+/// The text under way.
+struct File {
+    labels: String,
+    text: String,
+}
+
+impl File {
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.one(&format!("{name}_total"), "counter", help, value as f64);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.one(name, "gauge", help, value);
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.family(name, kind, help, [(String::new(), value)]);
+    }
+
+    /// A metric and its samples, each with labels of its own (`,name="value"`).
+    fn family(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (String, f64)>,
+    ) {
+        let labels = &self.labels;
+        // A string takes everything.
+        let _ = writeln!(
+            self.text,
+            "# HELP embedctl_{name} {help}\n# TYPE embedctl_{name} {kind}"
+        );
+        for (own, value) in samples {
+            let _ = writeln!(self.text, "embedctl_{name}{{{labels}{own}}} {value}");
+        }
+    }
+}
+
+/// A label's value as the format wants it.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

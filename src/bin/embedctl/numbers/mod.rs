@@ -1,0 +1,266 @@
+//! A run's numbers for other programs, in files that are whole at any moment: the summary as JSON
+//! ([`stats`], `--stats`) and Prometheus' text format ([`metrics`], `--metrics`).
+//!
+//! Both are written before any work, every few seconds, and at the end, whatever it is. Each time they are
+//! written beside their name and renamed, so that whoever looks finds the last state or the one before it.
+
+mod metrics;
+mod stats;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use embedctl::Error;
+use embedctl::engine::EngineInfo;
+use embedctl::pipeline::{self, EmbedOptions};
+use embedctl::progress::{BatchDone, Counts, Progress};
+use embedctl::stage::StageWatch;
+use serde_json::{Map, Value};
+use tempfile::Builder;
+
+use crate::args::NumberArgs;
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::printer::{Meter, Printer, Report, destination};
+
+/// A form of the numbers.
+type Form = fn(&Numbers, &State) -> String;
+
+/// Writes a run's numbers while it lasts.
+pub struct Numbers {
+    printer: Printer,
+    /// Where each form goes.
+    files: Vec<(PathBuf, Form)>,
+    /// The model, as it was asked for.
+    model: String,
+    /// Where vectors go.
+    output: String,
+    began: Instant,
+    began_at: f64,
+    state: Mutex<State>,
+    stop: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct State {
+    meter: Meter,
+    counts: Counts,
+    engine: Option<EngineInfo>,
+    stages: Option<StageWatch>,
+    /// When the first batch could run, and how much there is to read.
+    working: Option<Instant>,
+    total_bytes: Option<u64>,
+    /// The fields of a finished run's summary.
+    summary: Option<Map<String, Value>>,
+    end: Option<End>,
+    /// Whether a write has failed, which is told once.
+    failed: bool,
+}
+
+/// How a run ended.
+struct End {
+    at: f64,
+    code: ExitCode,
+    error: Option<String>,
+}
+
+impl State {
+    /// How the run fares, in one word.
+    fn name(&self) -> &'static str {
+        match &self.end {
+            None if self.engine.is_none() => "starting",
+            None => "running",
+            Some(end) if end.error.is_none() => match end.code {
+                ExitCode::Rejected => "rejected",
+                _ => "done",
+            },
+            Some(end) if end.code == ExitCode::Interrupted => "interrupted",
+            Some(_) => "failed",
+        }
+    }
+}
+
+impl Numbers {
+    /// Writes the files for the first time and goes on doing so; `None` where nobody asked for any.
+    ///
+    /// # Errors
+    /// If one of them is another file of the run, or cannot be written.
+    pub fn begin(
+        args: &NumberArgs,
+        options: &EmbedOptions,
+        printer: &Printer,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let stats = args.stats.clone().map(|path| (path, stats::text as Form));
+        let metrics = args.metrics.clone();
+        let metrics = metrics.map(|path| (path, metrics::text as Form));
+        let files: Vec<(PathBuf, Form)> = stats.into_iter().chain(metrics).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        if let Some((path, _)) = files.iter().find(|(path, _)| path == Path::new("-")) {
+            return Err(Failure::usage(format!(
+                "--stats and --metrics take a file, which is replaced whole, and '{}' stands for standard output",
+                path.display()
+            )));
+        }
+        pipeline::check_places(options)?;
+        let numbers = Arc::new(Self {
+            printer: printer.clone(),
+            files,
+            model: options.model.model.clone(),
+            output: destination(&options.output.destination),
+            began: Instant::now(),
+            began_at: now(),
+            state: Mutex::default(),
+            stop: Mutex::default(),
+        });
+        for (path, form) in &numbers.files {
+            let text = form(&numbers, &numbers.state());
+            replace(path, text.as_bytes()).map_err(|error| {
+                Error::io("write", path, error)
+                    .with_remedy("--stats and --metrics take a file in a folder that is there")
+            })?;
+        }
+        numbers.keep_writing(Duration::from_secs(args.stats_interval as u64))?;
+        Ok(Some(numbers))
+    }
+
+    /// The summary of a run that has done its work.
+    pub fn summary(&self, report: &Report<'_>) {
+        let mut state = self.state();
+        state.counts = report.summary.counts;
+        state.engine = Some(report.summary.engine.clone());
+        state.summary = Some(report.fields());
+    }
+
+    /// Writes the files for the last time.
+    pub fn end(&self, result: &Result<ExitCode, Failure>) {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((sender, thread)) = { stop }.take() {
+            drop(sender);
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+        self.state().end = Some(End {
+            at: now(),
+            code: match result {
+                Ok(code) => *code,
+                Err(failure) => failure.exit_code(),
+            },
+            // A closed pipe is nobody's mistake.
+            error: (result.as_ref().err())
+                .filter(|failure| failure.exit_code().is_worth_a_message())
+                .map(ToString::to_string),
+        });
+        self.write();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Numbers to be shown: a panic elsewhere leaves nothing half-done in them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time from the first batch on.
+    fn worked(&self, state: &State) -> Duration {
+        state
+            .working
+            .map_or(Duration::ZERO, |start| start.elapsed())
+    }
+
+    fn keep_writing(self: &Arc<Self>, every: Duration) -> Result<(), Failure> {
+        let (sender, stopped) = bounded(0);
+        let numbers = Arc::clone(self);
+        let writer = thread::Builder::new().name("numbers".to_owned());
+        let writer = writer
+            .spawn(move || {
+                while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                    numbers.write();
+                }
+            })
+            .map_err(anyhow::Error::new)?;
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some((sender, writer));
+        Ok(())
+    }
+
+    /// Writes all files. The run is not stopped by one that cannot be written any more.
+    fn write(&self) {
+        for (path, form) in &self.files {
+            let text = form(self, &self.state());
+            let Err(error) = replace(path, text.as_bytes()) else {
+                continue;
+            };
+            if !std::mem::replace(&mut self.state().failed, true) {
+                self.printer.warning(format!(
+                    "cannot write {}: {error}; the run goes on without its numbers there",
+                    path.display()
+                ));
+            }
+        }
+    }
+}
+
+impl Progress for Numbers {
+    fn stages(&self, watch: &StageWatch) {
+        self.state().stages = Some(watch.clone());
+    }
+
+    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
+        let mut state = self.state();
+        state.meter.started(total_bytes);
+        state.engine = Some(engine.clone());
+        state.total_bytes = total_bytes;
+        state.working = Some(Instant::now());
+        drop(state);
+        self.write();
+    }
+
+    fn window(&self, consumed: u64, tokens: u64) {
+        self.state().meter.window(consumed, tokens);
+    }
+
+    fn batch(&self, done: BatchDone) {
+        self.state().meter.batch(done);
+    }
+
+    fn written(&self, counts: &Counts) {
+        let mut state = self.state();
+        state.meter.written(counts);
+        state.counts = *counts;
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |since| (since.as_secs_f64() * 1e3).round() / 1e3)
+}
+
+/// Writes a file whole, with the permissions of any new file, since others are to read it.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // A link leads to the file that is meant.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is there and is no regular file"));
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let prefix = format!(".{}-", name.to_string_lossy());
+    let mut builder = Builder::new();
+    // No name that a collector of metrics looks for.
+    builder.prefix(&prefix).suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut beside = builder.tempfile_in(folder)?;
+    beside.write_all(content)?;
+    beside.persist(path).map_err(|kept| kept.error)?;
+    Ok(())
+}
