@@ -407,16 +407,17 @@ pub(super) fn choose_prompt(
             format!("the model has {}", names.join(", "))
         }
     };
+    // The reference has two for every model, empty unless the files fill them.
+    let named = |name: &str| match (prompts.by_name.get(name), name) {
+        (None, "query" | "document") => Some(String::new()),
+        (prompt, _) => prompt.cloned(),
+    };
     match (&options.prompt, &options.prompt_name) {
         (Some(_), Some(_)) => Err(Error::usage(
             "--prompt and --prompt-name exclude each other: give the text or the name",
         )),
         (Some(prompt), None) => Ok(prompt.clone()),
-        // The reference has these two for every model, empty unless the files fill them.
-        (None, Some(name)) if matches!(name.as_str(), "query" | "document") => {
-            Ok(prompts.by_name.get(name).cloned().unwrap_or_default())
-        }
-        (None, Some(name)) => prompts.by_name.get(name).cloned().ok_or_else(|| {
+        (None, Some(name)) => named(name).ok_or_else(|| {
             Error::usage(format!(
                 "--prompt-name {name}: no such prompt; {} (a prompt's own text can be given with --prompt)",
                 known()
@@ -424,7 +425,7 @@ pub(super) fn choose_prompt(
         }),
         (None, None) => match &prompts.default {
             None => Ok(String::new()),
-            Some(name) => prompts.by_name.get(name).cloned().ok_or_else(|| {
+            Some(name) => named(name).ok_or_else(|| {
                 Error::model(
                     file.display(),
                     format!(
