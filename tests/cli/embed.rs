@@ -587,3 +587,36 @@ fn json_on_standard_input_without_a_format() {
     let run = sandbox.run_with_input(&mut command, b"{\"body\": \"one\"}\n");
     assert_eq!(run.code, Some(0), "{run}");
 }
+
+// Models that padding changes.
+
+#[test]
+fn a_model_that_padding_changes_runs_rows_of_equal_length_together() {
+    let mut said = Vec::new();
+    for case in [
+        "padding-convolutions",
+        "padding-neighbours",
+        "padding-graph-without-mask",
+        "bert-cls",
+    ] {
+        let sandbox = sandbox_with_texts();
+        let mut command = sandbox.embed_command("texts.txt -o out.npy");
+        command.env(
+            "EMBEDCTL_MODEL",
+            in_repository(&format!("fixtures/parity/{case}/model")),
+        );
+        let run = sandbox.finish(&mut command);
+        assert_eq!(run.code, Some(0), "{run}");
+        let provenance = fs::read_to_string(sandbox.path("out.npy.json")).unwrap();
+        let provenance: Value = serde_json::from_str(&provenance).unwrap();
+        let told = run.stderr.contains("padding changes this model's vectors");
+        said.push((case, told, provenance["engine"]["equal_lengths"] == true));
+    }
+    let expected = [
+        ("padding-convolutions", true, true),
+        ("padding-neighbours", true, true),
+        ("padding-graph-without-mask", true, true),
+        ("bert-cls", false, false),
+    ];
+    assert_eq!(said, expected);
+}
