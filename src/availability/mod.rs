@@ -1,20 +1,19 @@
 //! What works here: the hardware, the libraries, and what each provider is good for; if it does not work,
 //! why, and what mends that. All that `embedctl devices` tells.
 
-mod unusable;
-
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use serde::{Serialize, Serializer};
 
-use self::unusable::{Unusable, package, pointless, unusable};
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
 use crate::engine::{native, rten};
 use crate::error::{Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
+use crate::runtime::Cause;
+use crate::runtime::obstacle::{obstacle, package, pointless};
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
 use crate::threads::spawn_scoped;
 
@@ -189,13 +188,13 @@ fn status(
         let path = Some(library.path.clone());
         return tried(State::Works, report, path, library.version.clone());
     }
-    let unusable = unusable(provider, hardware, platform);
+    let obstacle = obstacle(provider, hardware, platform);
     let Some((library, report)) = reports().next() else {
-        return absent(provider, hardware, libraries, platform, unusable);
+        return absent(provider, hardware, libraries, platform, obstacle);
     };
     let path = Some(library.path.clone());
     let mut status = tried(State::Unusable, report, path, library.version.clone());
-    if let Some(Unusable { reason, remedy }) = unusable {
+    if let Some(Cause { reason, remedy }) = obstacle {
         // The library names the first of many files that it missed.
         status.detail = status.reason.replace(reason);
         status.remedy = remedy;
@@ -209,11 +208,11 @@ fn absent(
     hardware: &Hardware,
     libraries: &[LibraryReport],
     platform: Platform,
-    unusable: Option<Unusable>,
+    obstacle: Option<Cause>,
 ) -> ProviderStatus {
     let usable = libraries.iter().any(|library| library.unusable.is_none());
     let mut state = State::Absent;
-    let (reason, remedy) = if let Some(Unusable { reason, remedy }) = unusable {
+    let (reason, remedy) = if let Some(Cause { reason, remedy }) = obstacle {
         (reason, remedy)
     } else if let (Provider::Cpu, false, Some(first)) = (provider, usable, libraries.first()) {
         // Every library has this one, so it is the library that is at fault.

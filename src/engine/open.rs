@@ -104,6 +104,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let passed = |provider: Provider, reason: String| PassedOver {
         candidate: provider.to_string(),
         reason,
+        named: !auto,
     };
     if auto && let Some((provider, reason)) = auto::left_out(probing) {
         passed_over.push(passed(provider, reason.to_owned()));
@@ -156,11 +157,12 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     })
 }
 
-/// An error's reason without the engine's name, which stands beside it.
+/// An error's reason and remedy without the engine's name, which stands beside them.
 fn reason(error: &Error) -> String {
     match (error.kind(), error.remedy()) {
-        (ErrorKind::Engine | ErrorKind::NoLibrary | ErrorKind::Provider, None) => {
-            error.reason().to_owned()
+        (ErrorKind::Engine | ErrorKind::NoLibrary | ErrorKind::Provider, remedy) => {
+            let remedy = remedy.map(|remedy| format!("; {remedy}"));
+            format!("{}{}", error.reason(), remedy.unwrap_or_default())
         }
         _ => error.to_string(),
     }

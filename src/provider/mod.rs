@@ -169,6 +169,10 @@ pub struct PassedOver {
     pub candidate: String,
     /// The reason, in the loader's or provider's own words.
     pub reason: String,
+    /// Whether it is a provider that the user named: its place is taken by another of the list, and that is
+    /// to be told without being asked.
+    #[serde(skip)]
+    pub named: bool,
 }
 
 #[cfg(test)]

@@ -282,10 +282,7 @@ mod tests {
             (&b""[..], "empty"),
             (b"hello", "no shared library"),
             (b"/* GNU ld script */ INPUT(x)", "no shared library"),
-            (
-                b"version https://git-lfs.github.com/spec/v1",
-                "git lfs pull",
-            ),
+            (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
             (b"MZ", "no shared library"),
         ] {
             let reason = reason(content).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::remedy::missing_file;
+use super::cause::{Cause, missing_file};
 use super::search_path::System;
 
 /// Why a library cannot be used at all.
@@ -29,6 +29,14 @@ pub(crate) enum LibraryFault {
 }
 
 impl LibraryFault {
+    /// Itself in words, and what helps against it.
+    pub(super) fn cause(&self) -> Cause {
+        Cause {
+            reason: self.to_string(),
+            remedy: self.remedy(),
+        }
+    }
+
     /// What helps against it. Of foreign words (the loader's, the C library's) only those are looked at that
     /// are the same everywhere.
     pub(crate) fn remedy(&self) -> Option<String> {
@@ -48,7 +56,8 @@ impl LibraryFault {
             Self::Words(words) => missing_file(words).map(|file| {
                 format!("install the package that holds {file}, or add its folder to LD_LIBRARY_PATH")
             }),
-            Self::LfsPointer | Self::NoLibrary | Self::OtherSystem(_) | Self::NoOnnxRuntime => None,
+            Self::LfsPointer => Some("'git lfs pull' gets it".to_owned()),
+            Self::NoLibrary | Self::OtherSystem(_) | Self::NoOnnxRuntime => None,
         }
     }
 }
@@ -63,9 +72,7 @@ impl fmt::Display for LibraryFault {
                     "the file is cut short: it has {length} bytes of at least {needed}"
                 )
             }
-            Self::LfsPointer => f.write_str(
-                "it is a pointer to a file in Git LFS, not the file; 'git lfs pull' gets it",
-            ),
+            Self::LfsPointer => f.write_str("it is a pointer to a file in Git LFS, not the file"),
             Self::NoLibrary => f.write_str("it is no shared library"),
             Self::OtherSystem(system) => write!(
                 f,

@@ -5,16 +5,18 @@
 //! headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
 //! needs from elsewhere, [`process`] names the variables that must be set before, [`library`] loads,
 //! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
-//! whose files may be run unasked, [`asked`] ends programs that are asked, and [`remedy`] turns a loader's or
-//! driver's words into what helps. Running
-//! models in sessions is [`crate::engine::ort`]'s.
+//! whose files may be run unasked, [`asked`] ends programs that are asked, [`remedy`] turns a loader's or
+//! driver's words into a [`cause`] with what helps, and [`obstacle`] knows what this machine lacks. Running models
+//! in sessions is [`crate::engine::ort`]'s.
 
 mod asked;
 mod binary;
+mod cause;
 mod discovery;
 mod fault;
 pub(crate) mod library;
 mod node;
+pub(crate) mod obstacle;
 pub(crate) mod placement;
 mod preload;
 pub mod probe;
@@ -28,6 +30,7 @@ pub(crate) mod trust;
 
 use std::path::PathBuf;
 
+pub(crate) use cause::Cause;
 pub use probe::ProbeCommand;
 pub use process::{disable_telemetry, forbid_tf32, wants_no_tf32};
 
@@ -52,6 +55,11 @@ pub(crate) fn engine_error(reason: String) -> Error {
 }
 
 /// The same of one provider: a step that `auto` passes over.
-pub(crate) fn provider_error(reason: String) -> Error {
-    Error::new(ErrorKind::Provider, NAME, reason)
+pub(crate) fn provider_error(cause: impl Into<Cause>) -> Error {
+    let Cause { reason, remedy } = cause.into();
+    let error = Error::new(ErrorKind::Provider, NAME, reason);
+    match remedy {
+        Some(remedy) => error.with_remedy(remedy),
+        None => error,
+    }
 }

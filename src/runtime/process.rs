@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use crate::error::Result;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, Provider, ProviderChoice, ProviderOption};
-use crate::runtime::provider_error;
+use crate::runtime::{Cause, provider_error};
 
 /// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
 pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");
@@ -61,11 +61,10 @@ fn check(provider: Provider, options: &[ProviderOption], set: Option<&OsStr>) ->
         return Ok(());
     }
     let (name, value) = NO_TF32;
-    let reason = format!(
-        "tensorrt would compute float32 in TensorFloat-32: set {name}={value} before this process starts, or \
-         allow it with --provider-option tensorrt.tf32=true"
-    );
-    Err(provider_error(reason))
+    let cause = Cause::of("tensorrt would compute float32 in TensorFloat-32");
+    Err(provider_error(cause.with(format!(
+        "set {name}={value} before this process starts, or allow it with --provider-option tensorrt.tf32=true"
+    ))))
 }
 
 fn allows_tf32(options: &[ProviderOption]) -> bool {

@@ -5,25 +5,12 @@
 
 use std::fmt::Write as _;
 
+use super::cause::{Cause, missing_file};
 use super::library::Library;
+use super::obstacle;
 use super::preload::{self, DRIVER, Prepared};
 use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
-
-/// Why something does not work, and what helps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cause {
-    pub reason: String,
-    pub remedy: Option<String>,
-}
-
-/// A reason with its remedy, as one sentence and a half.
-pub(crate) fn with(reason: String, remedy: Option<String>) -> String {
-    match remedy {
-        Some(remedy) => format!("{reason}. What helps: {remedy}"),
-        None => reason,
-    }
-}
 
 /// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
 /// is the library's.
@@ -50,11 +37,18 @@ pub(crate) fn explain(
 }
 
 /// The words with which `provider` of `library` refused itself in this process, and what helps.
-pub(crate) fn complete(provider: Provider, words: &str, library: &Library) -> String {
+pub(crate) fn complete(provider: Provider, words: &str, library: &Library) -> Cause {
     // What is loaded is not loaded again; this is for what is missing.
     let prepared = preload::prepare(provider, &library.path);
     let cause = explain(provider, words, &prepared, &library.version);
-    with(cause.reason, cause.remedy)
+    match obstacle::here(provider) {
+        // A missing file is no wonder where the device is missing.
+        Some(obstacle) => Cause {
+            reason: format!("{} ({})", obstacle.reason, cause.reason),
+            ..obstacle
+        },
+        None => cause,
+    }
 }
 
 fn list(names: &[&str]) -> String {
@@ -175,18 +169,6 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
         ));
     }
     None
-}
-
-/// `libcuda.so.1` in `libcuda.so.1: cannot open shared object file: No such file or directory`.
-pub(super) fn missing_file(words: &str) -> Option<&str> {
-    let before = words.split(": cannot open shared object file").next()?;
-    if before.len() == words.len() {
-        return None;
-    }
-    before
-        .rsplit([' ', ':'])
-        .next()
-        .filter(|name| !name.is_empty())
 }
 
 /// Words of the library's on one line, without the place in its source before them:

@@ -18,7 +18,7 @@ use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
 use super::search_path::{SearchPath, System, real};
-use super::{NAME, RuntimeOptions, preload, provider_error, remedy};
+use super::{Cause, NAME, RuntimeOptions, obstacle, preload, provider_error};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::obtain::how_to_get;
@@ -36,6 +36,8 @@ pub(crate) struct Selection<'a> {
     here: SearchPath,
     named: Option<Named>,
     found: OnceCell<Found>,
+    /// What stands in a provider's way on this machine.
+    obstacle: fn(Provider) -> Option<Cause>,
 }
 
 /// Whether a library has a provider, as far as the files beside it tell.
@@ -48,11 +50,11 @@ enum Has {
 /// Why a candidate was not taken.
 enum Refused {
     /// The library cannot be used.
-    Library(String),
+    Library(Cause),
     /// It can, but has no such provider; what it has.
     Lacks(String),
     /// It has the provider, which does not work.
-    Provider(String),
+    Provider(Cause),
 }
 
 impl<'a> Selection<'a> {
@@ -73,6 +75,7 @@ impl<'a> Selection<'a> {
             named: Named::of(&here),
             here,
             found: OnceCell::new(),
+            obstacle: obstacle::here,
         }
     }
 
@@ -166,7 +169,7 @@ impl<'a> Selection<'a> {
     /// The version of a candidate that can be used and may have `provider`.
     fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
         if let Some(doubt) = &candidate.doubt {
-            return Ok(Err(Refused::Library(doubt.clone())));
+            return Ok(Err(Refused::Library(Cause::of(doubt))));
         }
         if has(provider, &candidate.path) == Has::No {
             return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
@@ -183,8 +186,7 @@ impl<'a> Selection<'a> {
                 Err(_) => {}
             }
         }
-        Ok(library::probe(&candidate.path)
-            .map_err(|fault| Refused::Library(remedy::with(fault.to_string(), fault.remedy()))))
+        Ok(library::probe(&candidate.path).map_err(|fault| Refused::Library(fault.cause())))
     }
 
     /// Asks all candidates that may have `provider` at the same time and takes the first, in their order, in
@@ -232,7 +234,7 @@ impl<'a> Selection<'a> {
                         }
                         Ok((index, Err(error))) => {
                             let reason = format!("it could not be asked: {error}");
-                            verdicts[index] = Some(Err(Refused::Library(reason)));
+                            verdicts[index] = Some(Err(Refused::Library(Cause::of(reason))));
                         }
                         Err(_) => break Ok(()),
                     },
@@ -261,26 +263,26 @@ impl<'a> Selection<'a> {
     /// The version of a library in which `provider` works.
     fn verdict(&self, report: LibraryReport, provider: Provider) -> Result<String, Refused> {
         if let Some(reason) = report.unusable {
-            return Err(Refused::Library(remedy::with(reason, report.remedy)));
+            let remedy = report.remedy;
+            return Err(Refused::Library(Cause { reason, remedy }));
         }
         let Some(tried) = report.provider(provider) else {
-            return Err(Refused::Provider("it did not say what came of it".into()));
+            let reason = "it did not say what came of it";
+            return Err(Refused::Provider(Cause::of(reason)));
         };
         if !tried.built_in {
             return Err(Refused::Lacks(inside(&report)));
         }
         if !tried.works {
             let reason = tried.reason.clone().unwrap_or_default();
-            return Err(Refused::Provider(remedy::with(
-                reason,
-                tried.remedy.clone(),
-            )));
+            let remedy = tried.remedy.clone();
+            return Err(Refused::Provider(Cause { reason, remedy }));
         }
         if tried.software && !self.software {
-            return Err(Refused::Provider(format!(
+            return Err(Refused::Provider(Cause::of(format!(
                 "it would run on {}, which the processor emulates",
                 tried.device.as_deref().unwrap_or("a device")
-            )));
+            ))));
         }
         Ok(report.version.unwrap_or_default())
     }
@@ -309,86 +311,119 @@ impl<'a> Selection<'a> {
         refused: &[(Candidate, Refused)],
         places: &[String],
     ) -> Error {
-        let reasons = |wanted: fn(&Refused) -> Option<String>| -> Vec<String> {
-            refused
-                .iter()
-                .filter_map(|(candidate, refused)| {
-                    Some(format!("{}: {}", title(candidate), wanted(refused)?))
-                })
-                .collect()
-        };
-        let broken = reasons(|refused| match refused {
-            Refused::Library(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        let failing = reasons(|refused| match refused {
-            Refused::Provider(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        let lacking = reasons(|refused| match refused {
-            Refused::Lacks(inside) => Some(inside.clone()),
-            _ => None,
-        });
+        let Reasons {
+            broken,
+            failing,
+            lacking,
+            remedy,
+        } = Reasons::of(refused);
         if let Some(named) = &self.named {
+            let (path, by) = (named.path.display(), named.by);
             // A bare name is the loader's to find.
             let bare = named.path.parent() == Some(Path::new(""));
             if !bare && !named.path.exists() {
-                return self.named_error(format!(
-                    "there is no {} ({}); name the library's file or the folder that holds it, or leave that \
-                     out and libraries are looked for",
-                    named.path.display(),
-                    named.by
-                ));
+                let remedy = "name the library's file or the folder that holds it, or leave that out and libraries \
+                              are looked for";
+                let reason = format!("there is no {path} ({by})");
+                return self.named_error(reason).with_remedy(remedy);
             }
             if refused.is_empty() {
-                return self.named_error(format!(
-                    "there is no ONNX Runtime library in {} ({}); name its file, or the folder that holds it",
-                    named.path.display(),
-                    named.by
-                ));
+                let reason = format!("there is no ONNX Runtime library in {path} ({by})");
+                let remedy = "name its file, or the folder that holds it";
+                return self.named_error(reason).with_remedy(remedy);
             }
             if failing.is_empty() && lacking.is_empty() {
-                return self.named_error(format!(
-                    "the library named by {} cannot be used: {}",
-                    named.by,
-                    broken.join("; ")
-                ));
+                let broken = broken.join("; ");
+                let reason = format!("the library named by {by} cannot be used: {broken}");
+                let error = self.named_error(reason);
+                return match remedy {
+                    Some(remedy) => error.with_remedy(remedy),
+                    None => error,
+                };
             }
         }
-        if !failing.is_empty() {
-            let all = [failing, broken].concat();
-            return provider_error(format!(
-                "the provider {provider} does not work here: {}",
-                all.join("; ")
-            ));
-        }
-        let how = how_to_get(provider);
-        if !lacking.is_empty() {
-            let all = [lacking, broken].concat();
-            return provider_error(format!(
-                "no library here has the provider {provider} ({}). {how}",
-                all.join("; ")
-            ));
-        }
-        let tried = if broken.is_empty() {
-            String::new()
+        let (reason, remedy) = if !failing.is_empty() {
+            let all = [failing, broken].concat().join("; ");
+            (
+                format!("the provider {provider} does not work here: {all}"),
+                remedy,
+            )
+        } else if !lacking.is_empty() {
+            let all = [lacking, broken].concat().join("; ");
+            (
+                format!("no library here has the provider {provider} ({all})"),
+                Some(how_to_get(provider)),
+            )
         } else {
-            format!(" ({})", broken.join("; "))
-        };
-        let get = match provider {
-            Provider::Cpu => {
-                "get it with 'pip install onnxruntime', or name it with --ort-lib".into()
-            }
-            _ => how,
-        };
-        Error::new(
-            ErrorKind::NoLibrary,
-            NAME,
-            format!(
-                "no usable library was found{tried}; looked {}; {get}",
+            let tried = match broken.as_slice() {
+                [] => String::new(),
+                broken => format!(" ({})", broken.join("; ")),
+            };
+            let reason = format!(
+                "no usable library was found{tried}; looked {}",
                 places.join(", ")
-            ),
-        )
+            );
+            let remedy = match provider {
+                Provider::Cpu => {
+                    "get it with 'pip install onnxruntime', or name it with --ort-lib".to_owned()
+                }
+                _ => match (self.obstacle)(provider) {
+                    Some(obstacle) => {
+                        let reason = format!("{}, and {reason}", obstacle.reason);
+                        return no_library(reason, obstacle.remedy);
+                    }
+                    None => how_to_get(provider),
+                },
+            };
+            return no_library(reason, Some(remedy));
+        };
+        provider_error(match (self.obstacle)(provider) {
+            // No package helps where the device is missing.
+            Some(obstacle) => Cause {
+                reason: format!("{}, and {reason}", obstacle.reason),
+                ..obstacle
+            },
+            None => Cause { reason, remedy },
+        })
+    }
+}
+
+fn no_library(reason: String, remedy: Option<String>) -> Error {
+    let error = Error::new(ErrorKind::NoLibrary, NAME, reason);
+    match remedy {
+        Some(remedy) => error.with_remedy(remedy),
+        None => error,
+    }
+}
+
+/// Why candidates were not taken, by kind, each with its name; and what helps.
+#[derive(Default)]
+struct Reasons {
+    broken: Vec<String>,
+    failing: Vec<String>,
+    lacking: Vec<String>,
+    remedy: Option<String>,
+}
+
+impl Reasons {
+    fn of(refused: &[(Candidate, Refused)]) -> Self {
+        let mut reasons = Self::default();
+        let mut remedies: Vec<&str> = Vec::new();
+        for (candidate, refused) in refused {
+            let (list, reason, remedy) = match refused {
+                Refused::Library(cause) => (&mut reasons.broken, &cause.reason, &cause.remedy),
+                Refused::Provider(cause) => (&mut reasons.failing, &cause.reason, &cause.remedy),
+                Refused::Lacks(inside) => (&mut reasons.lacking, inside, &None),
+            };
+            list.push(format!("{}: {reason}", title(candidate)));
+            if let Some(remedy) = remedy
+                && !remedies.contains(&remedy.as_str())
+            {
+                remedies.push(remedy);
+            }
+        }
+        reasons.remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
+        reasons
     }
 }
 
@@ -436,10 +471,10 @@ fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
         .map(|(candidate, refused)| PassedOver {
             candidate: title(candidate),
             reason: match refused {
-                Refused::Library(reason) | Refused::Provider(reason) | Refused::Lacks(reason) => {
-                    reason.clone()
-                }
+                Refused::Library(cause) | Refused::Provider(cause) => cause.clone().sentence(),
+                Refused::Lacks(inside) => inside.clone(),
             },
+            named: false,
         })
         .collect()
 }

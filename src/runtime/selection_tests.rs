@@ -27,6 +27,7 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
         named: Named::of(&here),
         here,
         found: OnceCell::new(),
+        obstacle: |_| None,
     }
 }
 
@@ -59,12 +60,19 @@ fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("libonnxruntime.so"), "not a library").unwrap();
     let options = Options::default();
-    let selection = selection(&options, &folder);
+    let mut selection = selection(&options, &folder);
     assert!(!selection.may_have(Provider::Cuda));
     assert!(selection.may_have(Provider::WebGpu));
     let (kind, text) = refusal(&selection, Provider::Cuda);
     assert_eq!(kind, ErrorKind::Provider, "{text}");
     assert!(text.contains("onnxruntime-gpu[cuda,cudnn]"), "{text}");
+    selection.obstacle = |_| Some(Cause::of("no NVIDIA GPU was found"));
+    let (_, text) = refusal(&selection, Provider::Cuda);
+    assert!(
+        text.contains("no NVIDIA GPU was found, and no library"),
+        "{text}"
+    );
+    assert!(!text.contains("pip install"), "{text}");
     let part = System::HERE.provider_library("cuda");
     fs::write(folder.path().join(part), "").unwrap();
     assert!(selection.may_have(Provider::Cuda));
@@ -119,9 +127,9 @@ fn an_answer_is_a_verdict() {
     };
     let words = |verdict: Result<String, Refused>| match verdict {
         Ok(version) => version,
-        Err(Refused::Library(words)) => format!("library: {words}"),
+        Err(Refused::Library(cause)) => format!("library: {}", cause.reason),
         Err(Refused::Lacks(words)) => format!("lacks: {words}"),
-        Err(Refused::Provider(words)) => format!("provider: {words}"),
+        Err(Refused::Provider(cause)) => format!("provider: {}", cause.reason),
     };
     let emulated = || report(true, true, None);
     assert_eq!(words(selection.verdict(emulated(), provider)), "1.27.0");

@@ -118,7 +118,12 @@ fn a_named_library_for_another_processor() {
 fn a_provider_that_no_library_has() {
     let sandbox = sandbox();
     if good(&sandbox, "ort", "a provider that no library has").is_some() {
-        assert_snapshot!(run(&sandbox, "--ort-lib ort -p cuda"));
+        let run = run(&sandbox, "--ort-lib ort -p cuda");
+        assert_eq!(run.code, Some(1), "{run}");
+        let lacking =
+            "no library here has the provider cuda (ort/libonnxruntime.so (--ort-lib): it has cpu)";
+        assert!(run.stderr.contains(lacking), "{run}");
+        fits_the_machine(&run);
         assert_eq!(sandbox.files(), ["ort", "texts.txt"]);
     }
 }
@@ -141,11 +146,49 @@ fn a_provider_that_this_library_was_built_without() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_list_says_which_of_its_members_was_taken() {
+fn a_list_says_unasked_that_it_fell_back() {
     let sandbox = sandbox();
     if good(&sandbox, "ort", "lists of providers").is_some() {
-        assert_snapshot!(run(&sandbox, "--ort-lib ort -p cuda,cpu -v"));
+        let told = run(&sandbox, "--ort-lib ort -p cuda,cpu");
+        assert_eq!(told.code, Some(0), "{told}");
+        let notes: Vec<&str> = told
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("note: cpu does"))
+            .collect();
+        let [note] = notes[..] else {
+            panic!("{told}");
+        };
+        assert!(note.contains("cpu does the work, not cuda: "), "{told}");
+        assert!(
+            note.contains("no library here has the provider cuda"),
+            "{told}"
+        );
+        fits_the_machine(&told);
+        let silent = run(&sandbox, "--ort-lib ort -p cpu,cuda --force");
+        assert!(!silent.stderr.contains("does the work"), "{silent}");
+        let quiet = run(&sandbox, "--ort-lib ort -p cuda,cpu --force -q");
+        assert_eq!(quiet.stderr, "", "{quiet}");
     }
+}
+
+/// CUDA's package is advised where there is a device for it, and nowhere else.
+fn fits_the_machine(run: &Run) {
+    let device = embedctl::device::Hardware::detect();
+    let nvidia = device
+        .gpus
+        .iter()
+        .any(|gpu| gpu.vendor == embedctl::device::Vendor::Nvidia);
+    assert_eq!(
+        run.stderr.contains("onnxruntime-gpu[cuda,cudnn]"),
+        nvidia,
+        "{run}"
+    );
+    assert_eq!(
+        run.stderr.contains("no NVIDIA GPU was found"),
+        !nvidia,
+        "{run}"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::session::OrtWorker;
 use crate::batch::Batch;
 use crate::engine::{Output, Provider, Worker as _};
 use crate::model::{Model, Onnx};
-use crate::runtime::provider_error;
+use crate::runtime::{Cause, provider_error};
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -70,10 +70,12 @@ pub(super) fn check(
     if cosine >= least {
         return Ok(Some((cosine * 1e5).round() / 1e5));
     }
-    Err(provider_error(format!(
+    let reason = format!(
         "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
-         the CPU; another version of the library or another export of the model (--model-file) may be right, \
-         --provider cpu is"
+         the CPU"
+    );
+    Err(provider_error(Cause::of(reason).with(
+        "another version of the library or another export of the model (--model-file) may be right, --provider cpu is",
     )))
 }
 

@@ -102,6 +102,7 @@ fn on_processor(
             Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
                 reason,
+                named: false,
             }),
         }
     }
@@ -159,6 +160,7 @@ fn on_devices(
                 info.passed_over.push(PassedOver {
                     candidate: format!("{} device {number}", opener.provider),
                     reason: error.to_string(),
+                    named: false,
                 });
                 break;
             }

@@ -24,7 +24,7 @@ use crate::model::{Model, OutputChoice};
 use crate::runtime::library::{Library, with_causes};
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
-use crate::runtime::{engine_error, provider_error, remedy};
+use crate::runtime::{Cause, engine_error, provider_error, remedy};
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;
@@ -199,7 +199,7 @@ impl Opener {
         }
         let (placement, complaint) = proof::judge(&ran, self.provider, &self.operators);
         if let Some(complaint) = complaint {
-            return Err(provider(complaint));
+            return Err(provider_error(complaint));
         }
         // Devices of one kind compute alike, so the first stands for all.
         let cosine_to_cpu = match self.products_on_cpu.get() {
@@ -267,12 +267,16 @@ impl Opener {
             ..self.settings.clone()
         };
         registration::register(builder, self.provider, &settings).map_err(|reason| {
-            let reason = remedy::complete(self.provider, &reason, &self.library);
-            provider_error(format!(
-                "the provider {} cannot be had from {}: {reason}",
-                self.provider,
-                self.library.path.display()
-            ))
+            let cause = remedy::complete(self.provider, &reason, &self.library);
+            provider_error(Cause {
+                reason: format!(
+                    "the provider {} cannot be had from {}: {}",
+                    self.provider,
+                    self.library.path.display(),
+                    cause.reason
+                ),
+                ..cause
+            })
         })
     }
 
@@ -301,24 +305,20 @@ impl Opener {
         ]
         .iter()
         .any(|sign| lower.contains(sign));
-        let hint = if unknown {
-            format!(
-                "; this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
-                self.library.version,
-                self.library.path.display()
-            )
-        } else {
-            String::new()
-        };
         let model = self.onnx.display();
-        if self.provider == Provider::Cpu {
-            engine_error(format!("cannot load {model}: {words}{hint}"))
+        let error = if self.provider == Provider::Cpu {
+            engine_error(format!("cannot load {model}: {words}"))
         } else {
-            provider_error(format!(
-                "{} cannot load {model}: {words}{hint}",
-                self.provider
-            ))
+            provider_error(format!("{} cannot load {model}: {words}", self.provider))
+        };
+        if !unknown {
+            return error;
         }
+        error.with_remedy(format!(
+            "this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
+            self.library.version,
+            self.library.path.display()
+        ))
     }
 }
 

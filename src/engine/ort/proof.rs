@@ -16,6 +16,7 @@ use super::temporary::TemporaryFolder;
 use crate::batch::Batch;
 use crate::engine::{Placed, Provider, Worker};
 use crate::model::Model;
+use crate::runtime::Cause;
 use crate::runtime::library::with_causes;
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
@@ -128,7 +129,7 @@ pub(super) fn judge(
     nodes: &[RanNode],
     provider: Provider,
     operators: &BTreeSet<String>,
-) -> (Vec<Placed>, Option<String>) {
+) -> (Vec<Placed>, Option<Cause>) {
     let wanted = library_name(provider).unwrap_or_default();
     let mut all: BTreeMap<&str, Work> = BTreeMap::new();
     all.entry(wanted).or_default();
@@ -181,9 +182,8 @@ pub(super) fn judge(
         } else {
             format!("left {on_cpu:.0} % of the model's matrix products to the CPU")
         };
-        format!(
-            "{provider} is here, but {done}; it may run another export of the model (--precision, \
-             --model-file), --provider cpu runs this one"
+        Cause::of(format!("{provider} is here, but {done}")).with(
+            "it may run another export of the model (--precision, --model-file), --provider cpu runs this one",
         )
     });
     (placed, complaint)
@@ -279,8 +279,8 @@ mod tests {
         let (placed, complaint) = judge(&nodes, Provider::Cuda, &operators());
         assert_eq!(placed[0].matrix_percent, 80);
         let complaint = complaint.unwrap();
-        assert!(complaint.contains("left 20 %"), "{complaint}");
-        assert!(complaint.contains("--provider cpu"), "{complaint}");
+        assert!(complaint.reason.contains("left 20 %"), "{complaint:?}");
+        assert!(complaint.remedy.unwrap().contains("--provider cpu"));
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         let beside = node(CPU, "MatMul", 3_000, Some(1_000_000));
         let (placed, complaint) = judge(&[compiled, beside], Provider::OpenVino, &operators());
         assert_eq!(placed[0].matrix_percent, 91);
-        assert!(complaint.unwrap().contains("left 9 %"));
+        assert!(complaint.unwrap().reason.contains("left 9 %"));
     }
 
     #[test]
@@ -309,6 +309,6 @@ mod tests {
         let nodes = [node(CPU, "Add", 10, None)];
         let (placed, complaint) = judge(&nodes, Provider::Xnnpack, &operators());
         assert_eq!(placed[0].provider, "xnnpack");
-        assert!(complaint.unwrap().contains("took no node"));
+        assert!(complaint.unwrap().reason.contains("took no node"));
     }
 }

@@ -202,9 +202,12 @@ impl Progress for Live {
     fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
         (self.hooks.started)(&self.printer, info);
         self.beside(|| {
-            for one in &info.passed_over {
+            for one in info.passed_over.iter().filter(|one| !one.named) {
                 self.printer
                     .detail(format!("passed over {}: {}", one.candidate, one.reason));
+            }
+            if let Some(fallback) = fallback(info) {
+                self.printer.note(fallback);
             }
             self.printer.detail(format!("running on {}", engine(info)));
             for line in measured(info) {
@@ -255,6 +258,16 @@ impl Drop for Live {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the templates in this file are valid")
+}
+
+/// That the providers which were named first do not do the work, and why.
+fn fallback(info: &EngineInfo) -> Option<String> {
+    let named = info.passed_over.iter().filter(|one| one.named);
+    let reasons: Vec<String> = named
+        .map(|one| format!("not {}: {}", one.candidate, one.reason))
+        .collect();
+    (!reasons.is_empty())
+        .then(|| format!("{} does the work, {}", info.provider, reasons.join("; ")))
 }
 
 /// What matters most comes first: a narrow terminal shows the beginning.

@@ -4,41 +4,24 @@
 //! A library knows only the file that it missed first. Whether a remedy is apt, the hardware decides:
 //! without an NVIDIA GPU no package makes CUDA work.
 
+use super::cause::Cause;
 use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
 use crate::provider::Provider;
 use crate::provider::obtain::{self, Platform};
 
-/// Why a provider cannot work here, and what helps if something does.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unusable {
-    pub reason: String,
-    pub remedy: Option<String>,
+/// What stands in the way of `provider` on this machine.
+pub(crate) fn here(provider: Provider) -> Option<Cause> {
+    obstacle(provider, &Hardware::detect(), Platform::HERE)
 }
 
-impl Unusable {
-    fn of(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            remedy: None,
-        }
-    }
-
-    fn with(self, remedy: impl Into<String>) -> Self {
-        Self {
-            remedy: Some(remedy.into()),
-            ..self
-        }
-    }
-}
-
-/// What stands in the way of `provider`.
-pub(super) fn unusable(
+/// What stands in the way of `provider` on a machine of that hardware.
+pub(crate) fn obstacle(
     provider: Provider,
     hardware: &Hardware,
     platform: Platform,
-) -> Option<Unusable> {
+) -> Option<Cause> {
     if let Some(reason) = obtain::of_another_system(provider, platform) {
-        return Some(Unusable::of(reason));
+        return Some(Cause::of(reason));
     }
     match provider {
         Provider::Cuda | Provider::TensorRt => nvidia(hardware, platform),
@@ -48,7 +31,7 @@ pub(super) fn unusable(
     }
 }
 
-fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Unusable> {
+fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Cause> {
     let mut gpus = hardware.gpus_of(Vendor::Nvidia).peekable();
     if let Some(problem) = hardware
         .nvidia
@@ -60,10 +43,10 @@ fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Unusable> {
                 .all(|gpu| gpu.number.is_none())
         })
     {
-        return Some(Unusable::of(problem));
+        return Some(Cause::of(problem));
     }
     let Some(first) = gpus.peek() else {
-        return Some(Unusable::of("no NVIDIA GPU was found"));
+        return Some(Cause::of("no NVIDIA GPU was found"));
     };
     // A number is what makes a GPU one that CUDA can use.
     let problem = first.problem.clone();
@@ -71,42 +54,42 @@ fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Unusable> {
         return None;
     }
     let problem = problem.unwrap_or(GpuProblem::NoDriver(Vendor::Nvidia, None));
-    let unusable = Unusable::of(problem.to_string());
+    let cause = Cause::of(problem.to_string());
     Some(match problem {
-        GpuProblem::Hidden => Unusable::of("CUDA_VISIBLE_DEVICES hides all NVIDIA GPUs")
+        GpuProblem::Hidden => Cause::of("CUDA_VISIBLE_DEVICES hides all NVIDIA GPUs")
             .with("unset CUDA_VISIBLE_DEVICES"),
-        GpuProblem::NoLibraries => unusable.with("start the container with: --gpus all"),
-        GpuProblem::NoDriver(..) => unusable.with(match platform.os {
+        GpuProblem::NoLibraries => cause.with("start the container with: --gpus all"),
+        GpuProblem::NoDriver(..) => cause.with(match platform.os {
             "linux" => "install the NVIDIA driver (on Ubuntu: sudo ubuntu-drivers install)",
             _ => "install the NVIDIA driver: https://www.nvidia.com/drivers",
         }),
-        _ => unusable,
+        _ => cause,
     })
 }
 
-fn amd(hardware: &Hardware) -> Option<Unusable> {
+fn amd(hardware: &Hardware) -> Option<Cause> {
     let gpus: Vec<&Gpu> = hardware.gpus_of(Vendor::Amd).collect();
     if gpus.is_empty() {
-        return Some(Unusable::of("no AMD GPU was found"));
+        return Some(Cause::of("no AMD GPU was found"));
     }
     if gpus.iter().any(|gpu| gpu.problem.is_none()) {
         return None;
     }
     let problem = gpus.iter().find_map(|gpu| gpu.problem.as_ref())?;
-    let unusable = Unusable::of(problem.to_string());
+    let cause = Cause::of(problem.to_string());
     Some(match problem {
         GpuProblem::NoAccess(_) => {
-            unusable.with("sudo usermod -aG render,video $USER, then log in again")
+            cause.with("sudo usermod -aG render,video $USER, then log in again")
         }
         GpuProblem::NoNode(_) => {
-            unusable.with("start the container with: --device /dev/kfd --device /dev/dri")
+            cause.with("start the container with: --device /dev/kfd --device /dev/dri")
         }
-        GpuProblem::NoDriver(..) => unusable.with("sudo modprobe amdgpu"),
-        _ => unusable,
+        GpuProblem::NoDriver(..) => cause.with("sudo modprobe amdgpu"),
+        _ => cause,
     })
 }
 
-fn vulkan(hardware: &Hardware) -> Option<Unusable> {
+fn vulkan(hardware: &Hardware) -> Option<Cause> {
     let vulkan = hardware.vulkan.as_ref()?;
     if vulkan.loader && !vulkan.drivers.is_empty() {
         return None;
@@ -118,15 +101,15 @@ fn vulkan(hardware: &Hardware) -> Option<Unusable> {
     };
     if hardware.gpus.is_empty() {
         // Software for the processor could be installed, but there is the provider cpu for that.
-        return Some(Unusable::of(format!("{missing}, and no GPU was found")));
+        return Some(Cause::of(format!("{missing}, and no GPU was found")));
     }
-    Some(Unusable::of(missing).with(
+    Some(Cause::of(missing).with(
         "install Vulkan (on Debian and Ubuntu: sudo apt-get install libvulkan1 mesa-vulkan-drivers)",
     ))
 }
 
 /// Why no library here has `provider`, if no package would bring one that makes sense.
-pub(super) fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
+pub(crate) fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
     let software_only = hardware
         .vulkan
         .as_ref()
@@ -136,7 +119,7 @@ pub(super) fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'sta
 }
 
 /// The command that installs a library with `provider`, where there is a package for this machine.
-pub(super) fn package(
+pub(crate) fn package(
     provider: Provider,
     hardware: &Hardware,
     platform: Platform,
@@ -190,9 +173,9 @@ mod tests {
     fn without_its_device_no_package_is_advised() {
         let nothing = Hardware::default();
         for provider in [Provider::Cuda, Provider::TensorRt, Provider::MiGraphX] {
-            let unusable = unusable(provider, &nothing, LINUX).unwrap();
-            assert!(unusable.reason.contains("GPU was found"), "{unusable:?}");
-            assert_eq!(unusable.remedy, None);
+            let found = obstacle(provider, &nothing, LINUX).unwrap();
+            assert!(found.reason.contains("GPU was found"), "{found:?}");
+            assert_eq!(found.remedy, None);
         }
     }
 
@@ -205,12 +188,12 @@ mod tests {
             (Provider::Cuda, MAC),
             (Provider::MiGraphX, WINDOWS),
         ] {
-            let unusable = unusable(provider, &hardware, platform).unwrap();
-            assert_eq!(unusable.remedy, None, "{provider}");
+            let found = obstacle(provider, &hardware, platform).unwrap();
+            assert_eq!(found.remedy, None, "{provider}");
             assert_eq!(package(provider, &hardware, platform), None, "{provider}");
         }
-        assert_eq!(unusable(Provider::CoreMl, &hardware, MAC), None);
-        assert_eq!(unusable(Provider::DirectMl, &hardware, WINDOWS), None);
+        assert_eq!(obstacle(Provider::CoreMl, &hardware, MAC), None);
+        assert_eq!(obstacle(Provider::DirectMl, &hardware, WINDOWS), None);
     }
 
     #[test]
@@ -218,9 +201,9 @@ mod tests {
         let hidden = gpu(Vendor::Nvidia, None, Some(GpuProblem::Hidden));
         let used = gpu(Vendor::Nvidia, Some(0), None);
         let hardware = with(vec![hidden.clone(), used], driver("13.0"));
-        assert_eq!(unusable(Provider::Cuda, &hardware, LINUX), None);
+        assert_eq!(obstacle(Provider::Cuda, &hardware, LINUX), None);
         let hardware = with(vec![hidden], driver("13.0"));
-        let told = unusable(Provider::Cuda, &hardware, LINUX).unwrap();
+        let told = obstacle(Provider::Cuda, &hardware, LINUX).unwrap();
         assert_eq!(told.remedy.as_deref(), Some("unset CUDA_VISIBLE_DEVICES"));
     }
 
@@ -231,8 +214,8 @@ mod tests {
             ..NvidiaDriver::default()
         });
         let hardware = with(vec![gpu(Vendor::Nvidia, Some(0), None)], noted.clone());
-        assert_eq!(unusable(Provider::Cuda, &hardware, LINUX), None);
-        let told = unusable(Provider::Cuda, &with(Vec::new(), noted), LINUX).unwrap();
+        assert_eq!(obstacle(Provider::Cuda, &hardware, LINUX), None);
+        let told = obstacle(Provider::Cuda, &with(Vec::new(), noted), LINUX).unwrap();
         assert!(told.reason.contains("fastest first"), "a broken driver");
     }
 
@@ -240,7 +223,7 @@ mod tests {
     fn a_missing_driver_is_told_from_a_container_without_it() {
         let remedy = |problem| {
             let hardware = with(vec![gpu(Vendor::Nvidia, None, Some(problem))], None);
-            unusable(Provider::Cuda, &hardware, LINUX).unwrap().remedy
+            obstacle(Provider::Cuda, &hardware, LINUX).unwrap().remedy
         };
         let install = remedy(GpuProblem::NoDriver(Vendor::Nvidia, Some("nouveau".into()))).unwrap();
         assert!(install.contains("install the NVIDIA driver"), "{install}");
@@ -253,7 +236,7 @@ mod tests {
     fn amds_device_file_may_be_missing_or_forbidden() {
         let remedy = |problem| {
             let hardware = with(vec![gpu(Vendor::Amd, None, Some(problem))], None);
-            unusable(Provider::MiGraphX, &hardware, LINUX)
+            obstacle(Provider::MiGraphX, &hardware, LINUX)
                 .unwrap()
                 .remedy
                 .unwrap()
@@ -261,7 +244,7 @@ mod tests {
         assert!(remedy(GpuProblem::NoAccess("/dev/kfd".into())).contains("usermod"));
         assert!(remedy(GpuProblem::NoNode("/dev/kfd".into())).contains("--device /dev/kfd"));
         let well = with(vec![gpu(Vendor::Amd, Some(0), None)], None);
-        assert_eq!(unusable(Provider::MiGraphX, &well, LINUX), None);
+        assert_eq!(obstacle(Provider::MiGraphX, &well, LINUX), None);
     }
 
     #[test]
@@ -282,20 +265,20 @@ mod tests {
                 ..Hardware::default()
             };
             (
-                unusable(Provider::WebGpu, &hardware, LINUX),
+                obstacle(Provider::WebGpu, &hardware, LINUX),
                 pointless(Provider::WebGpu, &hardware),
             )
         };
         let card = || vec![gpu(Vendor::Amd, None, None)];
-        let (unusable, _) = told(false, &[], card());
-        assert!(unusable.unwrap().remedy.unwrap().contains("libvulkan1"));
-        let (unusable, _) = told(true, &[], Vec::new());
-        assert_eq!(unusable.unwrap().remedy, None);
-        let (unusable, pointless) = told(true, &["libvulkan_lvp.so"], Vec::new());
-        assert_eq!(unusable, None, "it works, slowly");
+        let (obstacle, _) = told(false, &[], card());
+        assert!(obstacle.unwrap().remedy.unwrap().contains("libvulkan1"));
+        let (obstacle, _) = told(true, &[], Vec::new());
+        assert_eq!(obstacle.unwrap().remedy, None);
+        let (obstacle, pointless) = told(true, &["libvulkan_lvp.so"], Vec::new());
+        assert_eq!(obstacle, None, "it works, slowly");
         assert!(pointless.is_some());
-        let (unusable, pointless) = told(true, &["libvulkan_radeon.so"], card());
-        assert_eq!((unusable, pointless), (None, None));
+        let (obstacle, pointless) = told(true, &["libvulkan_radeon.so"], card());
+        assert_eq!((obstacle, pointless), (None, None));
     }
 
     #[test]
