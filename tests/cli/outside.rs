@@ -203,3 +203,70 @@ fn what_a_model_says_does_not_steer_the_terminal() {
         }
     }
 }
+
+// Options and files that ask for too much.
+
+#[test]
+fn a_field_that_is_nested_beyond_reason() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x.jsonl", "{\"text\": \"a\"}\n");
+    let field = "a.".repeat(20_000) + "b";
+    let run = run(
+        &sandbox,
+        &["embed", "x.jsonl", "-o", "out.npy", "--text-field", &field],
+    );
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("more than 127 dots"), "{run}");
+    assert!(run.stderr.len() < 1000, "{run}");
+}
+
+#[test]
+fn more_fields_to_keep_than_there_is_memory_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x.jsonl", "{\"text\": \"a\"}\n");
+    let names: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+    let run = run(
+        &sandbox,
+        &[
+            "embed",
+            "x.jsonl",
+            "-o",
+            "out.npy",
+            "--keep",
+            &names.join(","),
+        ],
+    );
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("names 20000 fields, and takes 1024"),
+        "{run}"
+    );
+}
+
+#[test]
+fn widths_that_disagree_name_the_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x.txt", "text\n");
+    let from = in_repository("fixtures/parity/bert-dense-tanh/model");
+    for (field, of) in [
+        ("in_features\": 48", "in_features\": 50"),
+        ("out_features\": 24", "out_features\": 25"),
+    ] {
+        let model = sandbox.path("model");
+        copy_folder(&from, &model);
+        let file = model.join("2_Dense/config.json");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(field), "{text}");
+        fs::write(&file, text.replace(field, of)).unwrap();
+        let run = run(
+            &sandbox,
+            &[
+                "embed", "x.txt", "-o", "out.npy", "-m", "./model", "-p", "rten",
+            ],
+        );
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains("2_Dense/model.safetensors"), "{run}");
+        assert!(!run.stderr.contains("bug"), "{run}");
+        fs::remove_dir_all(&model).unwrap();
+    }
+}
