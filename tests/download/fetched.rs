@@ -94,13 +94,19 @@ fn what_is_not_there_is_answered_with_what_is() {
 }
 
 #[test]
-fn onnx_files_are_listed_with_their_sizes() {
+fn files_with_weights_are_listed_with_their_sizes() {
     let (world, _) = published();
     let external = fixture("weights-external-data");
     world.hub.publish("org/external", external);
+    let parts = (small_model().without(ONNX))
+        .with("model.safetensors.index.json", "{}")
+        .with("model-00001-of-00002.safetensors", "first")
+        .with("model-00002-of-00002.safetensors", "second");
+    world.hub.publish("org/parts", parts);
     assert_snapshot!(world.done("download org/small --list"));
     assert_snapshot!(world.done("download org/small org/external --list"));
     assert_snapshot!(world.done("download org/external --list --json"));
+    assert_snapshot!(world.done("download org/parts --list"));
     assert_eq!(world.hub.fetched(), [""; 0]);
     assert!(!world.cached().exists());
 }

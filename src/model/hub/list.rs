@@ -1,4 +1,4 @@
-//! `--list`: the ONNX files of a repository.
+//! `--list`: the files of a repository that hold weights.
 
 use serde::Serialize;
 
@@ -11,32 +11,45 @@ use crate::error::{Error, Result};
 use crate::model::FileChoice;
 use crate::model::onnx_file::{self, OnnxChoice};
 use crate::model::precision::Precision;
+use crate::model::weights;
 
-/// The ONNX files of a repository.
+/// The files of a repository that hold weights.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listed {
     /// Repository.
     pub model: String,
     /// Full commit.
     pub revision: String,
-    /// Its ONNX files, sorted by path.
+    /// The checkpoint, then ONNX files, sorted by path.
     pub files: Vec<ListedFile>,
 }
 
-/// An ONNX file.
+/// What a file with weights is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListedKind {
+    /// A checkpoint, for the native engine where it knows the architecture.
+    Safetensors,
+    /// An ONNX file.
+    Onnx,
+}
+
+/// A file with weights.
 #[derive(Debug, Clone, Serialize)]
 pub struct ListedFile {
+    /// What it is.
+    pub kind: ListedKind,
     /// Path inside the repository, as `--model-file` takes it.
     pub path: String,
     /// Bytes, with its files of weights; none where the Hub doesn't say.
     pub size: Option<u64>,
     /// Files of weights that go by its name.
     pub data: Vec<String>,
-    /// The kinds that `--precision` finds it by on this machine.
+    /// The kinds that `--precision` finds an ONNX file by on this machine.
     pub precision: Vec<&'static str>,
 }
 
-/// Asks the Hub (or, offline, the cache) which ONNX files a model has.
+/// Asks the Hub (or, offline, the cache) which files with weights a model has.
 ///
 /// # Errors
 /// If the model cannot be asked for, or has none.
@@ -60,7 +73,10 @@ pub fn list(
     })?;
     let paths: Vec<&str> = source.listing.paths().collect();
     let onnx = onnx_file::among(&paths);
-    if onnx.is_empty() {
+    let checkpoint = ["", "0_Transformer", "0_StaticEmbedding"]
+        .iter()
+        .find_map(|folder| weights::checkpoint(&paths, folder).ok());
+    if onnx.is_empty() && checkpoint.is_none() {
         let reason = onnx_file::choose(&paths, "", &OnnxChoice::default())
             .expect_err("there is no ONNX file to be chosen");
         return Err(Error::model(model, reason));
@@ -76,16 +92,27 @@ pub fn list(
             Some((precision.name(), path))
         })
         .collect();
-    let files = onnx.into_iter().map(|path| {
-        let data = data_of(path, &paths);
-        let size = |path: &str| source.listing.get(path)?.size;
+    // Bytes of a file and of those that go with it.
+    let size = |path: &str, data: &[String]| {
+        let of = |path: &str| source.listing.get(path)?.size;
+        let data = data.iter().map(|path| of(path).unwrap_or(0));
+        Some(data.fold(of(path)?, u64::saturating_add))
+    };
+    let checkpoint = checkpoint.map(|mut files| {
+        let path = files.remove(0);
         ListedFile {
-            size: data
-                .iter()
-                .try_fold(size(path), |sum, data| {
-                    Some(sum.map(|sum| sum.saturating_add(size(data).unwrap_or(0))))
-                })
-                .flatten(),
+            kind: ListedKind::Safetensors,
+            size: size(&path, &files),
+            data: files,
+            precision: Vec::new(),
+            path,
+        }
+    });
+    let onnx = onnx.into_iter().map(|path| {
+        let data = data_of(path, &paths);
+        ListedFile {
+            kind: ListedKind::Onnx,
+            size: size(path, &data),
             path: path.to_owned(),
             data,
             precision: chosen
@@ -98,7 +125,7 @@ pub fn list(
     Ok(Listed {
         model: model.repository.clone(),
         revision: source.commit,
-        files: files.collect(),
+        files: checkpoint.into_iter().chain(onnx).collect(),
     })
 }
 

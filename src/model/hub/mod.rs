@@ -40,7 +40,7 @@ pub use download::download;
 pub use ensure::ensure;
 pub use id::ModelId;
 pub use limits::Limits;
-pub use list::{Listed, ListedFile, list};
+pub use list::{Listed, ListedFile, ListedKind, list};
 pub(super) use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
 pub use settings::{HubOptions, Settings, Token, default_cache, secrets};

@@ -47,7 +47,7 @@ pub struct DownloadArgs {
     #[arg(long, help_heading = "What is fetched")]
     pub all: bool,
 
-    /// Show the model's ONNX files with their sizes, and fetch nothing
+    /// Show the model's files with weights and their sizes, and fetch nothing
     #[arg(
         long,
         help_heading = "What is fetched",

@@ -7,8 +7,8 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
 use embedctl::model::hub::{
-    self, Checked, CheckedFile, Downloaded, FileState, Listed, Lock, LockedModel, ModelId,
-    Settings, Wanted,
+    self, Checked, CheckedFile, Downloaded, FileState, Listed, ListedKind, Lock, LockedModel,
+    ModelId, Settings, Wanted,
 };
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
 use embedctl::output::RunFiles;
@@ -394,6 +394,9 @@ fn table(listed: &Listed) -> String {
             .iter()
             .map(|precision| format!("--precision {precision}"))
             .collect();
+        if file.kind == ListedKind::Safetensors {
+            notes.push("--provider native, where it knows the architecture".to_owned());
+        }
         if !file.data.is_empty() {
             notes.push(format!("with {}", file.data.join(", ")));
         }
