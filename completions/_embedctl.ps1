@@ -113,7 +113,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Fetch everything in the repository')
-            [CompletionResult]::new('--list', '--list', [CompletionResultType]::ParameterName, 'Show the model''s ONNX files with their sizes, and fetch nothing')
+            [CompletionResult]::new('--list', '--list', [CompletionResultType]::ParameterName, 'Show the model''s files with weights and their sizes, and fetch nothing')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Verify what is here: name every damaged or missing file, and fetch it again')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object a model to standard output: paths, commit, sizes, hashes')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')

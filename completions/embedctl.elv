@@ -108,7 +108,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
             cand --cache-dir 'Folder of the Hub''s cache, where models are kept'
             cand --all 'Fetch everything in the repository'
-            cand --list 'Show the model''s ONNX files with their sizes, and fetch nothing'
+            cand --list 'Show the model''s files with weights and their sizes, and fetch nothing'
             cand --check 'Verify what is here: name every damaged or missing file, and fetch it again'
             cand --json 'Print one JSON object a model to standard output: paths, commit, sizes, hashes'
             cand -q 'Say nothing but errors and rejected records'

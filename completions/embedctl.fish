@@ -157,7 +157,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l all -d 'Fetch everything in the repository'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'Show the model\'s ONNX files with their sizes, and fetch nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'Show the model\'s files with weights and their sizes, and fetch nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l check -d 'Verify what is here: name every damaged or missing file, and fetch it again'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l json -d 'Print one JSON object a model to standard output: paths, commit, sizes, hashes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quiet -d 'Say nothing but errors and rejected records'
