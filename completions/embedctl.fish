@@ -47,8 +47,15 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print th
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Format [default: by the ending of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
-npy\t'A float32 matrix, with its rows\' ids in a file beside it'
-jsonl\t'A JSON object for each row'"
+arrow\t'The same columns as Arrow\'s IPC file (Feather); a stream where OUT is no file'
+arrows\t'The same columns as Arrow\'s IPC stream'
+npy\t'A matrix, with its rows\' ids in a file beside it'
+jsonl\t'A JSON object for each row'
+jsonl.gz\t'The same, compressed with gzip'
+jsonl.zst\t'The same, compressed with zstd'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'Kind of list that a vector is in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Lists of fixed size, which is what vectors are'
+list\t'Lists of variable length, for readers that know no others (Spark)'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b' -r

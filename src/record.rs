@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
+use arrow::buffer::NullBuffer;
 
 use crate::error::{Error, Result};
 
@@ -132,10 +133,12 @@ pub struct Rows {
     pub origins: Vec<Origin>,
     /// Which record each row came from.
     pub refs: Vec<RowRef>,
-    /// Vectors, row-major, `rows × dimensions`.
+    /// Vectors, row-major, `rows × dimensions`; vectors of several widths stand one after another in a row.
     pub vectors: Vec<f32>,
-    /// Width of a vector.
+    /// Width of a row's vectors, all together.
     pub dimensions: usize,
+    /// Which rows have no vector, and zeros in its place: they are null in it. `None`: all have one.
+    pub missing: Option<NullBuffer>,
 }
 
 impl Rows {
@@ -149,6 +152,12 @@ impl Rows {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.refs.is_empty()
+    }
+
+    /// Whether row `index` has no vector.
+    #[must_use]
+    pub fn is_missing(&self, index: usize) -> bool {
+        (self.missing.as_ref()).is_some_and(|missing| missing.is_null(index))
     }
 
     /// The vector of row `index`.
@@ -183,6 +192,8 @@ impl Rows {
                 .flat_map(|&index| self.vector(index).iter().copied())
                 .collect(),
             dimensions: self.dimensions,
+            missing: (self.missing.as_ref())
+                .map(|missing| indices.iter().map(|&row| missing.is_valid(row)).collect()),
         })
     }
 }

@@ -127,7 +127,7 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Finish, OutputFormat, OutputOptions, create};
+    use crate::output::{Compression, Finish, OutputFormat, OutputOptions, create};
     use crate::record::Origin;
     use arrow::datatypes::Schema;
     use serde_json::{Value, json};
@@ -167,12 +167,12 @@ mod tests {
     /// Publishes with an output that is no file.
     fn publish(writer: RejectsWriter) {
         let options = OutputOptions {
-            destination: Destination::Path("/dev/null".into()),
-            format: Some(OutputFormat::Jsonl),
+            format: Some(OutputFormat::Jsonl(Compression::None)),
             force: true,
+            ..OutputOptions::new(Destination::Path("/dev/null".into()))
         };
         let (names, schema) = ([].into(), Schema::empty());
-        let output = create(&options, 1, names, &schema, &RunFiles::default()).unwrap();
+        let output = create(&options, &[1], names, &schema, &RunFiles::default()).unwrap();
         let finish = Finish {
             schema: schema.into(),
             provenance: &json!({}),

@@ -36,11 +36,7 @@ fn options(folder: &Path) -> EmbedOptions {
             window_rows: ROWS / 4,
             ..InputOptions::default()
         },
-        output: OutputOptions {
-            destination: Destination::Path(folder.join("out.npy")),
-            format: None,
-            force: false,
-        },
+        output: OutputOptions::new(Destination::Path(folder.join("out.npy"))),
         on_error: OnError::Skip,
         fail_on_empty: false,
         rejects: Some(folder.join("rejects.jsonl")),

@@ -20,11 +20,7 @@ pub fn whole_run(
         engine: engine.clone(),
         sources: vec![Source::Path(PathBuf::from(corpus))],
         input: InputOptions::default(),
-        output: OutputOptions {
-            destination: Destination::Path(folder.join("out.parquet")),
-            format: None,
-            force: false,
-        },
+        output: OutputOptions::new(Destination::Path(folder.join("out.parquet"))),
         on_error: OnError::Fail,
         fail_on_empty: false,
         rejects: None,

@@ -215,9 +215,9 @@ impl Session {
             },
             files: RunFiles::new(),
             output: OutputOptions {
-                destination: Destination::Stdout,
                 format: Some(OutputFormat::Parquet),
                 force: true,
+                ..OutputOptions::new(Destination::Stdout)
             },
             on_error: OnError::Skip,
             fail_on_empty: false,

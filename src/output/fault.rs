@@ -26,6 +26,14 @@ pub(crate) fn with_remedy(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), advice)
 }
 
+/// The error for what an encoder of `format` reports: the system's refusal, or a bug.
+pub(crate) fn encoding_error(path: &Path, format: &str, error: &(dyn StdError + 'static)) -> Error {
+    match io_cause(error) {
+        Some(cause) => write_error(path, cause),
+        None => Error::internal(format!("encoding {format}: {error}")),
+    }
+}
+
 /// The system's refusal among the causes of `error`, if there is one.
 pub(crate) fn io_cause(error: &(dyn StdError + 'static)) -> Option<io::Error> {
     let mut next = Some(error);

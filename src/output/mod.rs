@@ -6,8 +6,10 @@
 //! that they do.
 
 mod columns;
+mod encoding;
 mod fault;
 mod handle;
+mod ipc;
 mod jsonl;
 mod npy;
 mod options;
@@ -15,7 +17,9 @@ mod overlap;
 mod parquet;
 pub(crate) mod place;
 mod publish;
+mod quantize;
 mod sidecar;
+mod table;
 pub(crate) mod target;
 mod temporary;
 #[cfg(test)]
@@ -24,18 +28,20 @@ mod testing;
 use arrow::datatypes::{Schema, SchemaRef};
 use sha2::{Digest, Sha256};
 
-pub use options::{Destination, OutputFormat, OutputOptions};
+pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
+pub use quantize::{Dtype, Ranges};
 pub use temporary::RunFiles;
 
+use self::encoding::Encoding;
 use self::place::Place;
 use self::target::Target;
 use crate::error::{Error, Result};
 use crate::record::{Rows, SourceNames};
 use crate::rejects::RejectsWriter;
 
-/// Name of the vectors' column, in every format that has names.
-pub const EMBEDDING: &str = "embedding";
+/// Key of a file's metadata that holds the run's provenance.
+const PROVENANCE_KEY: &str = "embedctl";
 
 impl OutputOptions {
     /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
@@ -61,7 +67,7 @@ pub struct Finish<'a> {
 impl Finish<'_> {
     /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
     /// files beside each other are of one run.
-    fn provenance(&self, written: &[(&str, &Hash)]) -> serde_json::Value {
+    fn provenance(&self, encoding: &Encoding, written: &[(&str, &Hash)]) -> serde_json::Value {
         let rejects = self
             .rejects
             .as_ref()
@@ -71,8 +77,11 @@ impl Finish<'_> {
             .map(|(name, hash)| (name.to_owned(), hash.hex().into()))
             .collect();
         let mut provenance = self.provenance.clone();
-        if let (Some(object), false) = (provenance.as_object_mut(), hashes.is_empty()) {
-            object.insert("sha256".to_owned(), hashes.into());
+        if let Some(object) = provenance.as_object_mut() {
+            encoding.describe(object);
+            if !hashes.is_empty() {
+                object.insert("sha256".to_owned(), hashes.into());
+            }
         }
         provenance
     }
@@ -98,7 +107,7 @@ impl Hash {
 /// Dropped without [`VectorWriter::finish`], a writer removes whatever it has written.
 pub trait VectorWriter: Send {
     /// Appends rows; may be called with none. The columns' types are those of the first call with
-    /// any row.
+    /// any row. When it returns, whoever reads a stream of Arrow, JSONL or PostgreSQL's has these rows.
     ///
     /// # Errors
     /// If the system refuses (a full disk, a closed pipe).
@@ -114,109 +123,136 @@ pub trait VectorWriter: Send {
 
 /// Creates the output (beside its final name), before any work.
 ///
-/// `dimensions` is the width of a vector; `names` are the sources' names; `columns` are `id` and the
-/// kept fields, whose types may still change until the first row; `files` is the run's list of files.
+/// `dimensions` are the widths of a row's vectors, one or several; `names` are the sources' names; `columns`
+/// are `id` and the kept fields, whose types may still change until the first row; `files` is the run's list
+/// of files.
 ///
 /// # Errors
 /// If the output exists and `force` is not given, its folder is missing or cannot be written to, the
 /// format cannot be written there, or a kept field bears a name that the format uses itself.
 pub fn create(
     options: &OutputOptions,
-    dimensions: usize,
+    dimensions: &[usize],
     names: SourceNames,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    let (format, place) = plan(options, names.len(), columns)?;
+    let (format, place) = plan(options, dimensions, names.len(), columns)?;
+    let encoding = Encoding::new(options, dimensions)?;
     let target = Target::create(&place, options.force, format.sidecars(), files)?;
     Ok(match format {
-        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, dimensions)?),
-        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, dimensions, names)?),
-        OutputFormat::Jsonl => Box::new(jsonl::JsonlWriter::new(target, dimensions)),
+        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, encoding)),
+        OutputFormat::Arrow => Box::new(ipc::IpcWriter::new(target, encoding, true)),
+        OutputFormat::Arrows => Box::new(ipc::IpcWriter::new(target, encoding, false)),
+        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, encoding, names)?),
+        OutputFormat::Jsonl(compression) => {
+            Box::new(jsonl::JsonlWriter::new(target, encoding, compression)?)
+        }
     })
 }
 
-/// Whether [`create`] can succeed, found out without knowing the vectors' width. What is made for that is
-/// removed again; pipes and devices are not touched.
+/// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
+/// were asked for, if any were. What is made for that is removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].
 pub fn check(
     options: &OutputOptions,
+    dimensions: &[usize],
     sources: usize,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<()> {
-    let (format, place) = plan(options, sources, columns)?;
+    let (format, place) = plan(options, dimensions, sources, columns)?;
     Target::check(&place, options.force, format.sidecars(), files)
 }
 
 /// The format and the place of an output that options and columns allow.
 fn plan(
     options: &OutputOptions,
+    dimensions: &[usize],
     sources: usize,
     columns: &Schema,
 ) -> Result<(OutputFormat, Place)> {
-    let format = options.resolved_format()?;
-    check_names(format, columns, sources)?;
     let place = Place::find(&options.destination, "-o")?;
-    match format {
-        OutputFormat::Npy if place.file().is_none() => {
-            return Err(Error::usage(format!(
-                "NPY needs a regular file, since its header is completed at the end, and {} is none; \
-                 name a file with -o, or choose -f jsonl or -f parquet",
-                place.shown().display()
-            )));
-        }
-        OutputFormat::Parquet if place.is_terminal() => {
-            return Err(Error::usage(
-                "Parquet is not written to a terminal; name a file with -o, redirect standard \
-                 output, or choose -f jsonl",
-            ));
-        }
-        _ => {}
+    let format = match (options.resolved_format()?, place.file()) {
+        (OutputFormat::Arrow, None) => OutputFormat::Arrows,
+        (format, _) => format,
+    };
+    check_options(format, options, dimensions)?;
+    check_names(format, options, dimensions, columns, sources)?;
+    if format.is_matrix() && place.file().is_none() {
+        return Err(Error::usage(format!(
+            "{format} needs a regular file, since its header is completed at the end, and {} is none; \
+             name a file with -o, or choose -f jsonl or -f parquet",
+            place.shown().display()
+        )));
+    }
+    if format.is_binary() && place.is_terminal() {
+        return Err(Error::usage(format!(
+            "{format} is not written to a terminal; name a file with -o, redirect standard \
+             output, or choose -f jsonl"
+        )));
     }
     Ok((format, place))
 }
 
-/// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
-fn check_names(format: OutputFormat, columns: &Schema, sources: usize) -> Result<()> {
-    let own: &[&str] = match format {
-        OutputFormat::Parquet | OutputFormat::Jsonl => &[EMBEDDING],
-        OutputFormat::Npy if sources > 1 => &["row", "line", "file"],
-        OutputFormat::Npy => &["row", "line"],
+/// Refuses options that mean nothing in the format.
+fn check_options(
+    format: OutputFormat,
+    options: &OutputOptions,
+    dimensions: &[usize],
+) -> Result<()> {
+    let refuse = |option: &str, why: &str| {
+        let reason = format!("{option}: {format} output {why}");
+        let remedy = "leave it out, or choose another output format (-f)";
+        Err(Error::usage(reason).with_remedy(remedy))
     };
-    for field in columns.fields() {
-        let name = field.name().as_str();
-        if own.contains(&name) {
-            return Err(Error::usage(format!(
-                "--keep {name}: {format} output has a column of its own by that name; rename the \
-                 field, or leave it out"
-            )));
+    if options.vector_type.is_some() && !format.has_lists() {
+        return refuse("--vector-type", "has no list types; Parquet and Arrow have");
+    }
+    if format.is_matrix() {
+        if options.embedding_field.is_some() {
+            return refuse("--embedding-field", "has no column names");
+        }
+        if options.nullable {
+            return refuse("--on-error null", "is a matrix, which has no nulls");
+        }
+        if dimensions.len() > 1 {
+            return refuse("--dimensions", "is one matrix, of vectors of one width");
         }
     }
     Ok(())
 }
 
-/// A promise of the pipeline's: rows are as wide as was said, and complete.
-fn check_shape(rows: &Rows, dimensions: usize) -> Result<()> {
-    if rows.dimensions == dimensions
-        && rows.vectors.len() == rows.len() * dimensions
-        && rows.columns.num_rows() == rows.len()
-        && rows.origins.len() == rows.len()
-    {
-        return Ok(());
+/// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
+fn check_names(
+    format: OutputFormat,
+    options: &OutputOptions,
+    dimensions: &[usize],
+    columns: &Schema,
+    sources: usize,
+) -> Result<()> {
+    let own: Vec<String> = match format.is_matrix() {
+        true if sources > 1 => ["row", "line", "file"].map(String::from).into(),
+        true => ["row", "line"].map(String::from).into(),
+        false => options.columns(dimensions),
+    };
+    for field in columns.fields() {
+        let name = field.name();
+        if own.contains(name) {
+            let remedy = match format.is_matrix() {
+                true => "rename the field, or leave it out",
+                false => {
+                    "rename the field, leave it out, or name the vectors with --embedding-field"
+                }
+            };
+            return Err(Error::usage(format!(
+                "--keep {name}: {format} output has a column of its own by that name; {remedy}"
+            )));
+        }
     }
-    Err(Error::internal(format!(
-        "{} rows of {} dimensions came with {} values, {} ids and {} origins, to an output of {} \
-         dimensions",
-        rows.len(),
-        rows.dimensions,
-        rows.vectors.len(),
-        rows.columns.num_rows(),
-        rows.origins.len(),
-        dimensions
-    )))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use arrow::buffer::Buffer;
-
 use super::columns::{Columns, push};
+use super::encoding::Encoding;
+use super::quantize::Dtype;
 use super::target::{Sidecar, Target};
-use super::{Finish, Hash, VectorWriter, check_shape, sidecar};
+use super::{Finish, Hash, VectorWriter, sidecar};
 use crate::error::{Error, Result};
 use crate::record::{Origin, Rows, SourceNames};
 
@@ -19,7 +19,7 @@ const BUFFER: usize = 1 << 20;
 
 pub(super) struct NpyWriter {
     target: Target,
-    dimensions: usize,
+    encoding: Encoding,
     names: SourceNames,
     rows: u64,
     sidecar: Sidecar,
@@ -31,13 +31,13 @@ pub(super) struct NpyWriter {
 
 impl NpyWriter {
     /// Begins an array on a target that can be rewritten.
-    pub fn new(mut target: Target, dimensions: usize, names: SourceNames) -> Result<Self> {
+    pub fn new(mut target: Target, encoding: Encoding, names: SourceNames) -> Result<Self> {
         let sidecar = target
             .sidecar(sidecar::ROWS)?
             .ok_or_else(|| Error::internal("an NPY file was opened on a stream"))?;
         let mut writer = Self {
             target,
-            dimensions,
+            encoding,
             names,
             rows: 0,
             sidecar,
@@ -45,8 +45,13 @@ impl NpyWriter {
             values: Hash::default(),
             described: Hash::default(),
         };
-        writer.append(&header(0, dimensions))?;
+        writer.append(&writer.header())?;
         Ok(writer)
+    }
+
+    fn header(&self) -> [u8; HEADER] {
+        let column = &self.encoding.columns()[0];
+        header(self.encoding.dtype(), self.rows, column.width)
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
@@ -87,8 +92,8 @@ impl NpyWriter {
 }
 
 impl VectorWriter for NpyWriter {
-    fn write(&mut self, rows: Rows) -> Result<()> {
-        check_shape(&rows, self.dimensions)?;
+    fn write(&mut self, mut rows: Rows) -> Result<()> {
+        self.encoding.check_shape(&rows)?;
         let columns = Columns::new(&rows.columns)?;
         for (row, origin) in rows.origins.iter().enumerate() {
             self.describe(&columns, row, *origin)?;
@@ -98,33 +103,33 @@ impl VectorWriter for NpyWriter {
         }
         self.flush()?;
         self.rows += rows.len() as u64;
-        let values = little_endian(rows.vectors);
-        self.values.add(&values);
-        self.append(&values)
+        for elements in self.encoding.encode(&mut rows)? {
+            let values = elements.into_little_endian();
+            self.values.add(&values);
+            self.append(&values)?;
+        }
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
-        let header = header(self.rows, self.dimensions);
-        self.target.overwrite_start(&header)?;
+        self.target.overwrite_start(&self.header())?;
         let hashes = [("values", &self.values), ("rows", &self.described)];
-        self.target.provenance(&finish.provenance(&hashes))?;
+        self.target
+            .provenance(&finish.provenance(&self.encoding, &hashes))?;
         self.target.publish(finish.rejects)
     }
 }
 
-/// The values' bytes; a copy only where the machine has them the other way round.
-fn little_endian(values: Vec<f32>) -> Buffer {
-    if cfg!(target_endian = "little") {
-        return Buffer::from_vec(values);
-    }
-    let bits = values.iter().map(|value| value.to_bits().to_le());
-    Buffer::from_vec(bits.collect::<Vec<u32>>())
-}
-
-/// The header of version 1.0 for `rows × dimensions` float32 values in C order.
-fn header(rows: u64, dimensions: usize) -> [u8; HEADER] {
+/// The header of version 1.0 for `rows × width` values in C order.
+fn header(dtype: Dtype, rows: u64, width: usize) -> [u8; HEADER] {
+    let descr = match dtype {
+        Dtype::F32 => "<f4",
+        Dtype::F16 => "<f2",
+        Dtype::Int8 | Dtype::Binary => "|i1",
+        Dtype::Uint8 | Dtype::Ubinary => "|u1",
+    };
     let text =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimensions}), }}");
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
     let mut header = [b' '; HEADER];
     header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
     let length = u16::try_from(HEADER - 10).expect("128 fits");
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_header_is_numpys() {
-        let header = header(3, 384);
+        let header = header(Dtype::F32, 3, 384);
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert_eq!(
             std::str::from_utf8(&header[10..]).unwrap().trim_end(),
@@ -152,12 +157,7 @@ mod tests {
 
     #[test]
     fn the_header_has_room_for_any_shape() {
-        let header = header(u64::MAX, usize::MAX / 4);
+        let header = header(Dtype::F32, u64::MAX, usize::MAX / 4);
         assert_eq!(&header[HEADER - 2..], b" \n");
-    }
-
-    #[test]
-    fn values_are_little_endian() {
-        assert_eq!(&*little_endian(vec![1.0]), &[0, 0, 0x80, 0x3f]);
     }
 }

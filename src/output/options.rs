@@ -4,8 +4,12 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
 use crate::error::{Error, Result};
+
+/// Name of the vectors' column, where none is given.
+pub const EMBEDDING: &str = "embedding";
 
 /// Where vectors go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,45 +23,108 @@ pub enum Destination {
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// Apache Parquet: `id`, kept fields, `embedding`.
+    /// Apache Parquet: `id`, kept fields, vectors.
     Parquet,
+    /// Arrow's IPC file (Feather, version 2); to anything but a regular file, its IPC stream.
+    Arrow,
+    /// Arrow's IPC stream, in files too.
+    Arrows,
     /// `NumPy`'s array file, with its rows described in a file beside it.
     Npy,
     /// One JSON object per line.
-    Jsonl,
+    Jsonl(Compression),
 }
+
+/// How a line format is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// Every format, with its name and the endings that mean it.
+const FORMATS: [(OutputFormat, &str, &[&str]); 7] = [
+    (OutputFormat::Parquet, "parquet", &["parquet"]),
+    (OutputFormat::Arrow, "arrow", &["arrow", "ipc", "feather"]),
+    (OutputFormat::Arrows, "arrows", &["arrows"]),
+    (OutputFormat::Npy, "npy", &["npy"]),
+    (
+        OutputFormat::Jsonl(Compression::None),
+        "jsonl",
+        &["jsonl", "ndjson"],
+    ),
+    (
+        OutputFormat::Jsonl(Compression::Gzip),
+        "jsonl.gz",
+        &["jsonl.gz", "ndjson.gz"],
+    ),
+    (
+        OutputFormat::Jsonl(Compression::Zstd),
+        "jsonl.zst",
+        &["jsonl.zst", "ndjson.zst"],
+    ),
+];
 
 impl OutputFormat {
     /// The format that a path's ending names.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
-        let ending = path.extension().and_then(OsStr::to_str)?;
-        match ending.to_ascii_lowercase().as_str() {
-            "parquet" => Some(Self::Parquet),
-            "npy" => Some(Self::Npy),
-            "jsonl" | "ndjson" => Some(Self::Jsonl),
-            _ => None,
-        }
+        let name = path.file_name().and_then(OsStr::to_str)?;
+        let name = name.to_ascii_lowercase();
+        let ends = |ending: &&str| {
+            let stem = name.strip_suffix(ending);
+            stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
+        };
+        let mut formats = FORMATS.iter();
+        formats
+            .find(|(_, _, endings)| endings.iter().any(ends))
+            .map(|(format, _, _)| *format)
     }
 
     /// Endings of the files that stand beside a file of this format.
     pub(super) const fn sidecars(self) -> &'static [&'static str] {
         match self {
-            Self::Parquet => &[],
+            Self::Parquet | Self::Arrow => &[],
             Self::Npy => &[ROWS, PROVENANCE],
-            Self::Jsonl => &[PROVENANCE],
+            Self::Arrows | Self::Jsonl(_) => &[PROVENANCE],
         }
+    }
+
+    /// Whether its vectors are lists of Arrow's types.
+    pub(super) const fn has_lists(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow | Self::Arrows)
+    }
+
+    /// Whether it is one matrix, which has neither names nor nulls.
+    pub(super) const fn is_matrix(self) -> bool {
+        matches!(self, Self::Npy)
+    }
+
+    /// Whether nobody could read it on a screen.
+    pub(super) const fn is_binary(self) -> bool {
+        !matches!(self, Self::Jsonl(Compression::None))
     }
 }
 
 impl fmt::Display for OutputFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Parquet => "parquet",
-            Self::Npy => "npy",
-            Self::Jsonl => "jsonl",
-        })
+        let known = FORMATS.iter().find(|(format, _, _)| format == self);
+        formatter.write_str(known.map_or("", |(_, name, _)| name))
     }
+}
+
+/// The kind of list that a vector is, in Parquet and Arrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorType {
+    /// Of fixed size, as most readers want vectors.
+    #[default]
+    Fixed,
+    /// Of variable length, for readers that know no other (Spark).
+    List,
 }
 
 /// How to write.
@@ -69,24 +136,73 @@ pub struct OutputOptions {
     pub format: Option<OutputFormat>,
     /// Replace an output that exists.
     pub force: bool,
+    /// Type of a vector's components; `None`: what the format is for, else float32.
+    pub dtype: Option<Dtype>,
+    /// Kind of list; `None`: of fixed size. Parquet and Arrow have such alone.
+    pub vector_type: Option<VectorType>,
+    /// Name of the vectors' column; `None`: [`EMBEDDING`]. Where vectors of several widths are written, that
+    /// is what their names begin with: `embedding_64`.
+    pub embedding_field: Option<String>,
+    /// Whether rows may be without a vector, which is null then.
+    pub nullable: bool,
 }
 
 impl OutputOptions {
+    /// Everything as it is by default.
+    #[must_use]
+    pub fn new(destination: Destination) -> Self {
+        Self {
+            destination,
+            format: None,
+            force: false,
+            dtype: None,
+            vector_type: None,
+            embedding_field: None,
+            nullable: false,
+        }
+    }
+
     /// The format that will be written.
     ///
     /// # Errors
     /// If none is given and the path's ending names none.
     pub fn resolved_format(&self) -> Result<OutputFormat> {
         match (self.format, &self.destination) {
+            (Some(OutputFormat::Arrow), Destination::Stdout) => Ok(OutputFormat::Arrows),
             (Some(format), _) => Ok(format),
-            (None, Destination::Stdout) => Ok(OutputFormat::Jsonl),
+            (None, Destination::Stdout) => Ok(OutputFormat::Jsonl(Compression::None)),
             (None, Destination::Path(path)) => OutputFormat::from_path(path).ok_or_else(|| {
                 Error::usage(format!(
-                    "the ending of {} names no output format; end it in .parquet, .npy or .jsonl, \
-                     or say which with -f",
-                    path.display()
+                    "the ending of {} names no output format; end it in {}, or say which with -f",
+                    path.display(),
+                    endings()
                 ))
             }),
         }
     }
+
+    /// The type of a vector's components that will be written.
+    ///
+    /// # Errors
+    /// If the format is not known.
+    pub fn resolved_dtype(&self) -> Result<Dtype> {
+        Ok(self.dtype.unwrap_or_default())
+    }
+
+    /// Names of the columns that hold vectors of these widths.
+    #[must_use]
+    pub fn columns(&self, dimensions: &[usize]) -> Vec<String> {
+        let name = self.embedding_field.as_deref().unwrap_or(EMBEDDING);
+        match dimensions {
+            [] | [_] => vec![name.to_owned()],
+            several => several.iter().map(|it| format!("{name}_{it}")).collect(),
+        }
+    }
+}
+
+/// The usual ending of every format, for messages.
+fn endings() -> String {
+    let names = FORMATS.map(|(_, name, _)| format!(".{name}"));
+    let (last, others) = names.split_last().expect("there are formats");
+    format!("{} or {last}", others.join(", "))
 }

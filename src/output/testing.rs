@@ -81,6 +81,7 @@ pub(crate) fn rows(columns: RecordBatch, first: usize, dimensions: usize) -> Row
         vectors: numbers.flat_map(|row| vector(row, dimensions)).collect(),
         dimensions,
         columns,
+        missing: None,
     }
 }
 
@@ -92,11 +93,7 @@ pub(crate) fn vector(row: usize, dimensions: usize) -> Vec<f32> {
 }
 
 pub(crate) fn options(path: &Path) -> OutputOptions {
-    OutputOptions {
-        destination: Destination::Path(path.to_path_buf()),
-        format: None,
-        force: false,
-    }
+    OutputOptions::new(Destination::Path(path.to_path_buf()))
 }
 
 pub(crate) fn forced(path: &Path) -> OutputOptions {
@@ -120,11 +117,18 @@ pub(crate) fn writer_of(
     options: &OutputOptions,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    create(options, 2, names(), &id_schema(), files)
+    create(options, &[2], names(), &id_schema(), files)
 }
 
 pub(crate) fn provenance() -> Value {
     json!({"schema": 1, "model": {"id": "org/modèle"}})
+}
+
+/// As it is written, of vectors as they are by default.
+pub(crate) fn written() -> Value {
+    let mut provenance = provenance();
+    provenance["dtype"] = "f32".into();
+    provenance
 }
 
 /// Completes a writer.

@@ -107,6 +107,7 @@ impl Ledger<'_> {
             refs,
             vectors,
             dimensions: width,
+            missing: None,
         };
         let written = if missing == 0 {
             written

@@ -136,7 +136,7 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     check_places(options)?;
     let (schema, files) = (reader.schema(), &options.files);
-    output::check(&options.output, options.sources.len(), &schema, files)?;
+    output::check(&options.output, &[], options.sources.len(), &schema, files)?;
     match &options.rejects {
         Some(path) => RejectsWriter::check(path, options.output.force, files),
         None => Ok(()),
@@ -221,7 +221,7 @@ fn run(
     };
     let writer = output::create(
         &options.output,
-        model.config.width,
+        &[model.config.width],
         reader.names(),
         &reader.schema(),
         &options.files,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rows::{DIMENSIONS, FEW, provenance};
+use crate::rows::{DIMENSIONS, FEW, written};
 use crate::{assert_rows, read};
 
 #[test]
@@ -34,7 +34,7 @@ say({
     assert_eq!(read["offset"].as_u64().unwrap() % 64, 0);
     assert_eq!(read["equal"], true);
     // What tells that the matrix and its rows belong together.
-    let mut with_sums = provenance();
+    let mut with_sums = written();
     with_sums["sha256"] = read["sha256"].clone();
     assert_eq!(read["provenance"], with_sums);
     assert_eq!(read["count"], FEW);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rows::{ROWS, id, provenance};
+use crate::rows::{ROWS, id, written};
 use crate::{assert_rows, read};
 
 #[test]
@@ -40,8 +40,8 @@ say({
         })
     );
     assert_eq!(read["nullable"], false);
-    assert_eq!(read["metadata"], provenance());
-    assert_eq!(read["of_the_schema"], provenance());
+    assert_eq!(read["metadata"], written());
+    assert_eq!(read["of_the_schema"], written());
     assert_eq!(read["extra"], "json");
     assert!(
         read["created_by"]
@@ -141,7 +141,7 @@ say({
             "extra": "VARCHAR", "embedding": "FLOAT[]",
         })
     );
-    assert_eq!(read["provenance"], provenance());
+    assert_eq!(read["provenance"], written());
     assert!(read["norm"].as_f64().unwrap() < 1e-2);
     assert_rows(&read["ends"], ROWS, false);
 }

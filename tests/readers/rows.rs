@@ -92,6 +92,7 @@ pub fn rows(first: usize, count: usize) -> Rows {
             .flat_map(|row| (0..DIMENSIONS).map(move |column| component(row, column)))
             .collect(),
         dimensions: DIMENSIONS,
+        missing: None,
     }
 }
 
@@ -99,15 +100,18 @@ pub fn provenance() -> Value {
     json!({"schema": 1, "model": {"id": "org/modèle"}, "engine": {"engine": "fake"}})
 }
 
+/// As it is written.
+pub fn written() -> Value {
+    let mut provenance = provenance();
+    provenance["dtype"] = "f32".into();
+    provenance
+}
+
 pub fn write(path: &Path, count: usize) {
-    let options = OutputOptions {
-        destination: Destination::Path(path.to_path_buf()),
-        format: None,
-        force: false,
-    };
+    let options = OutputOptions::new(Destination::Path(path.to_path_buf()));
     let names = ["in.jsonl".to_string()].into();
     let mut writer =
-        output::create(&options, DIMENSIONS, names, &schema(), &RunFiles::new()).unwrap();
+        output::create(&options, &[DIMENSIONS], names, &schema(), &RunFiles::new()).unwrap();
     for first in (0..count).step_by(4096) {
         writer
             .write(rows(first, (count - first).min(4096)))

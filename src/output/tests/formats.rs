@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use super::parquet::read_parquet;
 use crate::error::ErrorKind;
 use crate::output::testing::*;
-use crate::output::{Destination, OutputFormat, OutputOptions, RunFiles, create};
+use crate::output::{Compression, Destination, OutputFormat, OutputOptions, RunFiles, create};
 use crate::record::Rows;
+
+const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
 
 fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
@@ -22,7 +24,7 @@ fn json_lines(path: &Path) -> Vec<Value> {
 
 pub(super) fn write_kept(path: &Path, first: usize) {
     let schema = kept_batch().schema();
-    let mut writer = create(&options(path), 2, names(), &schema, &RunFiles::new()).unwrap();
+    let mut writer = create(&options(path), &[2], names(), &schema, &RunFiles::new()).unwrap();
     writer.write(rows(kept_batch(), first, 2)).unwrap();
     writer
         .write(rows(kept_batch().slice(0, 0), first + 3, 2))
@@ -52,7 +54,7 @@ fn jsonl_keeps_every_type_and_null() {
     let mut sidecar: Value = serde_json::from_str(&sidecar).unwrap();
     let hashes = sidecar.as_object_mut().unwrap().remove("sha256").unwrap();
     assert_eq!(hashes["lines"].as_str().unwrap().len(), 64);
-    assert_eq!(sidecar, provenance());
+    assert_eq!(sidecar, written());
 }
 
 #[test]
@@ -69,7 +71,14 @@ fn jsonl_numbers_read_back_equal() {
         1.0 / 3.0,
         -1e-7,
     ];
-    let mut writer = create(&options(&path), 8, names(), &id_schema(), &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        &[8],
+        names(),
+        &id_schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     writer
         .write(Rows {
             vectors: values.to_vec(),
@@ -130,7 +139,7 @@ fn one_source_needs_no_file_column() {
     let path = at(&folder, "out.npy");
     let mut writer = create(
         &options(&path),
-        2,
+        &[2],
         ["-".to_string()].into(),
         &id_schema(),
         &RunFiles::new(),
@@ -147,11 +156,11 @@ fn one_source_needs_no_file_column() {
 #[test]
 fn no_rows_make_a_valid_file() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["out.parquet", "out.npy", "out.jsonl"] {
+    for name in ["out.parquet", "out.arrow", "out.npy", "out.jsonl"] {
         let schema = kept_batch().schema();
         let writer = create(
             &options(&at(&folder, name)),
-            384,
+            &[384],
             names(),
             &schema,
             &RunFiles::new(),
@@ -184,7 +193,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
         let sources = vec![String::new(); sources].into();
         let result = create(
             &options(&at(&folder, file)),
-            2,
+            &[2],
             sources,
             &schema(fields),
             &RunFiles::new(),
@@ -204,7 +213,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
 #[test]
 fn rows_that_do_not_add_up_are_a_bug() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["o.parquet", "o.npy", "o.jsonl"] {
+    for name in ["o.parquet", "o.arrow", "o.arrows", "o.npy", "o.jsonl"] {
         let mut writer = writer(&options(&at(&folder, name))).unwrap();
         let mut short = id_rows(0, 3, 2);
         short.vectors.pop();
@@ -216,9 +225,8 @@ fn rows_that_do_not_add_up_are_a_bug() {
 fn the_format_comes_from_f_or_the_ending() {
     let format = |destination, format| {
         let options = OutputOptions {
-            destination,
             format,
-            force: false,
+            ..OutputOptions::new(destination)
         };
         options.resolved_format()
     };
@@ -226,17 +234,28 @@ fn the_format_comes_from_f_or_the_ending() {
     for (name, expected) in [
         ("a.parquet", OutputFormat::Parquet),
         ("a.b/c.NPY", OutputFormat::Npy),
-        ("a.jsonl", OutputFormat::Jsonl),
-        ("a.ndjson", OutputFormat::Jsonl),
+        ("a.jsonl", JSONL),
+        ("a.ndjson", JSONL),
+        ("a.jsonl.GZ", OutputFormat::Jsonl(Compression::Gzip)),
+        ("a.ndjson.zst", OutputFormat::Jsonl(Compression::Zstd)),
+        ("a.arrow", OutputFormat::Arrow),
+        ("a.feather", OutputFormat::Arrow),
+        ("a.arrows", OutputFormat::Arrows),
     ] {
         assert_eq!(format(path(name), None).unwrap(), expected);
         assert_eq!(format(path("a.csv"), Some(expected)).unwrap(), expected);
     }
-    assert_eq!(
-        format(Destination::Stdout, None).unwrap(),
-        OutputFormat::Jsonl
-    );
-    for name in ["out", "out.csv", "out.parquet/x", ".npy", "out.jsonl.gz"] {
+    assert_eq!(format(Destination::Stdout, None).unwrap(), JSONL);
+    let stream = format(Destination::Stdout, Some(OutputFormat::Arrow));
+    assert_eq!(stream.unwrap(), OutputFormat::Arrows);
+    for name in [
+        "out",
+        "out.csv",
+        "out.parquet/x",
+        ".npy",
+        ".jsonl.gz",
+        "out.gz",
+    ] {
         let message = format(path(name), None).unwrap_err().to_string();
         assert!(
             message.contains(name) && message.contains("-f"),

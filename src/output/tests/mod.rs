@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, clippy::float_cmp)]
 
 mod formats;
+mod ipc;
 mod parquet;
 mod publishing;
 #[cfg(unix)]

@@ -71,7 +71,7 @@ fn parquet_keeps_every_type_and_null() {
         .find(|entry| entry.key == "embedctl")
         .unwrap();
     let value: Value = serde_json::from_str(entry.value.as_ref().unwrap()).unwrap();
-    assert_eq!(value, provenance());
+    assert_eq!(value, written());
     assert_eq!(listing(folder.path()), ["out.parquet"]);
 }
 
@@ -82,7 +82,7 @@ fn parquet_is_cut_into_row_groups() {
     // 4096 dimensions make 4096 rows of 64 MiB.
     let mut writer = create(
         &options(&path),
-        4096,
+        &[4096],
         names(),
         &id_schema(),
         &RunFiles::new(),
@@ -115,7 +115,7 @@ fn long_kept_texts_close_a_row_group_early() {
         Field::new("id", DataType::Utf8, true),
         Field::new("text", DataType::Utf8, true),
     ]));
-    let mut writer = create(&options(&path), 2, names(), &schema, &RunFiles::new()).unwrap();
+    let mut writer = create(&options(&path), &[2], names(), &schema, &RunFiles::new()).unwrap();
     for window in 0..10 {
         let ids: StringArray = (0..10).map(|row| Some(format!("{window}{row}"))).collect();
         // A megabyte that does not compress to nothing.
@@ -150,7 +150,7 @@ fn the_first_rows_decide_the_columns_types() {
         .map(|name| Field::new(name, DataType::Utf8, true))
         .into();
     let early = Arc::new(Schema::new(early));
-    let mut writer = create(&options(&path), 2, names(), &early, &RunFiles::new()).unwrap();
+    let mut writer = create(&options(&path), &[2], names(), &early, &RunFiles::new()).unwrap();
     let empty = RecordBatch::new_empty(early.clone());
     writer.write(rows(empty, 0, 2)).unwrap();
     writer.write(rows(kept_batch(), 0, 2)).unwrap();

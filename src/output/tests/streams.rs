@@ -9,9 +9,16 @@ use std::path::Path;
 
 use crate::error::ErrorKind;
 use crate::output::testing::*;
-use crate::output::{OutputFormat, OutputOptions};
+use crate::output::{Compression, OutputFormat, OutputOptions};
 
-const STREAMED: [OutputFormat; 2] = [OutputFormat::Parquet, OutputFormat::Jsonl];
+const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
+const STREAMED: [OutputFormat; 5] = [
+    OutputFormat::Parquet,
+    OutputFormat::Arrows,
+    JSONL,
+    OutputFormat::Jsonl(Compression::Gzip),
+    OutputFormat::Jsonl(Compression::Zstd),
+];
 
 fn at_format(path: &Path, format: OutputFormat) -> OutputOptions {
     with_format(options(path), format)
@@ -52,7 +59,7 @@ fn an_empty_output_ends_a_fifo_too() {
         let fifo = fifo.clone();
         move || fs::read(fifo).unwrap()
     });
-    write(&at_format(&fifo, OutputFormat::Jsonl), 0).unwrap();
+    write(&at_format(&fifo, JSONL), 0).unwrap();
     assert_eq!(reader.join().unwrap(), b"");
 }
 
@@ -94,11 +101,10 @@ fn npy_needs_a_file() {
     make_fifo(&fifo);
     let error = writer(&options(&fifo)).err().unwrap();
     assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("-f"));
-    let stdout = OutputOptions {
-        destination: crate::output::Destination::Stdout,
-        format: Some(OutputFormat::Npy),
-        force: false,
-    };
+    let stdout = with_format(
+        OutputOptions::new(crate::output::Destination::Stdout),
+        OutputFormat::Npy,
+    );
     assert_eq!(
         writer(&stdout).err().map(|error| error.kind()),
         Some(ErrorKind::Usage)
@@ -135,13 +141,13 @@ fn an_open_descriptor_is_written_where_it_stands() {
     let mut file = File::create(&path).unwrap();
     std::io::Write::write_all(&mut file, b"before\n").unwrap();
     let number = format!("/dev/fd/{}", file.as_raw_fd());
-    write(&at_format(Path::new(&number), OutputFormat::Jsonl), 1).unwrap();
+    write(&at_format(Path::new(&number), JSONL), 1).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("before\n{\"id\":\"0\""), "{text}");
     assert_eq!(listing(folder.path()), ["redirected"]);
     drop(file);
 
-    let closed = at_format(Path::new("/dev/fd/987654"), OutputFormat::Jsonl);
+    let closed = at_format(Path::new("/dev/fd/987654"), JSONL);
     assert_eq!(
         writer(&closed).err().map(|error| error.kind()),
         Some(ErrorKind::Io)

@@ -10,7 +10,8 @@ use embedctl::model::{ModelName, PoolingMode, Precision};
 
 use super::runtime::RuntimeArgs;
 use super::values::{
-    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, cosine, positive, providers,
+    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, VectorTypeName, cosine,
+    positive, providers,
 };
 
 /// Embed the records of files or of standard input
@@ -57,6 +58,14 @@ pub struct OutputArgs {
     /// Format [default: by the ending of OUT; jsonl for '-']
     #[arg(short = 'f', long, value_name = "FORMAT", visible_alias = "format")]
     pub output_format: Option<OutputFormatName>,
+
+    /// Kind of list that a vector is in Parquet and Arrow [default: fixed]
+    #[arg(long, value_name = "KIND")]
+    pub vector_type: Option<VectorTypeName>,
+
+    /// Name of the vectors' column [default: embedding]
+    #[arg(long, value_name = "NAME", visible_alias = "embedding-column")]
+    pub embedding_field: Option<String>,
 
     /// Replace OUT if it exists
     #[arg(long, visible_alias = "overwrite")]

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use embedctl::engine::Provider;
 use embedctl::input::{IdType, InputFormat};
-use embedctl::output::OutputFormat;
+use embedctl::output::{Compression, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
 
 /// A parser whose values have names that shells can complete, though it takes lists or other spellings too.
@@ -76,18 +76,50 @@ impl From<InputFormatName> for InputFormat {
 pub enum OutputFormatName {
     /// Columns id, kept fields and embedding, compressed with zstd
     Parquet,
-    /// A float32 matrix, with its rows' ids in a file beside it
+    /// The same columns as Arrow's IPC file (Feather); a stream where OUT is no file
+    Arrow,
+    /// The same columns as Arrow's IPC stream
+    Arrows,
+    /// A matrix, with its rows' ids in a file beside it
     Npy,
     /// A JSON object for each row
     Jsonl,
+    /// The same, compressed with gzip
+    #[value(name = "jsonl.gz")]
+    JsonlGzip,
+    /// The same, compressed with zstd
+    #[value(name = "jsonl.zst")]
+    JsonlZstd,
 }
 
 impl From<OutputFormatName> for OutputFormat {
     fn from(name: OutputFormatName) -> Self {
         match name {
             OutputFormatName::Parquet => Self::Parquet,
+            OutputFormatName::Arrow => Self::Arrow,
+            OutputFormatName::Arrows => Self::Arrows,
             OutputFormatName::Npy => Self::Npy,
-            OutputFormatName::Jsonl => Self::Jsonl,
+            OutputFormatName::Jsonl => Self::Jsonl(Compression::None),
+            OutputFormatName::JsonlGzip => Self::Jsonl(Compression::Gzip),
+            OutputFormatName::JsonlZstd => Self::Jsonl(Compression::Zstd),
+        }
+    }
+}
+
+/// `--vector-type`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum VectorTypeName {
+    /// Lists of fixed size, which is what vectors are
+    Fixed,
+    /// Lists of variable length, for readers that know no others (Spark)
+    List,
+}
+
+impl From<VectorTypeName> for VectorType {
+    fn from(name: VectorTypeName) -> Self {
+        match name {
+            VectorTypeName::Fixed => Self::Fixed,
+            VectorTypeName::List => Self::List,
         }
     }
 }

@@ -159,9 +159,11 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         sources: sources(&args.inputs)?,
         input: input(args)?,
         output: OutputOptions {
-            destination: destination(&args.output.output),
             format: args.output.output_format.map(Into::into),
             force: args.output.force,
+            vector_type: args.output.vector_type.map(Into::into),
+            embedding_field: args.output.embedding_field.clone(),
+            ..OutputOptions::new(destination(&args.output.output))
         },
         on_error: args.records.on_error.into(),
         rejects: args.records.rejects.clone(),

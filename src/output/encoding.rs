@@ -1,0 +1,205 @@
+//! What the vectors of a row become in an output: how many columns of which names, of which elements, in
+//! which kind of list.
+
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use half::f16;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+use super::options::{OutputOptions, VectorType};
+use super::quantize::{Dtype, Elements, Ranges};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::Rows;
+
+/// How vectors are written.
+#[derive(Debug)]
+pub(super) struct Encoding {
+    columns: Vec<VectorColumn>,
+    dtype: Dtype,
+    list: VectorType,
+    nullable: bool,
+}
+
+/// A column of vectors.
+#[derive(Debug)]
+pub(super) struct VectorColumn {
+    /// Its name, where the format has names.
+    pub name: String,
+    /// Components of a vector.
+    pub dimensions: usize,
+    /// Elements of a vector as it is written.
+    pub width: usize,
+    ranges: Option<Ranges>,
+}
+
+impl Encoding {
+    /// How `options` say that vectors of `dimensions` components are written: of one width, or of several, one
+    /// after another in a row.
+    ///
+    /// # Errors
+    /// If the options contradict each other or the format.
+    pub fn new(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
+        let dtype = options.resolved_dtype()?;
+        let names = options.columns(dimensions);
+        let columns = names.into_iter().zip(dimensions);
+        let columns = columns.map(|(name, &dimensions)| VectorColumn {
+            name,
+            dimensions,
+            width: dtype.width(dimensions),
+            ranges: None,
+        });
+        Ok(Self {
+            columns: columns.collect(),
+            dtype,
+            list: options.vector_type.unwrap_or_default(),
+            nullable: options.nullable,
+        })
+    }
+
+    /// The columns, in their order.
+    pub fn columns(&self) -> &[VectorColumn] {
+        &self.columns
+    }
+
+    /// The type of their elements.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Bytes of a row's vectors.
+    pub fn row_bytes(&self) -> usize {
+        let widths = self.columns.iter().map(|column| column.width);
+        widths.sum::<usize>() * self.dtype.bytes()
+    }
+
+    /// Arrow's fields.
+    pub fn fields(&self) -> impl Iterator<Item = FieldRef> {
+        self.columns.iter().map(|column| {
+            let list = match self.list {
+                VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
+                VectorType::List => DataType::List(self.item()),
+            };
+            Arc::new(Field::new(&column.name, list, self.nullable))
+        })
+    }
+
+    /// An element of a list.
+    fn item(&self) -> FieldRef {
+        Arc::new(Field::new_list_field(self.dtype.element(), false))
+    }
+
+    /// A promise of the pipeline's: rows are as wide as was said, and complete.
+    pub fn check_shape(&self, rows: &Rows) -> Result<()> {
+        let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
+        let missing = rows.missing.as_ref().map(NullBuffer::len);
+        if rows.dimensions == dimensions
+            && rows.vectors.len() == rows.len() * dimensions
+            && rows.columns.num_rows() == rows.len()
+            && rows.origins.len() == rows.len()
+            && missing.is_none_or(|length| self.nullable && length == rows.len())
+        {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "{} rows of {} dimensions came with {} values, {} ids, {} origins and {missing:?} marks of missing \
+             vectors, to an output of {dimensions} dimensions",
+            rows.len(),
+            rows.dimensions,
+            rows.vectors.len(),
+            rows.columns.num_rows(),
+            rows.origins.len(),
+        )))
+    }
+
+    /// The vectors of some rows, column by column; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// If a value is beyond what float16 holds: no vector holds infinity.
+    pub fn encode(&self, rows: &mut Rows) -> Result<Vec<Elements>> {
+        let all = std::mem::take(&mut rows.vectors);
+        if self.dtype == Dtype::F16 {
+            let beyond = |value: &f32| f16::from_f32(*value).is_infinite();
+            if let Some(index) = all.iter().position(beyond) {
+                return Err(beyond_f16(rows, index, all[index]));
+            }
+        }
+        if let [column] = &self.columns[..] {
+            return Ok(vec![column.elements(all, self.dtype)]);
+        }
+        let mut start = 0;
+        let columns = self.columns.iter().map(|column| {
+            let part = start..start + column.dimensions;
+            start = part.end;
+            let of_rows = all.chunks_exact(rows.dimensions.max(1));
+            let values = of_rows.flat_map(|row| &row[part.clone()]).copied();
+            column.elements(values.collect(), self.dtype)
+        });
+        Ok(columns.collect())
+    }
+
+    /// As Arrow's columns.
+    ///
+    /// # Errors
+    /// As [`Encoding::encode`], or if a list of variable length would be longer than Arrow counts.
+    pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
+        let encoded = self.encode(rows)?;
+        let columns = self.columns.iter().zip(encoded);
+        columns
+            .map(|(column, elements)| {
+                let (values, nulls) = (elements.into_array(), rows.missing.clone());
+                let list: Result<ArrayRef, _> = match self.list {
+                    VectorType::Fixed => {
+                        let width = fixed(column.width);
+                        FixedSizeListArray::try_new(self.item(), width, values, nulls)
+                            .map(|list| Arc::new(list) as _)
+                    }
+                    VectorType::List => {
+                        if i32::try_from(values.len()).is_err() {
+                            return Err(Error::usage(
+                                "--vector-type list: the vectors of a window hold more numbers than Arrow \
+                                 counts in a list",
+                            )
+                            .with_remedy("choose a smaller --window"));
+                        }
+                        let lengths = std::iter::repeat_n(column.width, rows.len());
+                        let offsets = OffsetBuffer::from_lengths(lengths);
+                        ListArray::try_new(self.item(), offsets, values, nulls)
+                            .map(|list| Arc::new(list) as _)
+                    }
+                };
+                list.map_err(|error| Error::internal(format!("vectors as a column: {error}")))
+            })
+            .collect()
+    }
+
+    /// Adds to a run's provenance how its vectors were written.
+    pub fn describe(&self, provenance: &mut Map<String, Value>) {
+        provenance.insert("dtype".to_owned(), self.dtype.name().into());
+    }
+}
+
+impl VectorColumn {
+    fn elements(&self, values: Vec<f32>, dtype: Dtype) -> Elements {
+        Elements::new(values, self.dimensions, dtype, self.ranges.as_ref())
+    }
+}
+
+/// A width as Arrow counts.
+fn fixed(width: usize) -> i32 {
+    i32::try_from(width).expect("no model has vectors of so many components")
+}
+
+fn beyond_f16(rows: &Rows, index: usize, value: f32) -> Error {
+    let row = &rows.refs[index / rows.dimensions];
+    Error::new(
+        ErrorKind::Record,
+        format!("record {}", row.record + 1),
+        format!(
+            "its vector holds {value}, and f16 ends at {}",
+            f16::MAX.to_f32()
+        ),
+    )
+    .with_remedy("choose --dtype f32, or --normalize true")
+}

@@ -1,0 +1,209 @@
+//! Arrow's IPC format: a file with random access to its batches, or a stream of them.
+//!
+//! A stream's reader has a batch as soon as it was written. The provenance stands in a file's footer (key
+//! `embedctl`), and beside a stream.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
+
+use super::encoding::Encoding;
+use super::fault::encoding_error;
+use super::table::Table;
+use super::target::Target;
+use super::{Finish, Hash, PROVENANCE_KEY, VectorWriter};
+use crate::error::{Error, Result};
+use crate::record::Rows;
+
+/// A batch is a head of some hundred bytes and buffers, which go past this one.
+const BUFFER: usize = 64 << 10;
+
+pub(super) struct IpcWriter {
+    sink: Option<Sink>,
+    /// Made with the first row, when the columns' types are known.
+    writer: Option<Writer>,
+    shown: PathBuf,
+    table: Table,
+    is_file: bool,
+}
+
+enum Writer {
+    File(FileWriter<Sink>),
+    Stream(StreamWriter<Sink>),
+}
+
+/// The target behind a buffer; the hash of what goes to it.
+type Sink = BufWriter<Hashed>;
+
+struct Hashed {
+    target: Target,
+    hash: Hash,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.target.write(bytes)?;
+        if self.target.has_sidecars() {
+            self.hash.add(&bytes[..written]);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.target.flush()
+    }
+}
+
+impl IpcWriter {
+    /// Begins a file, or a stream.
+    pub fn new(target: Target, encoding: Encoding, is_file: bool) -> Self {
+        let shown = target.shown().to_path_buf();
+        let hash = Hash::default();
+        Self {
+            sink: Some(BufWriter::with_capacity(BUFFER, Hashed { target, hash })),
+            writer: None,
+            shown,
+            table: Table::new(encoding),
+            is_file,
+        }
+    }
+
+    /// The writer; the first call decides the columns' types.
+    fn open(&mut self, columns: &Schema) -> Result<&mut Writer> {
+        if let Some(sink) = self.sink.take() {
+            let schema = self.table.schema(columns);
+            let writer = match self.is_file {
+                true => FileWriter::try_new(sink, &plain_schema(schema)).map(Writer::File),
+                false => StreamWriter::try_new(sink, schema).map(Writer::Stream),
+            };
+            let writer = writer.map_err(|error| encoding_error(&self.shown, "Arrow", &error))?;
+            self.writer = Some(writer);
+        }
+        self.writer
+            .as_mut()
+            .ok_or_else(|| Error::internal("the Arrow output could not be begun"))
+    }
+}
+
+impl VectorWriter for IpcWriter {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        self.table.encoding().check_shape(&rows)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let batch = self.table.batch(rows)?;
+        let written = self.open(&Schema::empty())?.write(&batch);
+        written.map_err(|error| encoding_error(&self.shown, "Arrow", &error))
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let shown = self.shown.clone();
+        let provenance = finish.provenance(self.table.encoding(), &[]);
+        let writer = self.open(&finish.schema)?;
+        let finished = writer.finish(&provenance);
+        finished.map_err(|error| encoding_error(&shown, "Arrow", &error))?;
+        let is_file = matches!(writer, Writer::File(_));
+        let hash = writer.sink().get_ref().hash.clone();
+        let with_hash = finish.provenance(self.table.encoding(), &[("stream", &hash)]);
+        let target = &mut self.open(&finish.schema)?.sink().get_mut().target;
+        if !is_file {
+            target.provenance(&with_hash)?;
+        }
+        target.publish(finish.rejects)
+    }
+}
+
+impl Drop for IpcWriter {
+    fn drop(&mut self) {
+        // The buffer writes its rest when it is dropped; nobody wants it.
+        if let Some(sink) = self
+            .writer
+            .as_mut()
+            .map(Writer::sink)
+            .or(self.sink.as_mut())
+        {
+            sink.get_mut().target.abandon();
+        }
+    }
+}
+
+impl Writer {
+    fn sink(&mut self) -> &mut Sink {
+        match self {
+            Self::File(writer) => writer.get_mut(),
+            Self::Stream(writer) => writer.get_mut(),
+        }
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        match self {
+            Self::File(writer) => writer.write(&plain_batch(batch)?),
+            Self::Stream(writer) => {
+                writer.write(batch)?;
+                writer.flush()
+            }
+        }
+    }
+
+    fn finish(&mut self, provenance: &serde_json::Value) -> Result<(), ArrowError> {
+        match self {
+            Self::File(writer) => {
+                writer.write_metadata(PROVENANCE_KEY, provenance.to_string());
+                writer.finish()
+            }
+            Self::Stream(writer) => {
+                writer.finish()?;
+                writer.flush()
+            }
+        }
+    }
+}
+
+/// A file has one dictionary for each column, and batches come with dictionaries of their own: their values
+/// are written out.
+fn plain_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = plain_schema(batch.schema_ref());
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns: Vec<ArrayRef> = columns
+        .map(
+            |(array, field)| match array.data_type() == field.data_type() {
+                true => Ok(Arc::clone(array)),
+                false => cast(array, field.data_type()),
+            },
+        )
+        .collect::<Result<_, _>>()?;
+    RecordBatch::try_new(schema, columns)
+}
+
+fn plain_schema(schema: &SchemaRef) -> SchemaRef {
+    let has_dictionary = |field: &FieldRef| plain(field.data_type()) != *field.data_type();
+    if !schema.fields().iter().any(has_dictionary) {
+        return Arc::clone(schema);
+    }
+    let fields: Fields = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let kind = plain(field.data_type());
+    Arc::new(Field::clone(field).with_data_type(kind))
+}
+
+/// A type with its dictionaries' values in their place.
+fn plain(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::List(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain_field(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_field(item), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries), *sorted),
+        other => other.clone(),
+    }
+}
