@@ -36,6 +36,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
+            [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script')
@@ -119,6 +120,24 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--list', '--list', [CompletionResultType]::ParameterName, 'Show the model''s files with weights and their sizes, and fetch nothing')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Verify what is here: name every damaged or missing file, and fetch it again')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object a model to standard output: paths, commit, sizes, hashes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be here')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;info' {
+            [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]')
+            [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it; no other is looked at')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of the table')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
@@ -222,6 +241,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         'embedctl;help' {
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
+            [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script')
@@ -233,6 +253,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;download' {
+            break
+        }
+        'embedctl;help;info' {
             break
         }
         'embedctl;help;devices' {

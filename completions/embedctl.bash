@@ -34,6 +34,9 @@ _embedctl() {
             embedctl,help)
                 cmd="embedctl__subcmd__help"
                 ;;
+            embedctl,info)
+                cmd="embedctl__subcmd__info"
+                ;;
             embedctl,man)
                 cmd="embedctl__subcmd__man"
                 ;;
@@ -55,6 +58,9 @@ _embedctl() {
             embedctl__subcmd__help,help)
                 cmd="embedctl__subcmd__help__subcmd__help"
                 ;;
+            embedctl__subcmd__help,info)
+                cmd="embedctl__subcmd__help__subcmd__info"
+                ;;
             embedctl__subcmd__help,man)
                 cmd="embedctl__subcmd__help__subcmd__man"
                 ;;
@@ -65,7 +71,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed download devices bench completions man help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --help --version embed download info devices bench completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -711,7 +717,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help)
-            opts="embed download devices bench completions man help"
+            opts="embed download info devices bench completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -808,6 +814,20 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__help__subcmd__info)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__help__subcmd__man)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -822,8 +842,53 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__info)
+            opts="-q -v -h --model-file --precision --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --model-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --help embed download devices bench completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --help embed download info devices bench completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

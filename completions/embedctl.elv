@@ -33,6 +33,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --version 'Print version'
             cand embed 'Embed the records of files or of standard input'
             cand download 'Fetch and verify models from the Hugging Face Hub'
+            cand info 'Show what a model is, and what would run it here'
             cand devices 'Show what hardware and runtimes are here, which providers work, and what the others lack'
             cand bench 'Measure how fast a model is here, what limits it, and which settings are best'
             cand completions 'Print a shell''s completion script'
@@ -114,6 +115,23 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --list 'Show the model''s files with weights and their sizes, and fetch nothing'
             cand --check 'Verify what is here: name every damaged or missing file, and fetch it again'
             cand --json 'Print one JSON object a model to standard output: paths, commit, sizes, hashes'
+            cand -q 'Say nothing but errors and rejected records'
+            cand --quiet 'Say nothing but errors and rejected records'
+            cand -v 'Say more: load time, libraries that were passed over and why'
+            cand --verbose 'Say more: load time, libraries that were passed over and why'
+            cand --offline 'Never use the network: models must be here'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;info'= {
+            cand --model-file 'ONNX file inside the model, such as onnx/model_fp16.onnx'
+            cand --precision 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]'
+            cand --ort-lib 'ONNX Runtime library, or the folder that holds it; no other is looked at'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Form of everything on standard error; json prints one object a line'
+            cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s cache, where models are kept'
+            cand --json 'Print one JSON object instead of the table'
             cand -q 'Say nothing but errors and rejected records'
             cand --quiet 'Say nothing but errors and rejected records'
             cand -v 'Say more: load time, libraries that were passed over and why'
@@ -212,6 +230,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help'= {
             cand embed 'Embed the records of files or of standard input'
             cand download 'Fetch and verify models from the Hugging Face Hub'
+            cand info 'Show what a model is, and what would run it here'
             cand devices 'Show what hardware and runtimes are here, which providers work, and what the others lack'
             cand bench 'Measure how fast a model is here, what limits it, and which settings are best'
             cand completions 'Print a shell''s completion script'
@@ -221,6 +240,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help;embed'= {
         }
         &'embedctl;help;download'= {
+        }
+        &'embedctl;help;info'= {
         }
         &'embedctl;help;devices'= {
         }

@@ -20,6 +20,7 @@ mod embedder;
 pub mod engine;
 pub mod error;
 mod halving;
+pub mod info;
 pub mod input;
 pub mod model;
 #[cfg(test)]

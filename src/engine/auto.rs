@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::Provider;
 
-/// Providers for `auto`, best first. TensorRT is not among them: it compiles for minutes before a first
+/// Providers for `auto`, best first, where libraries can be probed and where not. TensorRT is not among them: it compiles for minutes before a first
 /// batch, which is for the user to want. CoreML is not either; see [`left_out`].
 ///
 /// Without a way to probe, only what cannot take the program down with it is tried.
-pub(super) fn order(probing: bool) -> &'static [Provider] {
+#[must_use]
+pub fn order(probing: bool) -> &'static [Provider] {
     use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Native, Rten, WebGpu};
     if !probing {
         &[Native, Cpu, Rten]

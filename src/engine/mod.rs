@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use arithmetic::{Arithmetic, Cosine, Finish, sample};
+pub use auto::order as usual;
 pub use open::{open, settle};
 
 pub use crate::batch::BatchLimits;

@@ -4,6 +4,7 @@
 //! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the header of an
 //! ONNX file into a [`Graph`]; engines take it from there.
 
+mod card;
 mod config;
 mod files;
 mod graph;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
 pub use files::{ModelFile, ModelName};
 pub use graph::{ElementType, Graph, Value};

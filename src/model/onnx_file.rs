@@ -65,6 +65,19 @@ pub(super) fn choose(
         })
 }
 
+/// The file that `--precision` finds for each kind, among those of a model whose Transformer lies in its root.
+pub(super) fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
+    let of = |precision: Precision| {
+        let choice = OnnxChoice {
+            file: None,
+            precision: Some(precision),
+        };
+        let path = choose(paths, "", &choice).ok()?;
+        Some((precision.name(), path))
+    };
+    Precision::ALL.into_iter().filter_map(of).collect()
+}
+
 /// What else there is, as the end of a message.
 fn alternatives(paths: &[&str]) -> String {
     let files = among(paths);

@@ -67,6 +67,7 @@ fn usage_lines_tell_required_arguments_apart() {
         ("download", "embedctl download [OPTIONS] <MODEL>..."),
         ("completions", "embedctl completions [OPTIONS] <SHELL>"),
         ("man", "embedctl man [OPTIONS] [COMMAND]"),
+        ("info", "embedctl info [OPTIONS] [MODEL]"),
         ("devices", "embedctl devices [OPTIONS]"),
         ("bench", "embedctl bench [OPTIONS]"),
     ] {

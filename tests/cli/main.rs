@@ -11,6 +11,7 @@ mod embed;
 #[cfg(unix)]
 mod faults;
 mod help;
+mod info;
 #[cfg(unix)]
 mod libraries;
 mod man;

@@ -13,9 +13,10 @@ use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support;
 
 /// What README.md links to for reference.
-const DOCS: [&str; 5] = [
+const DOCS: [&str; 6] = [
     "docs/bench.md",
     "docs/devices.md",
+    "docs/inspect.md",
     "docs/numbers.md",
     "docs/providers.md",
     "docs/speed.md",

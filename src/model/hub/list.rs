@@ -10,7 +10,6 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::FileChoice;
 use crate::model::onnx_file::{self, OnnxChoice};
-use crate::model::precision::Precision;
 use crate::model::weights;
 
 /// The files of a repository that hold weights.
@@ -81,17 +80,7 @@ pub fn list(
             .expect_err("there is no ONNX file to be chosen");
         return Err(Error::model(model, reason));
     }
-    let chosen: Vec<(&'static str, String)> = Precision::ALL
-        .into_iter()
-        .filter_map(|precision| {
-            let choice = OnnxChoice {
-                file: None,
-                precision: Some(precision),
-            };
-            let path = onnx_file::choose(&paths, "", &choice).ok()?;
-            Some((precision.name(), path))
-        })
-        .collect();
+    let chosen = onnx_file::kinds(&paths);
     // Bytes of a file and of those that go with it.
     let size = |path: &str, data: &[String]| {
         let of = |path: &str| source.listing.get(path)?.size;

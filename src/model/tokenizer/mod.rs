@@ -154,6 +154,13 @@ pub(super) fn read(
     })
 }
 
+/// The name of the class that reads the tokenizer in `folder`, and what decides that.
+pub(super) fn class(folder: &Path, transformer: &TransformerConfig) -> Result<(String, String)> {
+    let config = metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let chosen = choose(&folder.join("tokenizer.json"), transformer, &config)?;
+    Ok((chosen.name, chosen.because.to_string()))
+}
+
 fn choose(
     file: &Path,
     transformer: &TransformerConfig,

@@ -5,6 +5,7 @@ mod bench;
 mod devices;
 mod download;
 mod embed;
+mod info;
 mod refused;
 mod runtime;
 mod values;
@@ -23,6 +24,7 @@ pub use bench::BenchArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, NumberArgs, OnnxArgs};
+pub use info::InfoArgs;
 pub use values::{Devices, OnErrorName};
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
@@ -69,6 +71,7 @@ impl Args {
 pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
+    Info(InfoArgs),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
     Completions(CompletionsArgs),
@@ -170,6 +173,7 @@ pub struct ManArgs {
 pub enum Page {
     Embed,
     Download,
+    Info,
     Devices,
     Bench,
     Completions,
@@ -182,6 +186,7 @@ impl Page {
         match self {
             Self::Embed => "embed",
             Self::Download => "download",
+            Self::Info => "info",
             Self::Devices => "devices",
             Self::Bench => "bench",
             Self::Completions => "completions",
@@ -268,6 +273,7 @@ Examples:
   embedctl download sentence-transformers/all-MiniLM-L6-v2
   embedctl bench --provider cpu,rten
   embedctl embed --help
+  embedctl info sentence-transformers/all-MiniLM-L6-v2
   embedctl devices
 
 Exit codes:

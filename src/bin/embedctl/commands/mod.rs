@@ -6,6 +6,7 @@ mod completions;
 mod devices;
 mod download;
 mod embed;
+mod info;
 mod man;
 mod probe;
 mod profile;
@@ -30,6 +31,7 @@ pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Completions(completions) => completions::run(completions, printer),

@@ -1,5 +1,4 @@
-//! The table of `embedctl devices`, for people: 80 columns, whatever the terminal's width, so that it can
-//! be pasted anywhere. Only a path that is longer than a line is left whole.
+//! The table of `embedctl devices`, for people.
 
 use embedctl::availability::{DeviceReport, ProviderStatus, State};
 use embedctl::device::{CoreLimit, Cpu, Gpu, Hardware, Memory, Vulkan};
@@ -8,11 +7,8 @@ use embedctl::runtime::probe::LibraryReport;
 
 use super::Printer;
 use super::summary::number;
+use super::table::Table;
 use crate::failure::Failure;
-
-const WIDTH: usize = 80;
-/// Where the second column of the upper tables starts.
-const INDENT: usize = 15;
 
 impl Printer {
     /// The table, to standard output.
@@ -48,45 +44,6 @@ fn table(report: &DeviceReport) -> String {
         provider(status, &mut table);
     }
     table.text
-}
-
-/// Lines as they come.
-#[derive(Default)]
-struct Table {
-    text: String,
-}
-
-impl Table {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
-    /// A name and what it stands for.
-    fn entry(&mut self, name: &str, value: &str) {
-        self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
-    }
-
-    /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
-    fn wrapped(&mut self, start: &str, value: &str) {
-        let indent = start.chars().count();
-        let mut line = start.to_owned();
-        let mut used = indent;
-        for word in value.split_whitespace() {
-            let width = word.chars().count();
-            if used > indent && used + 1 + width > WIDTH {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-            } else if used > indent {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += width;
-        }
-        self.line(&line);
-    }
 }
 
 fn hardware(hardware: &Hardware, table: &mut Table) {
@@ -298,23 +255,6 @@ mod tests {
         let mut table = Table::default();
         write(&mut table);
         table.text.lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn lines_are_broken_at_spaces() {
-        let long = "word ".repeat(40);
-        let lines = lines(|table| table.entry("name", &long));
-        assert!(lines.len() > 2);
-        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
-        assert!(lines[0].starts_with("  name         word"));
-        assert!(lines[1].starts_with("               word"));
-    }
-
-    #[test]
-    fn a_path_stays_whole() {
-        let path = format!("/{}/libonnxruntime.so", "folder".repeat(20));
-        let lines = lines(|table| table.wrapped("      ", &path));
-        assert_eq!(lines, [format!("      {path}")]);
     }
 
     #[test]

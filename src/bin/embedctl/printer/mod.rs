@@ -3,9 +3,11 @@
 
 mod bench;
 mod devices;
+mod info;
 mod meter;
 mod progress;
 mod summary;
+mod table;
 mod transfer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};

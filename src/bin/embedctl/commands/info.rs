@@ -1,0 +1,40 @@
+//! `embedctl info`: what a model is, and what would run it here.
+
+use anyhow::Context;
+use embedctl::cancel::CancelToken;
+use embedctl::info;
+use embedctl::model::ModelOptions;
+use embedctl::output::RunFiles;
+
+use crate::args::{InfoArgs, MessageArgs};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::Printer;
+
+/// Finds it out and prints it.
+pub fn run(
+    args: &InfoArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    let cancel = CancelToken::new();
+    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let options = ModelOptions {
+        model: args.model.clone(),
+        model_file: args.onnx.model_file.clone(),
+        precision: args.onnx.precision,
+        cache_dir: messages.cache_dir.clone(),
+        ..ModelOptions::default()
+    };
+    let command = super::probe_command()
+        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let info = info::info(&options, &command, args.ort_lib.as_deref(), &cancel)?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&info).context("cannot write JSON")?;
+        printer.json(&format!("{json}\n"))?;
+    } else {
+        printer.info_table(&info)?;
+    }
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,122 @@
+//! The table of `embedctl info`, for people.
+
+use embedctl::info::{Fit, ModelInfo};
+use embedctl::model::{Card, FileCard};
+
+use super::Printer;
+use super::summary::{bytes, count};
+use super::table::Table;
+use crate::failure::Failure;
+
+impl Printer {
+    /// The table, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn info_table(&self, info: &ModelInfo) -> Result<(), Failure> {
+        self.text(&table(info))
+    }
+}
+
+fn table(info: &ModelInfo) -> String {
+    let mut table = Table::default();
+    model(&info.model, &mut table);
+    table.line("");
+    table.line("Files");
+    for file in &info.model.files {
+        table.line(&line(file));
+    }
+    table.line("");
+    table.line("Runs here");
+    for fit in &info.providers {
+        provider(fit, info.provider == Some(fit.provider), &mut table);
+    }
+    for note in &info.notes {
+        table.line("");
+        table.wrapped("note: ", note);
+    }
+    table.text
+}
+
+fn model(model: &Card, table: &mut Table) {
+    table.line("Model");
+    table.entry("name", &model.id);
+    if let Some(revision) = &model.revision {
+        table.entry("revision", revision);
+    }
+    table.entry("folder", &model.folder.display().to_string());
+    let network = [
+        model.architecture.clone(),
+        (model.model_type.as_ref()).map(|kind| format!("model_type {kind}")),
+        (model.parameters).map(|all| format!("{} parameters", count(all))),
+    ];
+    let network: Vec<String> = network.into_iter().flatten().collect();
+    if !network.is_empty() {
+        table.entry("network", &network.join(", "));
+    }
+    let mut dimensions = model.dimensions.to_string();
+    if model.hidden_width != model.dimensions {
+        dimensions += &format!(" (hidden states {})", model.hidden_width);
+    }
+    table.entry("dimensions", &dimensions);
+    let length = match model.max_length {
+        Some(tokens) => format!(
+            "{} tokens; longer texts are cut on the {}",
+            count(tokens as u64),
+            model.truncation_side
+        ),
+        None => "no limit".to_owned(),
+    };
+    table.entry("length", &length);
+    let mut pooling = match model.pooling.join(" + ") {
+        none if none.is_empty() => "inside the network".to_owned(),
+        modes => modes,
+    };
+    if !model.include_prompt {
+        pooling += ", without the prompt's tokens";
+    }
+    for module in &model.modules {
+        pooling += &format!(", then {module}");
+    }
+    table.entry("pooling", &pooling);
+    let normalized = match model.normalized {
+        true => "vectors have length 1",
+        false => "vectors keep their length (--normalize true scales them to 1)",
+    };
+    table.entry("normalized", normalized);
+    for (index, (name, text)) in model.prompts.iter().enumerate() {
+        let default = match model.default_prompt.as_ref() == Some(name) {
+            true => " (used when none is asked for)",
+            false => "",
+        };
+        let label = if index == 0 { "prompts" } else { "" };
+        table.entry(label, &format!("{name}: {text:?}{default}"));
+    }
+    if model.prompts.is_empty() {
+        table.entry("prompts", "none");
+    }
+    let tokenizer = &model.tokenizer;
+    let mut words = format!("{} tokens", count(tokenizer.vocabulary as u64));
+    if let (Some(class), Some(because)) = (&tokenizer.class, &tokenizer.because) {
+        words = format!("{class} (by {because}), {words}");
+    }
+    table.entry("tokenizer", &words);
+}
+
+fn line(file: &FileCard) -> String {
+    let precision = file.precision.join(", ");
+    format!("  {:>9}  {}  {precision}", bytes(file.size), file.path)
+}
+
+fn provider(fit: &Fit, taken: bool, table: &mut Table) {
+    let word = if fit.runs { "yes" } else { "no" };
+    let text = match (&fit.reason, &fit.weights) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(weights)) if taken => format!("{weights}; --provider auto takes it"),
+        (None, weights) => weights.clone().unwrap_or_default(),
+    };
+    table.wrapped(&format!("  {:<9}  {word:<3}  ", fit.provider.name()), &text);
+    if let (false, Some(remedy)) = (fit.runs, &fit.remedy) {
+        table.wrapped("    → ", remedy);
+    }
+}

@@ -1,0 +1,73 @@
+//! Tables for people: 80 columns, whatever the terminal's width, so that they can be pasted anywhere. Only a
+//! word that is longer than a line, such as a path, is left whole.
+
+const WIDTH: usize = 80;
+/// Where the second column starts.
+const INDENT: usize = 15;
+
+/// Lines as they come.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) text: String,
+}
+
+impl Table {
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A name and what it stands for.
+    pub(super) fn entry(&mut self, name: &str, value: &str) {
+        self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
+    }
+
+    /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
+    pub(super) fn wrapped(&mut self, start: &str, value: &str) {
+        let indent = start.chars().count();
+        let mut line = start.to_owned();
+        let mut used = indent;
+        for word in value.split_whitespace() {
+            let width = word.chars().count();
+            if used > indent && used + 1 + width > WIDTH {
+                self.line(&line);
+                line = " ".repeat(indent);
+                used = indent;
+            } else if used > indent {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += width;
+        }
+        self.line(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(write: impl FnOnce(&mut Table)) -> Vec<String> {
+        let mut table = Table::default();
+        write(&mut table);
+        table.text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_are_broken_at_spaces() {
+        let long = "word ".repeat(40);
+        let lines = lines(|table| table.entry("name", &long));
+        assert!(lines.len() > 2);
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("  name         word"));
+        assert!(lines[1].starts_with("               word"));
+    }
+
+    #[test]
+    fn a_path_stays_whole() {
+        let path = format!("/{}/libonnxruntime.so", "folder".repeat(20));
+        let lines = lines(|table| table.wrapped("      ", &path));
+        assert_eq!(lines, [format!("      {path}")]);
+    }
+}

@@ -1,0 +1,223 @@
+//! What a model is, for whoever asks before using it: read from its small files and from the headers of its
+//! weights.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
+
+use super::metadata::{self, TransformerConfig};
+use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
+use crate::error::{Error, Result};
+
+/// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
+const MOST_FILES: usize = 10_000;
+/// The longest header that is read: the safetensors library's own limit.
+const MOST_HEADER: u64 = 100_000_000;
+
+/// What a model is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Card {
+    /// Hub id or folder.
+    pub id: String,
+    /// Full commit, where the model comes from the Hub's cache.
+    pub revision: Option<String>,
+    /// Where its files are.
+    pub folder: PathBuf,
+    /// The class of its network, as config.json names it.
+    pub architecture: Option<String>,
+    /// `model_type` of config.json.
+    pub model_type: Option<String>,
+    /// Numbers in its safetensors, positions and the like left out; `None` where it has no such files.
+    pub parameters: Option<u64>,
+    /// Width of a vector.
+    pub dimensions: usize,
+    /// Width of a token's hidden state.
+    pub hidden_width: usize,
+    /// Tokens of a row at most, special tokens included; `None`: no limit.
+    pub max_length: Option<usize>,
+    /// Which side of a longer text is cut off.
+    pub truncation_side: &'static str,
+    /// Pooling modes, concatenated; empty where the graph gives finished vectors.
+    pub pooling: Vec<&'static str>,
+    /// Whether the tokens of a prompt take part in pooling.
+    pub include_prompt: bool,
+    /// What follows pooling, in order: `dense 384 → 128`, `layer norm`, `normalize`.
+    pub modules: Vec<String>,
+    /// Whether vectors have length 1.
+    pub normalized: bool,
+    /// Prompts by name, for `--prompt-name`.
+    pub prompts: BTreeMap<String, String>,
+    /// The name of the one that is used when none is asked for.
+    pub default_prompt: Option<String>,
+    /// The tokenizer.
+    pub tokenizer: TokenizerCard,
+    /// The files of its folder, sorted by path.
+    pub files: Vec<FileCard>,
+}
+
+/// What a tokenizer is.
+#[derive(Debug, Clone, Serialize)]
+pub struct TokenizerCard {
+    /// The class that transformers would read it with; `None` for static models, whose files are taken as
+    /// they are.
+    pub class: Option<String>,
+    /// Which file and key decide that.
+    pub because: Option<String>,
+    /// Tokens that it knows, added ones included.
+    pub vocabulary: usize,
+}
+
+/// A file of a model.
+#[derive(Debug, Clone, Serialize)]
+pub struct FileCard {
+    /// Path inside the folder.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Of weights: element types of safetensors (`f32`), or the kinds by which `--precision` finds an ONNX
+    /// file on this machine. Empty for other files.
+    pub precision: Vec<String>,
+}
+
+impl Model {
+    /// What the model is. Reads no weights.
+    ///
+    /// # Errors
+    /// If a file cannot be read any more.
+    pub fn card(&self) -> Result<Card> {
+        let config: TransformerConfig =
+            metadata::read(&self.transformer.join("config.json"))?.unwrap_or_default();
+        let decided = &self.config;
+        let class = match &self.checkpoint {
+            Ok(checkpoint) if checkpoint.config.is_null() => None,
+            _ => Some(tokenizer::class(&self.transformer, &config)?),
+        };
+        let (class, because) = class.unzip();
+        let (files, parameters) = files(&self.folder)?;
+        Ok(Card {
+            id: self.id.clone(),
+            revision: self.revision.clone(),
+            folder: self.folder.clone(),
+            architecture: config.architectures.into_iter().flatten().next(),
+            model_type: config.model_type,
+            parameters,
+            dimensions: decided.width,
+            hidden_width: decided.hidden_width,
+            max_length: decided.limit(),
+            truncation_side: match decided.truncation_side {
+                Side::Left => "left",
+                Side::Right => "right",
+            },
+            pooling: match decided.output {
+                OutputChoice::Tokens(_) => decided.pooling.iter().map(|mode| mode.name()).collect(),
+                OutputChoice::Sentence(_) => Vec::new(),
+            },
+            include_prompt: decided.include_prompt,
+            modules: decided.steps.iter().map(step).collect(),
+            normalized: decided.normalized(),
+            prompts: decided.prompts.by_name.clone(),
+            default_prompt: decided.prompts.default.clone(),
+            tokenizer: TokenizerCard {
+                class,
+                because,
+                vocabulary: self.tokenizer.get_vocab_size(true),
+            },
+            files,
+        })
+    }
+}
+
+fn step(step: &Step) -> String {
+    match step {
+        Step::Dense(dense) => format!("dense {} → {}", dense.input, dense.output),
+        Step::LayerNorm(_) => "layer norm".into(),
+        Step::Normalize => "normalize".into(),
+    }
+}
+
+/// The files below a folder, hidden ones left out, and how many numbers its safetensors hold.
+fn files(folder: &Path) -> Result<(Vec<FileCard>, Option<u64>)> {
+    let is_hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
+    // Files of the Hub's cache are links.
+    let entries = WalkDir::new(folder)
+        .max_depth(3)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry.file_name()))
+        .filter_map(std::result::Result::ok);
+    let mut found: Vec<(String, PathBuf, u64)> = Vec::new();
+    for entry in entries.take(MOST_FILES) {
+        let path = entry.into_path();
+        let Some(size) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) else {
+            continue;
+        };
+        let name = path.strip_prefix(folder).unwrap_or(&path);
+        let name = name.to_string_lossy().replace('\\', "/");
+        found.push((name, path, size.len()));
+    }
+    found.sort();
+    let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
+    let kinds = onnx_file::kinds(&names);
+    let mut parameters = None;
+    let mut files = Vec::new();
+    for (name, path, size) in &found {
+        let mut precision: Vec<String> = kinds
+            .iter()
+            .filter(|(_, chosen)| chosen == name)
+            .map(|(kind, _)| (*kind).to_owned())
+            .collect();
+        if name.ends_with(".safetensors") {
+            let (types, numbers) = tensors(path)?;
+            precision.extend(types);
+            parameters = Some(parameters.unwrap_or(0) + numbers);
+        }
+        files.push(FileCard {
+            path: name.clone(),
+            size: *size,
+            precision,
+        });
+    }
+    Ok((files, parameters))
+}
+
+/// Element types of a safetensors file, and how many numbers it holds, by its header.
+fn tensors(path: &Path) -> Result<(BTreeSet<String>, u64)> {
+    let read = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(read)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(read)?;
+    let mut header = Vec::new();
+    let length = u64::from_le_bytes(length).min(MOST_HEADER);
+    file.take(length).read_to_end(&mut header).map_err(read)?;
+    let tensors: BTreeMap<String, Tensor> = serde_json::from_slice(&header).map_err(|error| {
+        Error::model(
+            path.display(),
+            format!("has a header that is none of safetensors ({error}); fetch it again"),
+        )
+    })?;
+    let tensors = || tensors.values().filter(|tensor| !tensor.dtype.is_empty());
+    // Whole numbers of that width are positions and the like.
+    let is_weight = |tensor: &&Tensor| !matches!(tensor.dtype.as_str(), "I64" | "BOOL");
+    let numbers = tensors()
+        .filter(is_weight)
+        .map(|tensor| tensor.shape.iter().product::<u64>());
+    Ok((
+        tensors()
+            .map(|tensor| tensor.dtype.to_lowercase())
+            .collect(),
+        numbers.sum(),
+    ))
+}
+
+/// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
+#[derive(Deserialize)]
+struct Tensor {
+    #[serde(default)]
+    dtype: String,
+    #[serde(default)]
+    shape: Vec<u64>,
+}

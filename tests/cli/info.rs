@@ -1,0 +1,132 @@
+//! `embedctl info`: what a model is, and what would run it here.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, copy_folder, in_repository};
+
+fn json(sandbox: &Sandbox, model: &str) -> Value {
+    let run = sandbox.run(&format!("info {model} --json"));
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run}");
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+fn model(name: &str) -> String {
+    in_repository(name).display().to_string()
+}
+
+/// Which providers run a model, and why the others don't.
+fn reason<'a>(info: &'a Value, provider: &str) -> &'a Value {
+    let providers = info["providers"].as_array().unwrap();
+    let fit = providers.iter().find(|fit| fit["provider"] == provider);
+    let fit = fit.unwrap();
+    assert_eq!(fit["runs"] == true, fit["reason"].is_null(), "{fit}");
+    &fit["reason"]
+}
+
+#[test]
+fn a_table_of_what_a_model_is() {
+    let mut run = Sandbox::new().run(&format!(
+        "info {}",
+        model("fixtures/parity/e5-prompts/model")
+    ));
+    // What runs it differs between machines.
+    let (table, providers) = run.stdout.split_once("Runs here\n").unwrap();
+    assert!(
+        providers.contains("  native     no   the model has no model.safetensors\n"),
+        "{run}"
+    );
+    assert!(
+        providers.contains("  rten       yes  onnx/model.onnx"),
+        "{run}"
+    );
+    run.stdout = table.to_owned();
+    assert_snapshot!(run);
+}
+
+#[test]
+fn the_json_of_a_transformer() {
+    let info = json(&Sandbox::new(), &model(REAL_MODEL));
+    for (name, expected) in [
+        ("schema", json!(1)),
+        ("revision", json!(null)),
+        ("architecture", json!("BertModel")),
+        ("model_type", json!("bert")),
+        // As torch counts them.
+        ("parameters", json!(22_713_216)),
+        ("dimensions", json!(384)),
+        ("max_length", json!(256)),
+        ("truncation_side", json!("right")),
+        ("pooling", json!(["mean"])),
+        ("modules", json!(["normalize"])),
+        ("normalized", json!(true)),
+        ("prompts", json!({})),
+    ] {
+        assert_eq!(info[name], expected, "{name}");
+    }
+    assert_eq!(info["tokenizer"]["class"], "BertTokenizer");
+    assert_eq!(info["tokenizer"]["vocabulary"], 30_522);
+    let files = info["files"].as_array().unwrap();
+    let precision = |path: &str| {
+        let file = files.iter().find(|file| file["path"] == path).unwrap();
+        let size = fs::metadata(in_repository(REAL_MODEL).join(path))
+            .unwrap()
+            .len();
+        assert_eq!(file["size"], size);
+        file["precision"].clone()
+    };
+    assert_eq!(precision("model.safetensors"), json!(["f16", "i64"]));
+    assert_eq!(precision("onnx/model.onnx"), json!(["fp32"]));
+    assert_eq!(precision("tokenizer.json"), json!([]));
+    assert_eq!(info["provider"], "native");
+    assert!(reason(&info, "native").is_null() && reason(&info, "rten").is_null());
+}
+
+#[test]
+fn a_static_model_and_one_with_later_modules() {
+    let sandbox = Sandbox::new();
+    let info = json(&sandbox, &model("fixtures/parity/model2vec-half/model"));
+    assert_eq!(info["model_type"], "model2vec");
+    assert_eq!(info["tokenizer"]["class"], Value::Null);
+    assert!(
+        reason(&info, "rten")
+            .as_str()
+            .unwrap()
+            .contains("static model")
+    );
+    let info = json(&sandbox, &model("fixtures/parity/dense-two-layers/model"));
+    assert_eq!(info["pooling"], json!(["mean", "max"]));
+    assert_eq!(info["modules"], json!(["dense 48 → 36", "dense 36 → 20"]));
+    assert_eq!(
+        (&info["dimensions"], &info["hidden_width"]),
+        (&json!(20), &json!(24))
+    );
+}
+
+#[test]
+fn a_model_of_the_cache_and_one_that_is_not_there() {
+    let sandbox = Sandbox::new();
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let place = sandbox.path(".cache/huggingface/hub/models--org--name");
+    copy_folder(
+        &in_repository(SMALL_MODEL),
+        &place.join("snapshots").join(commit),
+    );
+    fs::create_dir(place.join("refs")).unwrap();
+    fs::write(place.join("refs/main"), commit).unwrap();
+    let info = json(&sandbox, "org/name");
+    assert_eq!(
+        (&info["id"], &info["revision"]),
+        (&json!("org/name"), &json!(commit))
+    );
+    assert_eq!(info["dimensions"], 48);
+
+    let run = sandbox.run("info org/other");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("`embedctl download org/other`"),
+        "{run}"
+    );
+}
