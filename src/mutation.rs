@@ -1,5 +1,11 @@
 //! Damage for tests: files and records as accidents and attackers make them, from a seed.
 
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::error::{ErrorKind, Result};
+
 /// How many cases a test of damaged data runs: few by default, `EMBEDCTL_TEST_CASES` for a long run
 /// (`benches/hardening/run.sh`).
 pub(crate) fn cases(few: u32) -> u32 {
@@ -7,6 +13,32 @@ pub(crate) fn cases(few: u32) -> u32 {
     asked.map_or(few, |text| {
         text.parse().expect("EMBEDCTL_TEST_CASES is a number")
     })
+}
+
+/// Gives `look` the path of `name` in a folder of its own, again and again, each time with `good` in it damaged
+/// in another way; [`cases`] says how often. Says how long a long run took.
+pub(crate) fn each(name: &str, good: &[u8], few: u32, mut look: impl FnMut(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let (start, cases) = (Instant::now(), cases(few));
+    for seed in 0..u64::from(cases) {
+        let mut content = good.to_vec();
+        damage(&mut content, seed);
+        fs::write(&path, content).unwrap();
+        look(&path);
+    }
+    if cases > few {
+        println!("{name}: {cases} damaged files in {:.0?}", start.elapsed());
+    }
+}
+
+/// The reason why something was refused is not the program's own fault.
+pub(crate) fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
+    if let Err(error) = &result {
+        assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+    }
+    result.ok()
 }
 
 /// What is put in somewhere.

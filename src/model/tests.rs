@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
 use crate::error::{ErrorKind, Result};
+use crate::mutation::{self, assert_no_bug};
 
 /// A copy of a parity case's model, to be changed.
 struct Variant(TempDir);
@@ -515,7 +516,7 @@ fn a_template_with_an_unknown_special_token_is_refused() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(crate::mutation::cases(60)))]
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(mutation::cases(60)))]
 
     /// A damaged model is read, or refused with a message that names it: no panic, no bug to be reported.
     #[test]
@@ -535,7 +536,7 @@ proptest::proptest! {
         let file = FILES[usize::try_from(seed % 9).unwrap()];
         let path = variant.0.path().join(file);
         let mut content = fs::read(&path).unwrap_or_default();
-        crate::mutation::damage(&mut content, seed / 9);
+        mutation::damage(&mut content, seed / 9);
         fs::write(&path, content).unwrap();
         let engine = crate::engine::EngineOptions {
             providers: "rten".parse().unwrap(),
@@ -552,4 +553,22 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn damaged_metadata_is_read_or_refused() {
+    let modules = fs::read("fixtures/parity/bert-dense-tanh/model/modules.json").unwrap();
+    mutation::each("modules.json", &modules, 300, |path| {
+        assert_no_bug(super::modules::read(path.parent().unwrap()));
+    });
+    let lengths = br#"{"max_seq_length": 48, "do_lower_case": false,
+        "tokenizer_args": {"model_max_length": 20, "padding_side": "left"},
+        "processing_kwargs": {"text": {"max_length": 30, "truncation": true}}}"#;
+    mutation::each("sentence_bert_config.json", lengths, 300, |path| {
+        assert_no_bug(super::sentence_config::read(path.parent().unwrap()));
+    });
+    let graph = crate::provider::check_graph::model();
+    mutation::each("model.onnx", &graph, 300, |path| {
+        assert_no_bug(super::graph::Graph::read(path));
+    });
 }

@@ -1,3 +1,5 @@
+use safetensors::tensor::TensorView;
+
 use super::*;
 
 #[test]
@@ -32,4 +34,33 @@ fn whatever_is_not_finite_is_seen_in_every_element_type() {
     assert!(all_finite(Element::F16, &halves([65504.0, -0.0, 6e-8])));
     assert!(all_finite(Element::Bf16, &brains([3e38, -0.0, 1e-40])));
     assert!(all_finite(Element::F32, &singles([f32::MAX, -0.0, 1e-45])));
+}
+
+#[test]
+fn damaged_checkpoints_are_read_or_refused() {
+    let tensors = ["a", "b.weight"].map(|name| {
+        let view = TensorView::new(safetensors::Dtype::F32, vec![2, 3], &[0; 24]).unwrap();
+        (name, view)
+    });
+    let good = safetensors::serialize(tensors, None).unwrap();
+    crate::mutation::each("model.safetensors", &good, 300, |path| {
+        let folder = path.parent().unwrap();
+        if let Some(checkpoint) = crate::mutation::assert_no_bug(Checkpoint::open(folder)) {
+            let checkpoint = checkpoint.expect("the file is there");
+            // No tensor reaches beyond its file.
+            for place in checkpoint.places.values() {
+                assert!(place.bytes.end <= checkpoint.files[place.file].1.len());
+            }
+        }
+    });
+    let index = br#"{"metadata": {"total_size": 48}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
+    crate::mutation::each("model.safetensors.index.json", index, 300, |path| {
+        let folder = path.parent().unwrap();
+        for file in crate::mutation::assert_no_bug(checkpoint_files(folder))
+            .into_iter()
+            .flatten()
+        {
+            assert_eq!(file.parent(), Some(folder));
+        }
+    });
 }

@@ -217,7 +217,10 @@ impl LockedModel {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Component;
+
     use super::*;
+    use crate::mutation::assert_no_bug;
 
     fn lock() -> Lock {
         Lock::of(vec![LockedModel {
@@ -241,6 +244,30 @@ mod tests {
         change(&mut lock);
         lock.write(&path).unwrap();
         Lock::read(&path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn damaged_lock_files_are_read_or_refused() {
+        let good = serde_json::to_vec(&lock()).unwrap();
+        crate::mutation::each("models.lock", &good, 300, |path| {
+            for model in assert_no_bug(Lock::read(path))
+                .into_iter()
+                .flat_map(|lock| lock.models)
+            {
+                // What becomes a path leads nowhere else.
+                let paths = model.files.iter().map(|file| file.path.as_str());
+                for path in paths.chain([model.requested.as_str(), &model.revision]) {
+                    let parts = Path::new(path).components();
+                    assert!(
+                        !path.is_empty()
+                            && parts
+                                .into_iter()
+                                .all(|part| matches!(part, Component::Normal(_))),
+                        "{path}"
+                    );
+                }
+            }
+        });
     }
 
     #[test]
