@@ -45,8 +45,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;embed' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File to write; ''-'': standard output')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File to write; ''-'': standard output')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write; ''-'': standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write; ''-'': standard output')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--output-format', '--output-format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
@@ -87,6 +87,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--stats', '--stats', [CompletionResultType]::ParameterName, 'File for the summary as one JSON object, written while the run lasts and at its end')
             [CompletionResult]::new('--metrics', '--metrics', [CompletionResultType]::ParameterName, 'File for Prometheus'' text format, such as node_exporter''s textfile collector reads (FILE.prom)')
             [CompletionResult]::new('--stats-interval', '--stats-interval', [CompletionResultType]::ParameterName, 'Seconds between two states of --stats and --metrics')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
             [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')

@@ -41,8 +41,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'embedctl;embed'= {
-            cand -o 'File to write; ''-'': standard output'
-            cand --output 'File to write; ''-'': standard output'
+            cand -o 'File or object (s3://, gs://, az://) to write; ''-'': standard output'
+            cand --output 'File or object (s3://, gs://, az://) to write; ''-'': standard output'
             cand -f 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand --output-format 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand --format 'Format [default: by the ending of OUT; jsonl for ''-'']'
@@ -83,6 +83,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --stats 'File for the summary as one JSON object, written while the run lasts and at its end'
             cand --metrics 'File for Prometheus'' text format, such as node_exporter''s textfile collector reads (FILE.prom)'
             cand --stats-interval 'Seconds between two states of --stats and --metrics'
+            cand --storage-option 'Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated'
             cand --progress 'Show progress: on a terminal, always, or never'
             cand --log-format 'Form of everything on standard error; json prints one object a line'
             cand --color 'Colour messages; ''auto'' heeds NO_COLOR'

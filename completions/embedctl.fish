@@ -46,7 +46,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measur
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File to write; \'-\': standard output' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File or object (s3://, gs://, az://) to write; \'-\': standard output' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Format [default: by the ending of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
 arrow\t'The same columns as Arrow\'s IPC file (Feather); a stream where OUT is no file'
 arrows\t'The same columns as Arrow\'s IPC stream'
@@ -114,6 +114,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two states of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"

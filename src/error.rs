@@ -44,6 +44,8 @@ pub enum ErrorKind {
     Model,
     /// The Hub shows no repository of that name to whoever asks.
     NoRepository,
+    /// An object store's refusal, or what stood between us and it; the subject is the address.
+    Storage,
     /// The network, and not the Hub, stood between us and a model.
     Unreachable,
     /// An engine could not load the model, or failed while running it.
@@ -208,6 +210,37 @@ impl Error {
     pub fn caused_by(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(cause.into());
         self
+    }
+
+    /// The error of this library's that an encoder or a decoder met while it wrote or read, as a copy without its
+    /// cause; none where it was somebody else's.
+    pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            // An I/O error is transparent for the one that it holds.
+            let held = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            let own = match held {
+                Some(held) => held.downcast_ref::<Self>(),
+                None => error.downcast_ref::<Self>(),
+            };
+            if let Some(Self(own)) = own {
+                return Some(Self(Box::new(Inner {
+                    kind: own.kind,
+                    place: own.place.clone(),
+                    subject: own.subject.clone(),
+                    reason: own.reason.clone(),
+                    remedy: own.remedy.clone(),
+                    source: None,
+                })));
+            }
+            next = match held {
+                Some(held) => Some(held),
+                None => error.source(),
+            };
+        }
+        None
     }
 
     /// The same with every text that could hold somebody else's words changed by `word`.

@@ -42,6 +42,7 @@ pub mod safe_text;
 pub mod size;
 mod small_file;
 pub mod stage;
+pub mod storage;
 mod threads;
 pub mod tokenize;
 

@@ -79,10 +79,19 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// The values of variables whose names say that they are secrets (`…_TOKEN`, `…_PASSWORD`, `…_SECRET`,
-    /// `…_API_KEY`, `…_ACCESS_KEY`).
+    /// `…_API_KEY`, `…_ACCESS_KEY`, and Azure's words for an account's key).
     #[must_use]
     pub fn of_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
-        const ENDINGS: [&str; 5] = ["TOKEN", "PASSWORD", "SECRET", "API_KEY", "ACCESS_KEY"];
+        const ENDINGS: [&str; 8] = [
+            "TOKEN",
+            "PASSWORD",
+            "SECRET",
+            "API_KEY",
+            "ACCESS_KEY",
+            "ACCOUNT_KEY",
+            "SAS_KEY",
+            "STORAGE_KEY",
+        ];
         let mut secrets = Self::default();
         for (name, value) in variables {
             let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {

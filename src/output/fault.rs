@@ -8,6 +8,10 @@ use crate::error::Error;
 
 /// The error for a failed write to `path`; a closed pipe stays a closed pipe.
 pub(crate) fn write_error(path: &Path, error: io::Error) -> Error {
+    let error = match error.downcast::<Error>() {
+        Ok(own) => return own, // a store's refusal, in words already
+        Err(error) => error,
+    };
     Error::io("write to", path, with_remedy(error))
 }
 
@@ -28,6 +32,9 @@ pub(crate) fn with_remedy(error: io::Error) -> io::Error {
 
 /// The error for what an encoder of `format` reports: the system's refusal, or a bug.
 pub(crate) fn encoding_error(path: &Path, format: &str, error: &(dyn StdError + 'static)) -> Error {
+    if let Some(own) = Error::behind(error) {
+        return own;
+    }
     match io_cause(error) {
         Some(cause) => write_error(path, cause),
         None => Error::internal(format!("encoding {format}: {error}")),

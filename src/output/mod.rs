@@ -18,6 +18,7 @@ mod parquet;
 pub(crate) mod place;
 mod publish;
 mod quantize;
+mod remote;
 mod sidecar;
 mod table;
 pub(crate) mod target;
@@ -175,8 +176,8 @@ fn plan(
     columns: &Schema,
 ) -> Result<(OutputFormat, Place)> {
     let place = Place::find(&options.destination, "-o")?;
-    let format = match (options.resolved_format()?, place.file()) {
-        (OutputFormat::Arrow, None) => OutputFormat::Arrows,
+    let format = match (options.resolved_format()?, place.is_published()) {
+        (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,
     };
     check_options(format, options, dimensions)?;

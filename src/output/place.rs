@@ -8,6 +8,7 @@ use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
 use crate::error::{Error, Result};
+use crate::storage::Address;
 
 /// Links followed at most, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -34,6 +35,8 @@ pub(super) enum PlaceKind {
     Fifo,
     /// A device: written as it is, never renamed over or removed.
     Device,
+    /// An object on a store, to be made or replaced.
+    Object(Address),
     /// A file to be made or replaced.
     File {
         /// Its path, no link.
@@ -82,6 +85,11 @@ impl Place {
         }
     }
 
+    /// Whether it gets its name at the end, complete: a file or an object.
+    pub(super) fn is_published(&self) -> bool {
+        matches!(self.kind, PlaceKind::File { .. } | PlaceKind::Object(_))
+    }
+
     /// Whether somebody would see raw bytes on a screen.
     pub fn is_terminal(&self) -> bool {
         matches!(self.kind, PlaceKind::Stdout) && io::stdout().is_terminal()
@@ -99,6 +107,15 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
         return Err(Error::usage(format!(
             "{option} is empty; name a file, or `-`"
         )));
+    }
+    if Address::is_url_path(path) {
+        let address = Address::parse(&path.to_string_lossy())?;
+        return match address.is_prefix() {
+            true => Err(Error::usage(format!(
+                "{option} {address}: name an object in it"
+            ))),
+            false => Ok(PlaceKind::Object(address)),
+        };
     }
     let text = path.as_os_str().as_encoded_bytes();
     if text.ends_with(b"/") || text.ends_with(MAIN_SEPARATOR.to_string().as_bytes()) {
@@ -221,6 +238,14 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of_path(path: &Path) -> Self {
+        if Address::is_url_path(path) {
+            // However it is spelled; what is no address is refused elsewhere.
+            let address = Address::parse(&path.to_string_lossy());
+            return Self {
+                path: address.ok().map(|it| it.to_string().into()),
+                inode: None,
+            };
+        }
         match follow(path) {
             Ok(Followed::Path(resolved)) => {
                 let metadata = fs::metadata(&resolved).ok();

@@ -8,6 +8,7 @@ use super::fault::{with_remedy, write_error};
 use super::handle;
 use super::place::{Place, PlaceKind, parent};
 use super::publish;
+use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ enum Sink {
     Open(File),
     /// A FIFO that nobody reads yet: opened when there is something to write.
     Fifo(PathBuf),
+    /// An object on a store.
+    Remote(Remote),
     /// Given up: takes everything, keeps nothing.
     Abandoned,
 }
@@ -74,6 +77,9 @@ impl Target {
             },
             #[cfg(not(unix))]
             PlaceKind::Fifo => Sink::Fifo(shown.clone()),
+            PlaceKind::Object(address) => {
+                Sink::Remote(Remote::create(address, force, sidecars, files)?)
+            }
             PlaceKind::File { path } => {
                 publish::recover(path, files);
                 clear_abandoned(path, sidecars, files);
@@ -96,7 +102,7 @@ impl Target {
     /// # Errors
     /// As [`Target::create`].
     pub fn check(place: &Place, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
-        if place.file().is_some() {
+        if place.is_published() {
             Self::create(place, force, sidecars, files)?;
         }
         Ok(())
@@ -109,7 +115,7 @@ impl Target {
 
     /// Whether files stand beside it once it is published.
     pub fn has_sidecars(&self) -> bool {
-        matches!(self.sink, Sink::Beside(_))
+        matches!(self.sink, Sink::Beside(_) | Sink::Remote(_))
     }
 
     /// The error for a failed write to this output.
@@ -118,7 +124,7 @@ impl Target {
     }
 
     /// Creates a file that will be published beside the output, and returns another handle to it;
-    /// `None` where an output has no sidecars (a stream, a device).
+    /// `None` where an output has no such files (a stream, a device, an object).
     ///
     /// # Errors
     /// If the system refuses.
@@ -142,10 +148,11 @@ impl Target {
     /// # Errors
     /// If the system refuses.
     pub fn provenance(&mut self, provenance: &serde_json::Value) -> Result<()> {
-        if let Some(mut sidecar) = self.sidecar(sidecar::PROVENANCE)? {
-            let mut text = format!("{provenance:#}").into_bytes();
-            text.push(b'\n');
-            sidecar.write_all(&text)?;
+        let text = || format!("{provenance:#}\n").into_bytes();
+        if let Sink::Remote(remote) = &mut self.sink {
+            remote.add_sidecar(sidecar::PROVENANCE, text());
+        } else if let Some(mut sidecar) = self.sidecar(sidecar::PROVENANCE)? {
+            sidecar.write_all(&text())?;
         }
         Ok(())
     }
@@ -166,7 +173,8 @@ impl Target {
         written.map_err(|error| self.error(error))
     }
 
-    /// Completes the output and `rejects`: on the disk, under their names, all of them or none.
+    /// Completes the output and `rejects`: on the disk, under their names, all of them or none. Of files and
+    /// objects, the output itself comes last.
     ///
     /// # Errors
     /// If the system refuses; nothing new stands under any name then.
@@ -179,6 +187,9 @@ impl Target {
                 stream.write(&[]).map_err(|error| stream.error(error))?;
             }
         }
+        if let Some(Sink::Remote(remote)) = rejects.as_deref_mut().map(|it| &mut it.sink) {
+            remote.finish()?;
+        }
         let files: Vec<(&Temporary, &Path)> = rejects
             .as_deref()
             .into_iter()
@@ -189,7 +200,11 @@ impl Target {
             })
             .flatten()
             .collect();
-        publish::publish(&files, self.force)
+        publish::publish(&files, self.force)?;
+        match &mut self.sink {
+            Sink::Remote(remote) => remote.finish(),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the output up: removes what was written beside its name, and lets later writes pass
@@ -208,6 +223,7 @@ impl Write for Target {
         match &mut self.sink {
             Sink::Beside(beside) => beside.main.file().write(bytes),
             Sink::Open(file) => file.write(bytes),
+            Sink::Remote(remote) => remote.write(bytes),
             Sink::Fifo(_) | Sink::Abandoned => Ok(bytes.len()),
         }
     }

@@ -8,12 +8,14 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError as Busy};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError as Busy};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use super::place::parent;
+use crate::error::{Error, Result};
+use crate::storage::Storage;
 
 /// How often [`RunFiles::remove`] asks for the list, and how long it waits in between.
 const LOCK_TRIES: u32 = 100;
@@ -33,6 +35,7 @@ pub struct RunFiles(Arc<State>);
 struct State {
     live: Mutex<Vec<PathBuf>>,
     notes: Mutex<Vec<String>>,
+    storage: OnceLock<Storage>,
 }
 
 impl RunFiles {
@@ -69,6 +72,20 @@ impl RunFiles {
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets the run write to object stores. What it has begun there is aborted when its writers are dropped; an
+    /// exit that runs no destructors leaves parts that nobody sees.
+    pub fn use_storage(&self, storage: Storage) {
+        let _ = self.0.storage.set(storage);
+    }
+
+    pub(super) fn storage(&self) -> Result<Storage> {
+        self.0.storage.get().cloned().ok_or_else(|| {
+            Error::usage(
+                "object stores were not opened: give them to the run (RunFiles::use_storage)",
+            )
+        })
     }
 
     pub(super) fn note(&self, note: String) {

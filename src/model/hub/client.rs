@@ -5,27 +5,24 @@
 //! redirects to its storage.
 
 use std::io::{self, Read};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER,
 };
 use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Proxy};
 
 use super::Transfer;
+use super::agents::{Agents, redirected};
 use super::digest::Digest;
 use super::limits::{Limits, Paced};
-use super::origin::{UrlOrigin, default_port, follow, host};
+use super::origin::{UrlOrigin, host};
 use super::refusal::{self, Refused};
-use super::settings::{Settings, shown};
+use super::settings::Settings;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::small_file;
 use crate::threads::spawn_scoped;
 
 /// Redirects followed for one request.
@@ -36,16 +33,13 @@ const RETRIES: u32 = 3;
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
-/// Bytes of a file of certificates at most.
-const LARGEST_CERTIFICATES: u64 = 16 << 20;
 
 /// Talks to the Hub.
 pub(super) struct Client<'a> {
     settings: &'a Settings,
     origin: UrlOrigin,
     cancel: &'a CancelToken,
-    // One for each proxy in use, by the proxy's variable; the connections are kept for further requests.
-    agents: Mutex<Vec<(Option<&'static str>, Agent)>>,
+    agents: Agents,
 }
 
 /// An answer, before its body is read.
@@ -97,7 +91,7 @@ impl Answer {
 
 /// Why a request came to nothing.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// May work the next time.
     Transient {
         /// For messages, without a stop.
@@ -164,7 +158,7 @@ impl<'a> Client<'a> {
             settings,
             origin,
             cancel,
-            agents: Mutex::default(),
+            agents: Agents::new(settings.clone(), cancel.clone()),
         })
     }
 
@@ -194,37 +188,22 @@ impl<'a> Client<'a> {
         let mut hub = None;
         for _ in 0..=REDIRECTS {
             let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
-            let (agent, proxy) = self.agent(&uri)?;
+            let (agent, proxy) = self.agents.of(&uri)?;
             let response = agent
                 .run(self.request(model, method, &uri, from, to_hub)?)
                 .map_err(|error| {
                     if self.cancel.is_cancelled() {
                         return Fault::Final(Error::interrupted());
                     }
-                    refusal::unreachable(model, &uri, proxy, self.settings, &error)
+                    let address = format!("HF_ENDPOINT ({})", self.settings.endpoint);
+                    refusal::unreachable(model, &uri, proxy, self.settings, &address, &error)
                 })?;
             let (parts, body) = response.into_parts();
             let status = parts.status;
             let said = hub.get_or_insert_with(|| parts.headers.clone());
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
-                let target = parts
-                    .headers
-                    .get(LOCATION)
-                    .and_then(|location| location.to_str().ok())
-                    .and_then(|location| follow(&uri, location))
-                    .ok_or_else(|| {
-                        let reason = format!("{} redirects to no address", host(&uri));
-                        Error::model(model, reason)
-                    })?;
-                // What names the content must not come from a connection that anybody can change.
-                if uri.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
-                    let reason = format!(
-                        "{} redirects to the unencrypted address http://{}, which is not followed",
-                        host(&uri),
-                        host(&target)
-                    );
-                    return Err(Error::model(model, reason).into());
-                }
+                let target = redirected(&uri, &parts.headers)
+                    .map_err(|reason| Error::model(model, reason))?;
                 // A repository that was renamed: what the Hub says stands at its new place.
                 if UrlOrigin::of(&target).as_ref() == Some(&self.origin) {
                     hub = None;
@@ -318,10 +297,7 @@ impl<'a> Client<'a> {
 
     /// Interrupts requests that are waiting, on whatever thread.
     pub(super) fn stop(&self) {
-        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        for (_, agent) in agents.iter() {
-            agent.clone().shutdown();
-        }
+        self.agents.stop();
     }
 
     fn request(
@@ -381,52 +357,6 @@ impl<'a> Client<'a> {
             settings: self.settings,
         }))
     }
-
-    /// What connects to an address, and the variable that names its proxy.
-    fn agent(&self, uri: &Uri) -> Result<(Agent, Option<&'static str>)> {
-        let scheme = uri.scheme_str().unwrap_or("https");
-        let port = uri.port_u16().unwrap_or(default_port(scheme));
-        let named = self
-            .settings
-            .proxies
-            .of(scheme, uri.host().unwrap_or_default(), port);
-        let variable = named.map(|(variable, _)| *variable);
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, agent)) = agents.iter().find(|(name, _)| *name == variable) {
-            return Ok((agent.clone(), variable));
-        }
-        // Under the lock: what `stop` does not find here must not begin after it.
-        if self.cancel.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let proxy = named
-            .map(|(variable, address)| {
-                Proxy::new(address).map_err(|_| {
-                    Error::usage(format!(
-                        "{variable} holds no address of a proxy; write it as http://host:port or socks5://host:port"
-                    ))
-                })
-            })
-            .transpose()?;
-        let tls = TlsConfig::builder()
-            .root_certs(root_certificates(self.settings)?)
-            .build();
-        let agent: Agent = Agent::config_builder()
-            .user_agent(concat!("embedctl/", env!("CARGO_PKG_VERSION")))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(proxy)
-            .tls_config(tls)
-            .timeout_connect(Some(self.settings.idle_timeout))
-            .timeout_recv_response(Some(self.settings.idle_timeout * 2))
-            .timeout_per_read(Some(self.settings.idle_timeout))
-            .timeout_per_write(Some(self.settings.idle_timeout))
-            .build()
-            .into();
-        agents.push((variable, agent.clone()));
-        Ok((agent, variable))
-    }
 }
 
 /// Whether an answer tells the hash of a file's content.
@@ -435,37 +365,6 @@ fn says_hash(headers: &HeaderMap) -> bool {
         .iter()
         .filter_map(|name| headers.get(*name)?.to_str().ok())
         .any(|etag| Digest::parse(etag).is_some())
-}
-
-/// Whom to trust: a file that the environment names, or the system's store, or, on a system without one
-/// (a bare container), the roots of Mozilla's programme that were built in.
-fn root_certificates(settings: &Settings) -> Result<RootCerts> {
-    let Some((variable, path)) = &settings.certificates else {
-        #[cfg(target_os = "linux")]
-        if rustls_native_certs::load_native_certs().certs.is_empty() {
-            return Ok(RootCerts::WebPki);
-        }
-        return Ok(RootCerts::PlatformVerifier);
-    };
-    let pem = small_file::read(path, LARGEST_CERTIFICATES).map_err(|error| {
-        Error::usage(format!(
-            "{variable} names certificates in {}, which cannot be read: {error}",
-            shown(path)
-        ))
-    })?;
-    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if certificates.is_empty() {
-        return Err(Error::usage(format!(
-            "{variable} names {}, which holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)",
-            shown(path)
-        )));
-    }
-    Ok(RootCerts::new_with_certs(&certificates))
 }
 
 /// Waits, or until cancelled.

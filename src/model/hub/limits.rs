@@ -52,26 +52,32 @@ impl Limits {
     }
 }
 
-/// A body that must come at a least rate.
-pub(super) struct Paced<R> {
+/// A body that must come at a least rate. Only the time counts that is spent waiting for it: whoever reads it may
+/// have other things to do.
+pub(crate) struct Paced<R> {
     inner: R,
     pace: Pace,
+    now: Instant,
 }
 
 impl<R: Read> Paced<R> {
-    pub(super) fn new(inner: R, limits: &Limits) -> Self {
+    pub(crate) fn new(inner: R, limits: &Limits) -> Self {
+        let now = Instant::now();
         Self {
             inner,
-            pace: Pace::new(limits, Instant::now()),
+            pace: Pace::new(limits, now),
+            now,
         }
     }
 }
 
 impl<R: Read> Read for Paced<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let began = Instant::now();
         let count = self.inner.read(buffer)?;
+        self.now += began.elapsed();
         if count > 0 {
-            self.pace.arrived(count as u64, Instant::now())?;
+            self.pace.arrived(count as u64, self.now)?;
         }
         Ok(count)
     }

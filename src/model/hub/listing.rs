@@ -149,16 +149,29 @@ pub(super) fn describe(
     model: &ModelId,
     transfer: &dyn Transfer,
 ) -> Result<Described> {
-    let name = model.to_string();
+    describe_kind(client, "models", model, &model.to_string(), transfer)
+}
+
+/// The same for a repository of another kind, by the API's word for it; `name` is for messages.
+///
+/// # Errors
+/// As [`describe`].
+pub(super) fn describe_kind(
+    client: &Client,
+    kind: &str,
+    model: &ModelId,
+    name: &str,
+    transfer: &dyn Transfer,
+) -> Result<Described> {
     let endpoint = &client.settings().endpoint;
     // `blobs`: with sizes and hashes, which otherwise take a request a file.
     let url = format!(
-        "{endpoint}/api/models/{}/revision/{}?blobs=true",
+        "{endpoint}/api/{kind}/{}/revision/{}?blobs=true",
         model.repository,
         escaped(&model.revision, false)
     );
-    let bytes = client.retrying(&name, "its list of files", transfer, &|| 0, || {
-        let answer = client.send(&name, &Method::GET, &url, None)?;
+    let bytes = client.retrying(name, "its list of files", transfer, &|| 0, || {
+        let answer = client.send(name, &Method::GET, &url, None)?;
         let mut bytes = Vec::new();
         let mut reader = std::io::Read::take(answer.reader(), LARGEST_DESCRIPTION);
         match std::io::Read::read_to_end(&mut reader, &mut bytes) {
@@ -171,7 +184,7 @@ pub(super) fn describe(
     })?;
     let strange = |what: &str| {
         Error::model(
-            &name,
+            name,
             format!(
                 "{endpoint} does not answer as a Hub does ({what}); check HF_ENDPOINT, or a proxy's sign-in page"
             ),

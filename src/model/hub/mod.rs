@@ -11,8 +11,11 @@
 //! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
 //! that is killed in between leaves partial content, which the next one goes on from, and nothing else.
 
+mod agents;
 mod check;
 mod client;
+#[cfg(feature = "cloud")]
+mod datasets;
 mod digest;
 mod download;
 mod ensure;
@@ -35,14 +38,26 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+#[cfg(feature = "cloud")]
+pub(crate) use agents::{Agents, redirected};
 pub use check::{Checked, CheckedFile, FileState, check};
+#[cfg(feature = "cloud")]
+pub(crate) use client::Fault;
+#[cfg(feature = "cloud")]
+pub(crate) use datasets::{dataset, dataset_address};
 pub use download::download;
 pub use ensure::ensure;
 pub use id::ModelId;
 pub use limits::Limits;
+#[cfg(feature = "cloud")]
+pub(crate) use limits::Paced;
 pub use list::{Listed, ListedFile, ListedKind, list};
 pub(super) use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
+#[cfg(feature = "cloud")]
+pub(crate) use origin::{UrlOrigin, host};
+#[cfg(feature = "cloud")]
+pub(crate) use refusal::unreachable;
 pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub(super) use store::Store;
 

@@ -5,14 +5,14 @@ use ureq::http::Uri;
 
 /// Scheme, host and port: what a token is good for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct UrlOrigin {
+pub(crate) struct UrlOrigin {
     scheme: String,
     host: String,
     port: u16,
 }
 
 impl UrlOrigin {
-    pub(super) fn of(uri: &Uri) -> Option<Self> {
+    pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let scheme = uri.scheme_str()?.to_ascii_lowercase();
         Some(Self {
             port: uri.port_u16().unwrap_or(default_port(&scheme)),
@@ -28,7 +28,7 @@ pub(super) fn default_port(scheme: &str) -> u16 {
 
 /// Host and port of an address. Never more: what follows may be signed, what stands before may be a
 /// password.
-pub(super) fn host(uri: &Uri) -> String {
+pub(crate) fn host(uri: &Uri) -> String {
     let name = uri.host().unwrap_or("no host");
     uri.port_u16()
         .map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))

@@ -121,12 +121,13 @@ fn is_about_the_token(message: Option<&str>) -> bool {
     })
 }
 
-/// What it means that no answer came.
-pub(super) fn unreachable(
+/// What it means that no answer came. `address` is what the user may have set wrongly.
+pub(crate) fn unreachable(
     model: &str,
     uri: &Uri,
     proxy: Option<&'static str>,
     settings: &Settings,
+    address: &str,
     error: &ureq::Error,
 ) -> Fault {
     let host = host(uri);
@@ -139,9 +140,8 @@ pub(super) fn unreachable(
     };
     match error {
         ureq::Error::HostNotFound => fatal(format!(
-            "the name of {host}{through} is not known here; check the connection, HF_ENDPOINT \
-             ({}) and, behind a firewall, HTTPS_PROXY",
-            settings.endpoint
+            "the name of {host}{through} is not known here; check the connection, {address} and, \
+             behind a firewall, HTTPS_PROXY"
         )),
         ureq::Error::ConnectProxyFailed(reason) => fatal(format!(
             "the proxy that {} names refuses to connect to {host} ({}); check its address and \
@@ -164,18 +164,17 @@ pub(super) fn unreachable(
             after: None,
         },
         ureq::Error::Io(cause) => match tls(cause) {
-            Some(tls) => fatal(untrusted(&host, settings, tls)),
+            Some(tls) => fatal(untrusted(&host, settings, address, tls)),
             None if is_transient(cause) => Fault::Transient {
                 reason: format!("the connection to {host}{through} was cut ({cause})"),
                 after: None,
             },
             None => fatal(format!(
-                "{host}{through} cannot be reached ({cause}); check the connection, HF_ENDPOINT \
-                 ({}) and, behind a firewall, HTTPS_PROXY",
-                settings.endpoint
+                "{host}{through} cannot be reached ({cause}); check the connection, {address} and, \
+                 behind a firewall, HTTPS_PROXY"
             )),
         },
-        ureq::Error::Rustls(cause) => fatal(untrusted(&host, settings, cause)),
+        ureq::Error::Rustls(cause) => fatal(untrusted(&host, settings, address, cause)),
         ureq::Error::Tls(cause) => fatal(format!("no encrypted connection to {host} ({cause})")),
         // What came was no HTTP, or ended in the middle of it.
         ureq::Error::Protocol(cause) => Fault::Transient {
@@ -190,12 +189,11 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn untrusted(host: &str, settings: &Settings, error: &rustls::Error) -> String {
+fn untrusted(host: &str, settings: &Settings, address: &str, error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(_) = error else {
         return format!(
-            "no encrypted connection to {host} ({error}); check that HF_ENDPOINT ({}) and the \
-             proxy's address begin with the right one of http:// and https://",
-            settings.endpoint
+            "no encrypted connection to {host} ({error}); check that {address} and the proxy's \
+             address begin with the right one of http:// and https://"
         );
     };
     let remedy = match &settings.certificates {

@@ -62,7 +62,7 @@ pub struct Token {
 
 impl Token {
     /// The value of the `Authorization` header.
-    pub(super) fn authorization(&self) -> String {
+    pub(crate) fn authorization(&self) -> String {
         format!("Bearer {}", self.text)
     }
 }
@@ -293,6 +293,12 @@ impl Environment<'_> {
 }
 
 impl Proxies {
+    /// Hosts that need no proxy, whatever the environment says.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn add_direct(&mut self, hosts: impl Iterator<Item = String>) {
+        self.none.extend(hosts);
+    }
+
     /// The proxy for an address, with the variable that names it.
     pub(super) fn of(
         &self,

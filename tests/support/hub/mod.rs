@@ -6,7 +6,7 @@
 #![allow(dead_code)] // Each test file uses some of it.
 
 mod fault;
-mod http;
+pub mod http;
 pub mod proxy;
 mod repository;
 

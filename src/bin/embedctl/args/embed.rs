@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::Keep;
 use embedctl::model::{ModelName, PoolingMode, Precision};
+use embedctl::storage::StorageOption;
 
 use super::runtime::RuntimeArgs;
 use super::values::{
@@ -45,13 +46,27 @@ pub struct EmbedArgs {
     pub records: BadRecordArgs,
     #[command(flatten)]
     pub numbers: NumberArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
+}
+
+/// Settings of object stores.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Object stores")]
+pub struct StoreArgs {
+    /// Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated
+    ///
+    /// Names are those of the stores' own variables (AWS_…, AZURE_…, GOOGLE_…), in small letters or large,
+    /// which count where no option is given. For s3://, gs:// and az://.
+    #[arg(long = "storage-option", value_name = "KEY=VALUE")]
+    pub options: Vec<StorageOption>,
 }
 
 /// Where vectors go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// File to write; '-': standard output
+    /// File or object (s3://, gs://, az://) to write; '-': standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 

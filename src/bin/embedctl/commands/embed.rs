@@ -17,7 +17,7 @@ use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
 
-use super::profile;
+use super::{profile, stores};
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
 use crate::crash;
 use crate::exit::ExitCode;
@@ -54,6 +54,7 @@ fn embed(
     }
     let cancel = CancelToken::new();
     interrupt::watch(cancel.clone(), options.files.clone()).context("cannot watch for signals")?;
+    stores::open(&mut options, &args.stores.options, messages, &cancel)?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
         printer.note("reading records from standard input, one a line, until Ctrl-D");
     }

@@ -10,6 +10,7 @@ mod info;
 mod man;
 mod probe;
 mod profile;
+mod stores;
 mod tokenize;
 
 use embedctl::Error;

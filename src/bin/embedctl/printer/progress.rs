@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use embedctl::engine::EngineInfo;
 use embedctl::output::Destination;
 use embedctl::progress::{BatchDone, Counts, Progress};
+use embedctl::storage::Address;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
@@ -121,7 +122,7 @@ impl Live {
             .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
         let rows = number(reading.rows, "row");
         let left = match destination {
-            Destination::Path(path) if path.is_file() => {
+            Destination::Path(path) if path.is_file() || Address::is_url_path(path) => {
                 format!("{} is as it was before", path.display())
             }
             Destination::Path(path) if !path.exists() => {

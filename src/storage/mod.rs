@@ -1,0 +1,41 @@
+//! Object stores: what is there, reading it, writing it. The only code beside `model/hub` that uses the network,
+//! over the same connections.
+//!
+//! `object_store` knows the stores' languages, signatures and retries; its requests are made by ureq
+//! ([`transport`]), and one thread drives what it does asynchronously ([`store`]), so that whoever calls waits as for
+//! a file. Without the feature `cloud` there is nothing here but addresses, and an error that says what is lacking.
+
+mod address;
+#[cfg(feature = "cloud")]
+mod list;
+mod option;
+#[cfg(feature = "cloud")]
+mod read;
+#[cfg(feature = "cloud")]
+mod refusal;
+#[cfg(feature = "cloud")]
+mod store;
+#[cfg(feature = "cloud")]
+mod transport;
+#[cfg(feature = "cloud")]
+mod write;
+
+#[cfg(not(feature = "cloud"))]
+mod absent;
+
+#[cfg(not(feature = "cloud"))]
+pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
+pub use address::{Address, Scheme};
+#[cfg(feature = "cloud")]
+pub use list::Object;
+pub use option::StorageOption;
+#[cfg(feature = "cloud")]
+pub use read::{ObjectFile, ObjectReader};
+#[cfg(feature = "cloud")]
+pub use store::Storage;
+#[cfg(feature = "cloud")]
+pub use write::ObjectWriter;
+
+/// Requests made again after the first.
+#[cfg(feature = "cloud")]
+const RETRIES: u32 = 3;

@@ -1,0 +1,93 @@
+//! `--storage-option KEY=VALUE`: a setting of the stores, by the name that the store's own variables have.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Result;
+
+/// A setting for the object stores that know it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StorageOption {
+    /// Its name in small letters: `aws_region`, `azure_storage_account_name`, `google_service_account`.
+    pub key: String,
+    /// What it is set to; may be a secret.
+    pub value: String,
+}
+
+/// Without the value, which may be a secret.
+impl fmt::Debug for StorageOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StorageOption({})", self.key)
+    }
+}
+
+impl FromStr for StorageOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => Ok(Self {
+                key: key.trim().to_ascii_lowercase(),
+                value: value.to_owned(),
+            }),
+            _ => Err("write it as KEY=VALUE, such as aws_region=eu-west-1".to_owned()),
+        }
+    }
+}
+
+#[cfg(feature = "cloud")]
+impl StorageOption {
+    /// Whether some store knows it.
+    pub(super) fn check(&self) -> Result<()> {
+        use object_store::aws::AmazonS3ConfigKey;
+        use object_store::azure::AzureConfigKey;
+        use object_store::gcp::GoogleConfigKey;
+
+        let known = self.key.parse::<AmazonS3ConfigKey>().is_ok()
+            || self.key.parse::<AzureConfigKey>().is_ok()
+            || self.key.parse::<GoogleConfigKey>().is_ok();
+        if known {
+            return Ok(());
+        }
+        Err(crate::error::Error::usage(format!(
+            "--storage-option {}: no object store has a setting of that name; they are called as the stores' \
+             variables are, such as aws_region, azure_storage_account_name, google_service_account",
+            self.key
+        )))
+    }
+
+    /// Whether no message may show its value.
+    pub(super) fn is_secret(&self) -> bool {
+        ["secret", "token", "key", "sas", "password"]
+            .iter()
+            .any(|word| self.key.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_their_values_never_shown() {
+        let option: StorageOption = "AWS_Secret_Access_Key=a=b".parse().unwrap();
+        assert_eq!(
+            (option.key.as_str(), option.value.as_str()),
+            ("aws_secret_access_key", "a=b")
+        );
+        assert!(!format!("{option:?}").contains("a=b"));
+        assert!("region".parse::<StorageOption>().is_err());
+        #[cfg(feature = "cloud")]
+        {
+            assert!(option.is_secret() && option.check().is_ok());
+            let unknown: StorageOption = "colour=blue".parse().unwrap();
+            assert!(
+                unknown
+                    .check()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("aws_region")
+            );
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Reading an object: from a byte to its end, or parts of it in any order. Either goes on where a connection was cut,
+//! and never mixes the bytes of two versions.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_channel::RecvTimeoutError;
+use futures_util::StreamExt;
+use object_store::{GetOptions, GetRange};
+use tokio::sync::mpsc;
+
+use super::RETRIES;
+use super::list::Object;
+use super::refusal::Doing;
+use super::store::{Failure, watched};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that must arrive for a cut connection not to count against the retries.
+const PROGRESS: u64 = 1 << 20;
+/// Chunks that may wait for whoever reads: some hundred KiB.
+const AHEAD: usize = 4;
+/// Bytes of a part that is fetched for random access, and of all that are kept.
+const BLOCK: u64 = 1 << 20;
+const LARGEST_FETCH: u64 = 8 << 20;
+const KEPT: u64 = 32 << 20;
+
+/// Why a stream ended early.
+#[derive(Debug)]
+enum Broken {
+    /// It may go on.
+    Cut(Failure),
+    /// It is another object by now.
+    Changed,
+}
+
+impl Object {
+    /// Reads from a byte on to the end.
+    #[must_use]
+    pub fn read_from(&self, offset: u64) -> ObjectReader {
+        ObjectReader {
+            chunks: self.stream(offset),
+            object: self.clone(),
+            offset,
+            chunk: Bytes::new(),
+            failures: 0,
+            furthest: offset,
+        }
+    }
+
+    /// Parts of it in any order.
+    #[must_use]
+    pub fn random_access(&self) -> ObjectFile {
+        ObjectFile {
+            object: self.clone(),
+            blocks: Mutex::default(),
+        }
+    }
+
+    /// All of it, where it is short.
+    ///
+    /// # Errors
+    /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
+    pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
+        if self.size() > limit {
+            let reason = format!(
+                "it is {} bytes long, and at most {limit} make sense",
+                self.size()
+            );
+            return Err(Error::new(ErrorKind::Storage, self.address(), reason));
+        }
+        let mut bytes = Vec::new();
+        self.read_from(0)
+            .read_to_end(&mut bytes)
+            .map_err(|error| own(error, self))?;
+        Ok(bytes)
+    }
+
+    fn stream(&self, offset: u64) -> mpsc::Receiver<Result<Bytes, Broken>> {
+        let (sender, chunks) = mpsc::channel(AHEAD);
+        if offset < self.size() {
+            let object = self.clone();
+            let storage = self.storage.clone();
+            storage.spawn(async move {
+                if let Err(broken) = object.send_from(offset, &sender).await {
+                    let _ = sender.send(Err(broken)).await;
+                }
+            });
+        }
+        chunks
+    }
+
+    async fn send_from(
+        &self,
+        offset: u64,
+        sender: &mpsc::Sender<Result<Bytes, Broken>>,
+    ) -> Result<(), Broken> {
+        // From the beginning without a range: not every server knows them.
+        let options = GetOptions {
+            range: (offset > 0).then_some(GetRange::Offset(offset)),
+            ..GetOptions::default()
+        };
+        let (store, path) = (&self.location.store, &self.location.path);
+        let mut got = watched(store.get_opts(path, options))
+            .await
+            .map_err(Broken::Cut)?;
+        if !self.is_still(&got.meta) {
+            return Err(Broken::Changed);
+        }
+        let object_store::GetResultPayload::Stream(stream) = &mut got.payload;
+        while let Some(chunk) = watched(async { stream.next().await.transpose() })
+            .await
+            .map_err(Broken::Cut)?
+        {
+            if sender.send(Ok(chunk)).await.is_err() {
+                break; // nobody reads any more
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&self) -> Error {
+        Error::new(
+            ErrorKind::Storage,
+            self.address(),
+            "it was replaced by another object while it was read",
+        )
+        .with_remedy("let whoever writes it finish, and start again")
+    }
+
+    /// Whether it makes sense to try again; the failure's error where it does not.
+    fn again(&self, broken: Broken, failures: &mut u32) -> Result<()> {
+        if self.storage.cancel().is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let failure = match broken {
+            Broken::Changed => return Err(self.changed()),
+            Broken::Cut(failure) => failure,
+        };
+        // Answers that say no, after `object_store` has asked often enough.
+        let refused =
+            |refusal: &super::transport::Refusal| refusal.error.is_none() || refusal.no_credentials;
+        let is_final = failure.refusal.as_ref().is_some_and(refused);
+        if *failures == RETRIES || is_final {
+            return Err(self.storage.explain(self.address(), Doing::Read, failure));
+        }
+        let pause = match *failures {
+            0 => Duration::ZERO,
+            count => self.storage.settings().pause * 2_u32.pow(count - 1),
+        };
+        *failures += 1;
+        match self.storage.cancel().channel().recv_timeout(pause) {
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            _ => Err(Error::interrupted()),
+        }
+    }
+}
+
+/// Reads an object from a byte to its end.
+#[derive(Debug)]
+pub struct ObjectReader {
+    object: Object,
+    chunks: mpsc::Receiver<Result<Bytes, Broken>>,
+    offset: u64,
+    chunk: Bytes,
+    failures: u32,
+    furthest: u64,
+}
+
+/// The cause of an error is one of this library's, which says what helps.
+impl Read for ObjectReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.chunk.is_empty() {
+                let count = buffer.len().min(self.chunk.len());
+                buffer[..count].copy_from_slice(&self.chunk.split_to(count));
+                self.offset += count as u64;
+                return Ok(count);
+            }
+            if self.offset >= self.object.size() || buffer.is_empty() {
+                return Ok(0);
+            }
+            let broken = match self.chunks.blocking_recv() {
+                Some(Ok(chunk)) => {
+                    let left = self.object.size() - self.offset;
+                    self.chunk =
+                        chunk.slice(..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+                    continue;
+                }
+                Some(Err(broken)) => broken,
+                None => Broken::Cut(Failure {
+                    error: object_store::Error::Generic {
+                        store: "",
+                        source: format!(
+                            "it ended after {} of {} bytes",
+                            self.offset,
+                            self.object.size()
+                        )
+                        .into(),
+                    },
+                    refusal: None,
+                }),
+            };
+            if self.offset >= self.furthest.saturating_add(PROGRESS) {
+                self.failures = 0;
+            }
+            self.furthest = self.furthest.max(self.offset);
+            self.object
+                .again(broken, &mut self.failures)
+                .map_err(io::Error::other)?;
+            self.chunks = self.object.stream(self.offset);
+        }
+    }
+}
+
+/// The library's own error behind an [`io::Error`].
+fn own(error: io::Error, object: &Object) -> Error {
+    match error.downcast::<Error>() {
+        Ok(own) => own,
+        Err(error) => Error::new(ErrorKind::Storage, object.address(), error.to_string()),
+    }
+}
+
+/// Parts of an object in any order, some of which are kept: readers of Parquet ask for many small ones.
+#[derive(Debug)]
+pub struct ObjectFile {
+    object: Object,
+    blocks: Mutex<Blocks>,
+}
+
+/// What was fetched, the latest last.
+#[derive(Debug, Default)]
+struct Blocks {
+    kept: VecDeque<(u64, Bytes)>,
+    /// Where the last fetch ended, and how much it was.
+    end: u64,
+    length: u64,
+}
+
+impl ObjectFile {
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.object.size()
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// A part of it, which must lie inside.
+    ///
+    /// # Errors
+    /// If the object has changed or gone, or the store refuses.
+    pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = offset + length as u64;
+        if let Some(part) = blocks.find(offset, end) {
+            return Ok(part);
+        }
+        // Who reads on gets more at a time.
+        let ahead = if offset == blocks.end {
+            blocks.length * 2
+        } else {
+            BLOCK
+        };
+        let least = ahead.clamp(BLOCK, LARGEST_FETCH);
+        let fetched = offset..end.max(offset + least).min(self.size().max(end));
+        let bytes = self.fetch(fetched.clone())?;
+        blocks.end = fetched.end;
+        blocks.length = fetched.end - fetched.start;
+        blocks.keep(offset, bytes.clone());
+        Ok(bytes.slice(..length))
+    }
+
+    fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
+        let mut failures = 0;
+        loop {
+            let (object, range) = (self.object.clone(), range.clone());
+            let got = async move {
+                let options = GetOptions {
+                    range: Some(GetRange::Bounded(range)),
+                    ..GetOptions::default()
+                };
+                let got = object
+                    .location
+                    .store
+                    .get_opts(&object.location.path, options)
+                    .await?;
+                let same = object.is_still(&got.meta);
+                Ok((same, got.bytes().await?))
+            };
+            let broken = match self.object.storage.attempt(got)? {
+                Ok((true, bytes)) => return Ok(bytes),
+                Ok((false, _)) => Broken::Changed,
+                Err(failure) => Broken::Cut(failure),
+            };
+            self.object.again(broken, &mut failures)?;
+        }
+    }
+
+    /// Reads from a byte on, through the parts that are kept.
+    #[must_use]
+    pub fn reader(self: &std::sync::Arc<Self>, offset: u64) -> impl Read + Send + use<> {
+        Cursor {
+            file: std::sync::Arc::clone(self),
+            offset,
+        }
+    }
+}
+
+impl Blocks {
+    fn find(&self, offset: u64, end: u64) -> Option<Bytes> {
+        let block = self.kept.iter().rev();
+        let (start, bytes) = block
+            .into_iter()
+            .find(|(start, bytes)| *start <= offset && end <= start + bytes.len() as u64)?;
+        let from = usize::try_from(offset - start).ok()?;
+        let to = usize::try_from(end - start).ok()?;
+        Some(bytes.slice(from..to))
+    }
+
+    fn keep(&mut self, offset: u64, bytes: Bytes) {
+        self.kept.push_back((offset, bytes));
+        let size = |blocks: &VecDeque<(u64, Bytes)>| -> u64 {
+            blocks.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+        };
+        while self.kept.len() > 1 && size(&self.kept) > KEPT {
+            self.kept.pop_front();
+        }
+    }
+}
+
+struct Cursor {
+    file: std::sync::Arc<ObjectFile>,
+    offset: u64,
+}
+
+impl Read for Cursor {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.file.size().saturating_sub(self.offset);
+        let count = buffer
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        if count == 0 {
+            return Ok(0);
+        }
+        let bytes = self
+            .file
+            .read_at(self.offset, count)
+            .map_err(io::Error::other)?;
+        buffer[..count].copy_from_slice(&bytes);
+        self.offset += count as u64;
+        Ok(count)
+    }
+}

@@ -1,0 +1,341 @@
+//! What a store's refusal means, in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
+//! whole addresses, signatures among them.
+
+use super::address::{Address, Scheme};
+use super::store::Failure;
+use super::transport::Refusal;
+use crate::error::{Error, ErrorKind};
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Settings were read.
+    Open,
+    /// Objects were listed.
+    List,
+    /// An object was read.
+    Read,
+    /// An object was written.
+    Write,
+}
+
+/// Whether the failure is that there is no such object.
+pub(super) fn is_missing(failure: &Failure) -> bool {
+    matches!(failure.error, object_store::Error::NotFound { .. })
+}
+
+/// Whether the failure is that there is such an object.
+pub(super) fn exists(failure: &Failure) -> bool {
+    matches!(
+        failure.error,
+        object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }
+    )
+}
+
+/// Whether who asks may not.
+pub(super) fn is_denied(failure: &Failure) -> bool {
+    let status = failure.refusal.as_ref().map(|refusal| refusal.status);
+    matches!(status, Some(401 | 403))
+}
+
+/// The error for a failure; `cancelled` where the run was.
+pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancelled: bool) -> Error {
+    if cancelled {
+        return Error::interrupted();
+    }
+    let (reason, remedy) = match &failure.refusal {
+        Some(refusal) => of_refusal(address, doing, refusal),
+        None => of_settings(address, &failure.error),
+    };
+    let error = Error::new(ErrorKind::Storage, address, reason);
+    match remedy {
+        Some(remedy) => error.with_remedy(remedy),
+        None => error,
+    }
+}
+
+type Words = (String, Option<String>);
+
+fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
+    let scheme = address.scheme();
+    if refusal.no_credentials {
+        let reason = "there are no credentials for it, and this machine gets none from a cloud";
+        return (reason.to_owned(), Some(credentials(scheme).to_owned()));
+    }
+    if let Some((_, reason)) = &refusal.error {
+        return (reason.clone(), None);
+    }
+    let host = &refusal.host;
+    let code = refusal.code.as_deref().unwrap_or_default();
+    let status = refusal.status;
+    let said = match (code, &refusal.message) {
+        ("", None) => format!("{host} answers {status}"),
+        (code, None) => format!("{host} answers {status} {code}"),
+        ("", Some(message)) => format!("{host} answers {status}: {message}"),
+        (code, Some(message)) => format!("{host} answers {status} {code}: {message}"),
+    };
+    let bucket = address.bucket();
+    let answer =
+        |reason: &str, remedy: &str| (format!("{reason} ({said})"), Some(remedy.to_owned()));
+    match code {
+        "NoSuchBucket" | "ContainerNotFound" => answer(
+            &format!("there is no {} {bucket}", container(scheme)),
+            "check its name and the account; the program makes none",
+        ),
+        "ExpiredToken"
+        | "ExpiredTokenException"
+        | "TokenRefreshRequired"
+        | "InvalidToken"
+        | "RequestExpired" => answer(
+            "the credentials have expired",
+            &format!("get new ones: {}", credentials(scheme)),
+        ),
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "AuthenticationFailed"
+        | "InvalidSecurity"
+        | "InvalidAuthenticationInfo"
+        | "NoAuthenticationInformation"
+        | "IncompleteSignature"
+        | "MissingAuthenticationToken" => answer(
+            "the credentials are not accepted",
+            &format!("check them: {}", credentials(scheme)),
+        ),
+        "RequestTimeTooSkewed" => answer("the clocks differ", "set this machine's clock"),
+        "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException" => wrong_region(refusal, &said),
+        "InvalidObjectState" => answer(
+            "the object is archived and has to be restored before it can be read",
+            "restore it, or copy it to another storage class",
+        ),
+        _ => match status {
+            300..=399 | 400 if refusal.region.is_some() => wrong_region(refusal, &said),
+            // A conflict with somebody who writes the same.
+            401 | 403 if scheme == Scheme::Hub => answer(
+                "the Hub does not let it be read",
+                "ask for access in a browser, and pass a token of that account: HF_TOKEN=hf_…, or `hf auth login`",
+            ),
+            401 | 403 if scheme.is_web() => answer(
+                "the server does not let it be read",
+                "an address that is open to everybody, or one that is signed, is needed",
+            ),
+            401 | 403 => {
+                let (what, permission) = match doing {
+                    Doing::List => ("be listed", "list the bucket (s3:ListBucket)"),
+                    Doing::Write => (
+                        "be written",
+                        "write objects (s3:PutObject, s3:AbortMultipartUpload)",
+                    ),
+                    Doing::Open | Doing::Read => ("be read", "read objects (s3:GetObject)"),
+                };
+                let permission = match scheme {
+                    Scheme::S3 => permission,
+                    _ => permission.split(" (").next().unwrap_or(permission),
+                };
+                answer(
+                    &format!("access is denied: it may not {what}"),
+                    &format!(
+                        "the account needs the permission to {permission}; {}",
+                        credentials(scheme)
+                    ),
+                )
+            }
+            404 if doing == Doing::Read => answer(
+                "there is no such object (any more)",
+                "it was removed, or its name is another; list what is there and start again",
+            ),
+            404 | 410 => answer("there is no such object", "check its name"),
+            412 | 409 => answer(
+                "another object has appeared under that name meanwhile",
+                "pass --force to replace it, or write elsewhere",
+            ),
+            416 => answer(
+                "the object has become shorter since it was listed",
+                "let whoever writes it finish, and start again",
+            ),
+            408 | 429 | 500..=599 => answer(
+                "the store is not able to answer now, and was asked four times",
+                "try again later",
+            ),
+            _ => (said.clone(), None),
+        },
+    }
+}
+
+fn wrong_region(refusal: &Refusal, said: &str) -> Words {
+    let remedy = match &refusal.region {
+        Some(region) => format!("set AWS_REGION={region}"),
+        None => "set AWS_REGION to the bucket's region".to_owned(),
+    };
+    (
+        format!("the bucket is in another region than the one that was asked ({said})"),
+        Some(remedy),
+    )
+}
+
+/// What a bucket is called there.
+fn container(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Az => "container",
+        _ => "bucket",
+    }
+}
+
+/// Where credentials come from.
+pub(super) fn credentials(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::S3 => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where there is one), for example \
+             by `eval \"$(aws configure export-credentials --format env)\"`; for a public bucket set \
+             AWS_SKIP_SIGNATURE=true"
+        }
+        Scheme::Gs => {
+            "set GOOGLE_APPLICATION_CREDENTIALS to a file of credentials, for example the one that `gcloud auth \
+             application-default login` writes; for a public bucket set GOOGLE_SKIP_SIGNATURE=true"
+        }
+        Scheme::Az => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_TOKEN); for a public \
+             container set AZURE_SKIP_SIGNATURE=true"
+        }
+        Scheme::Http | Scheme::Https | Scheme::Hub => "sign the address",
+    }
+}
+
+/// A failure before or behind all requests: settings, or an answer that makes no sense.
+fn of_settings(address: &Address, error: &object_store::Error) -> Words {
+    use object_store::Error::{Generic, NotImplemented, NotSupported, UnknownConfigurationKey};
+    match error {
+        // What is wrong with a setting, by the name of the store.
+        Generic { source, .. } => {
+            let mut reason = source.to_string();
+            let mut cause = source.source();
+            while let Some(inner) = cause {
+                let words = inner.to_string();
+                if !reason.contains(&words) {
+                    reason = format!("{reason}: {words}");
+                }
+                cause = inner.source();
+            }
+            let about_length = reason.contains("Content-Length");
+            if about_length {
+                return (
+                    "the server does not tell how long it is".to_owned(),
+                    Some("fetch it first, and name the file".to_owned()),
+                );
+            }
+            (reason, Some(credentials(address.scheme()).to_owned()))
+        }
+        NotSupported { .. } => (
+            "the server sends files from their beginning only, and this needs parts of one"
+                .to_owned(),
+            Some("fetch it first, and name the file".to_owned()),
+        ),
+        UnknownConfigurationKey { key, .. } => (format!("there is no setting '{key}'"), None),
+        NotImplemented { .. } => ("the store cannot do that".to_owned(), None),
+        other => (other.to_string(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(url: &str, doing: Doing, refusal: Refusal) -> String {
+        let error = object_store::Error::Generic {
+            store: "test",
+            source: "https://x/?signature=5ecret".into(),
+        };
+        let failure = Failure {
+            error,
+            refusal: Some(refusal),
+        };
+        explain(&Address::parse(url).unwrap(), doing, failure, false).to_string()
+    }
+
+    #[test]
+    fn every_refusal_names_the_address_and_what_helps() {
+        let coded = |status: u16, code: &str| Refusal {
+            host: "s3.test".into(),
+            status,
+            code: (!code.is_empty()).then(|| code.to_owned()),
+            ..Refusal::default()
+        };
+        let region = Refusal {
+            region: Some("eu-west-1".into()),
+            ..coded(301, "PermanentRedirect")
+        };
+        for (url, doing, refusal, parts) in [
+            (
+                "s3://b/k",
+                Doing::List,
+                coded(404, "NoSuchBucket"),
+                ["there is no bucket b", "check its name"],
+            ),
+            (
+                "s3://b/k",
+                Doing::Read,
+                coded(400, "ExpiredToken"),
+                ["have expired", "export-credentials --format env"],
+            ),
+            (
+                "s3://b/k",
+                Doing::Write,
+                coded(403, "AccessDenied"),
+                ["may not be written", "s3:PutObject"],
+            ),
+            (
+                "s3://b/k",
+                Doing::Read,
+                region,
+                ["another region", "AWS_REGION=eu-west-1"],
+            ),
+            (
+                "az://c/k",
+                Doing::Read,
+                coded(403, "AuthenticationFailed"),
+                ["not accepted", "AZURE_STORAGE_ACCOUNT_KEY"],
+            ),
+            (
+                "az://c/k",
+                Doing::List,
+                coded(404, "ContainerNotFound"),
+                ["there is no container c", "check its name"],
+            ),
+            (
+                "gs://b/k",
+                Doing::Read,
+                Refusal {
+                    no_credentials: true,
+                    ..Refusal::default()
+                },
+                ["no credentials", "GOOGLE_APPLICATION_CREDENTIALS"],
+            ),
+            (
+                "https://h/k?sig=5ecret",
+                Doing::Read,
+                coded(403, ""),
+                ["https://h/k: the server does not let it be read", "signed"],
+            ),
+            (
+                "s3://b/k",
+                Doing::Read,
+                coded(404, "NoSuchKey"),
+                ["no such object", "removed"],
+            ),
+            (
+                "s3://b/k",
+                Doing::Read,
+                coded(503, "SlowDown"),
+                ["four times", "later"],
+            ),
+        ] {
+            let said = explained(url, doing, refusal);
+            for part in parts {
+                assert!(said.contains(part), "{said}");
+            }
+            assert!(!said.contains("5ecret"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Writing an object: in parts that nobody sees until the last request puts them together. What is dropped before
+//! that is aborted, and leaves nothing.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, bounded};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+
+use super::address::Address;
+use super::refusal::{Doing, exists, is_denied, is_missing};
+use super::store::{Failure, Location, Storage, watched};
+use crate::error::{Error, Result};
+
+/// Bytes of a part. Stores want 5 MiB at least, some want all alike.
+const PART: usize = 16 << 20;
+/// Stores take 10,000 parts: after so many, they are twice as large each.
+const PARTS_OF_A_SIZE: usize = 2_000;
+/// Parts on their way at a time.
+const IN_FLIGHT: usize = 3;
+
+/// An object that is being written. Dropped before [`ObjectWriter::finish`], it leaves nothing.
+#[derive(Debug)]
+pub struct ObjectWriter {
+    storage: Storage,
+    address: Address,
+    location: Location,
+    replace: bool,
+    upload: Option<Box<dyn MultipartUpload>>,
+    buffer: Vec<u8>,
+    parts: usize,
+    in_flight: VecDeque<Receiver<Result<(), Failure>>>,
+}
+
+impl Storage {
+    /// Begins to write an object: fails at once where nothing could be written. Nothing stands under the name
+    /// before [`ObjectWriter::finish`].
+    ///
+    /// # Errors
+    /// If there is such an object and `replace` is not given, its place is read only, or the store refuses.
+    pub fn create(&self, address: &Address, replace: bool) -> Result<ObjectWriter> {
+        refuse_read_only(address)?;
+        let location = self.location(address, None)?;
+        let found = if replace {
+            Found::Nothing
+        } else {
+            self.find(address, &location)?
+        };
+        if found == Found::Object {
+            return Err(taken(address));
+        }
+        let (store, path) = (location.store.clone(), location.path.clone());
+        let begun = async move { store.put_multipart(&path).await };
+        let upload = self.wait(address, Doing::Write, begun)?;
+        let writer = ObjectWriter {
+            storage: self.clone(),
+            address: address.clone(),
+            location,
+            replace,
+            upload: Some(upload),
+            buffer: Vec::new(),
+            parts: 0,
+            in_flight: VecDeque::new(),
+        };
+        if found == Found::Unknown {
+            return Err(Error::usage(format!(
+                "{address}: the credentials let objects be written but not looked at, so nobody can tell whether it \
+                 exists; pass --force to replace whatever is there"
+            )));
+        }
+        Ok(writer)
+    }
+
+    /// Writes a short object by one request, unless there is one of that name: whether it was written. The store
+    /// decides, so of several that try, one does.
+    ///
+    /// # Errors
+    /// If its place is read only, or the store refuses.
+    pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<bool> {
+        refuse_read_only(address)?;
+        let location = self.location(address, None)?;
+        match self.put(&location, bytes.into(), PutMode::Create)? {
+            Ok(()) => Ok(true),
+            Err(failure) if exists(&failure) => Ok(false),
+            Err(failure) => Err(self.explain(address, Doing::Write, failure)),
+        }
+    }
+
+    /// Writes a short object by one request, in the place of one that may be there.
+    ///
+    /// # Errors
+    /// If its place is read only, or the store refuses.
+    pub fn put_over(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<()> {
+        refuse_read_only(address)?;
+        let location = self.location(address, None)?;
+        self.put(&location, bytes.into(), PutMode::Overwrite)?
+            .map_err(|failure| self.explain(address, Doing::Write, failure))
+    }
+
+    /// Removes an object; one that is not there is no error.
+    ///
+    /// # Errors
+    /// If its place is read only, or the store refuses.
+    pub fn remove(&self, address: &Address) -> Result<()> {
+        refuse_read_only(address)?;
+        let Location { store, path } = self.location(address, None)?;
+        match self.attempt(async move { store.delete(&path).await })? {
+            Err(failure) if !is_missing(&failure) => {
+                Err(self.explain(address, Doing::Write, failure))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is an object of that name.
+    ///
+    /// # Errors
+    /// If the store does not say.
+    pub fn exists(&self, address: &Address) -> Result<bool> {
+        let location = self.location(address, None)?;
+        Ok(self.find(address, &location)? == Found::Object)
+    }
+
+    fn find(&self, address: &Address, location: &Location) -> Result<Found> {
+        let (store, path) = (location.store.clone(), location.path.clone());
+        match self.attempt(async move { store.head(&path).await })? {
+            Ok(_) => Ok(Found::Object),
+            Err(failure) if is_missing(&failure) => Ok(Found::Nothing),
+            // Whoever may not list is not told what is not there, either.
+            Err(failure) if is_denied(&failure) => Ok(Found::Unknown),
+            Err(failure) => Err(self.explain(address, Doing::Write, failure)),
+        }
+    }
+
+    fn put(&self, location: &Location, bytes: Bytes, mode: PutMode) -> Result<Result<(), Failure>> {
+        let Location { store, path } = location.clone();
+        let put = async move {
+            let payload = PutPayload::from_bytes(bytes);
+            store.put_opts(&path, payload, mode.into()).await.map(drop)
+        };
+        self.attempt(put)
+    }
+}
+
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Object,
+    /// The credentials do not say.
+    Unknown,
+}
+
+impl ObjectWriter {
+    /// What it will be called.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Puts the object together under its name.
+    ///
+    /// # Errors
+    /// If one of that name has appeared meanwhile and may not be replaced, or the store refuses. Then nothing new
+    /// stands under the name.
+    pub fn finish(mut self) -> Result<()> {
+        let storage = self.storage.clone();
+        if self.parts == 0 {
+            // Short enough for one request, by which the store itself refuses what is there already.
+            let bytes = std::mem::take(&mut self.buffer).into();
+            let mode = if self.replace {
+                PutMode::Overwrite
+            } else {
+                PutMode::Create
+            };
+            return match storage.put(&self.location, bytes, mode)? {
+                Ok(()) => Ok(()), // dropping it aborts the parts that there never were
+                Err(failure) if !self.replace && exists(&failure) => Err(taken(&self.address)),
+                Err(failure) => Err(storage.explain(&self.address, Doing::Write, failure)),
+            };
+        }
+        if !self.buffer.is_empty() {
+            let rest = std::mem::take(&mut self.buffer);
+            self.send(rest)?;
+        }
+        while let Some(part) = self.in_flight.pop_front() {
+            self.arrived(&part)?;
+        }
+        if !self.replace && storage.find(&self.address, &self.location)? == Found::Object {
+            return Err(taken(&self.address));
+        }
+        let Some(mut upload) = self.upload.take() else {
+            return Err(Error::internal("an upload was completed twice"));
+        };
+        let (completed, result) = bounded(1);
+        let complete = async move {
+            let done = upload.complete().await.map(drop);
+            let _ = completed.send(upload);
+            done
+        };
+        let done = storage.attempt(complete);
+        // What was not completed is aborted when this is dropped.
+        if !matches!(done, Ok(Ok(()))) {
+            self.upload = result.try_recv().ok();
+        }
+        done?.map_err(|failure| storage.explain(&self.address, Doing::Write, failure))
+    }
+
+    fn size(&self) -> usize {
+        PART << (self.parts / PARTS_OF_A_SIZE).min(6)
+    }
+
+    fn send(&mut self, part: Vec<u8>) -> Result<()> {
+        while self.in_flight.len() >= IN_FLIGHT {
+            if let Some(first) = self.in_flight.pop_front() {
+                self.arrived(&first)?;
+            }
+        }
+        let Some(upload) = &mut self.upload else {
+            return Err(Error::internal("a part was written after the last"));
+        };
+        let put = upload.put_part(PutPayload::from_bytes(part.into()));
+        let (sender, receiver) = bounded(1);
+        self.storage.spawn(async move {
+            let _ = sender.send(watched(put).await);
+        });
+        self.in_flight.push_back(receiver);
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn arrived(&self, part: &Receiver<Result<(), Failure>>) -> Result<()> {
+        match part.recv() {
+            _ if self.storage.cancel().is_cancelled() => Err(Error::interrupted()),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(self.storage.explain(&self.address, Doing::Write, failure)),
+            Err(_) => Err(Error::internal("a part got lost")),
+        }
+    }
+}
+
+/// The cause of an error is one of this library's, which says what helps.
+impl Write for ObjectWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.size() - self.buffer.len();
+        let count = bytes.len().min(room);
+        self.buffer.extend_from_slice(&bytes[..count]);
+        if count == room {
+            let next = Vec::with_capacity(self.buffer.len());
+            let part = std::mem::replace(&mut self.buffer, next);
+            self.send(part).map_err(io::Error::other)?;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // nobody can see a part
+    }
+}
+
+impl Drop for ObjectWriter {
+    fn drop(&mut self) {
+        if let Some(mut upload) = self.upload.take() {
+            let in_flight = std::mem::take(&mut self.in_flight);
+            // A part that arrives after the upload was aborted would stay.
+            for part in in_flight {
+                let _ = part.recv_timeout(std::time::Duration::from_secs(1));
+            }
+            self.storage.clean_up(async move {
+                let _ = upload.abort().await;
+            });
+        }
+    }
+}
+
+fn refuse_read_only(address: &Address) -> Result<()> {
+    if address.scheme().is_writable() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{address}: nothing can be written to {}://; write to s3://, gs:// or az://, or to a file",
+        address.scheme().name()
+    )))
+}
+
+fn taken(address: &Address) -> Error {
+    Error::usage(format!(
+        "{address}: the object exists; pass --force to replace it, or write elsewhere"
+    ))
+}

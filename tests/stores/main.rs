@@ -1,0 +1,20 @@
+//! Object stores: the library's own reading, listing and writing, and whole runs of the real binary, against servers
+//! that others have made (moto for S3, azurite for Azure) and against ones that go wrong on demand.
+//!
+//! `objects.rs`: the library. `runs.rs`: `embed` from and to stores. `refused.rs`: who says no, and what is said
+//! then. `stopped.rs`: interrupts and kills.
+
+#[path = "../support/hub/mod.rs"]
+mod hub;
+#[path = "../cli/sandbox.rs"]
+#[allow(dead_code)] // for all that the command line's tests need
+mod sandbox;
+mod servers;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod objects;
+mod refused;
+mod runs;
+#[cfg(unix)]
+mod stopped;

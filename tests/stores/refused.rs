@@ -1,0 +1,192 @@
+//! Who says no, and what is said then: the address, the reason, what helps, and never a secret.
+
+use crate::hub::http::{Reply, Server as Faulty};
+use crate::runs::World;
+use crate::sandbox::Sandbox;
+use crate::servers::{Server, moto};
+
+/// A run that a store refuses; what it says.
+fn refused(world: &World, line: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = world.command(line);
+    command.envs(variables.iter().copied());
+    let run = world.sandbox.finish(&mut command);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("5ecret"), "{}", run.stderr);
+    run.stderr
+}
+
+fn says(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "no '{part}' in {said}");
+    }
+}
+
+#[test]
+fn a_bucket_that_is_not_there() {
+    let Some(store) = moto("a_bucket_that_is_not_there") else {
+        return;
+    };
+    let world = World::new(store);
+    let said = refused(&world, "texts.txt -o s3://nobodys/out.parquet", &[]);
+    says(
+        &said,
+        &["s3://nobodys/out.parquet", "there is no bucket nobodys"],
+    );
+}
+
+#[test]
+fn a_bucket_that_one_may_not_use_and_keys_that_are_none() {
+    let test = "a_bucket_that_one_may_not_use_and_keys_that_are_none";
+    // The first three requests prepare; from then on credentials and permissions count.
+    let Some(mut store) = Server::moto(test, &[("INITIAL_NO_AUTH_ACTION_COUNT", "4")]) else {
+        return;
+    };
+    let keys = store.boto(
+        "s3.create_bucket(Bucket='closed')\n\
+         iam.create_user(UserName='u')\n\
+         key = iam.create_access_key(UserName='u')['AccessKey']\n\
+         print(key['AccessKeyId'], key['SecretAccessKey'])",
+    );
+    let (id, secret) = keys.split_once(' ').unwrap();
+    let unknown = {
+        let world = World::new(&store);
+        refused(&world, "texts.txt -o s3://closed/out.parquet --force", &[])
+    };
+    says(
+        &unknown,
+        &[
+            "s3://closed/out.parquet",
+            "credentials are not accepted",
+            "AWS_ACCESS_KEY_ID",
+        ],
+    );
+    let (id, secret) = (id.to_owned(), secret.to_owned());
+    store.settings.retain(|(name, _)| !name.contains("KEY"));
+    store.settings.push(("AWS_ACCESS_KEY_ID", id));
+    store
+        .settings
+        .push(("AWS_SECRET_ACCESS_KEY", secret.clone()));
+    let world = World::new(&store);
+    let said = refused(&world, "texts.txt -o s3://closed/out.parquet --force", &[]);
+    says(
+        &said,
+        &[
+            "s3://closed/out.parquet",
+            "access is denied",
+            "s3:PutObject",
+        ],
+    );
+    assert!(!said.contains(&secret));
+}
+
+/// A store that always answers the same.
+fn always(
+    status: u16,
+    headers: &'static [(&'static str, &'static str)],
+    body: &'static str,
+) -> Faulty {
+    Faulty::start(None, move |_| {
+        let reply = Reply::new(status).body(body);
+        headers
+            .iter()
+            .fold(reply, |reply, (name, value)| reply.with(name, value))
+    })
+}
+
+fn with_store(server: &Faulty, variables: &[(&str, &str)], url: &str) -> String {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    let mut command = sandbox.embed_command(&format!("texts.txt --force -o {url}"));
+    command
+        .env("AWS_ENDPOINT_URL", format!("http://{}", server.host()))
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .envs(variables.iter().copied());
+    let run = sandbox.finish(&mut command);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains("5ecret"), "{}", run.stderr);
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+    run.stderr
+}
+
+const KEYS: [(&str, &str); 2] = [
+    ("AWS_ACCESS_KEY_ID", "testkey"),
+    ("AWS_SECRET_ACCESS_KEY", "5ecretkey5"),
+];
+
+#[test]
+fn credentials_that_have_expired() {
+    let body = "<Error><Code>ExpiredToken</Code><Message>The provided token has expired: 5ecretkey5.</Message></Error>";
+    let said = with_store(&always(400, &[], body), &KEYS, "s3://b/out.parquet");
+    says(
+        &said,
+        &[
+            "s3://b/out.parquet",
+            "have expired",
+            "aws configure export-credentials",
+        ],
+    );
+}
+
+#[test]
+fn a_bucket_in_another_region() {
+    let body = "<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>";
+    let server = always(301, &[("x-amz-bucket-region", "eu-west-1")], body);
+    let said = with_store(&server, &KEYS, "s3://b/out.parquet");
+    says(
+        &said,
+        &[
+            "s3://b/out.parquet",
+            "another region",
+            "AWS_REGION=eu-west-1",
+        ],
+    );
+}
+
+#[test]
+fn no_credentials_at_all() {
+    let server = always(403, &[], "");
+    let said = with_store(&server, &[], "s3://b/out.parquet");
+    says(
+        &said,
+        &["s3://b/out.parquet", "no credentials", "AWS_ACCESS_KEY_ID"],
+    );
+    let said = with_store(&server, &[("AWS_PROFILE", "work")], "s3://b/out.parquet");
+    says(
+        &said,
+        &[
+            "profile work",
+            "aws configure export-credentials --profile work --format env",
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_meant() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\n");
+    for (line, part) in [
+        ("texts.txt -o ftp://host/x.parquet", "s3://, gs://, az://"),
+        (
+            "texts.txt -o https://host/x.parquet",
+            "nothing can be written to https://",
+        ),
+        ("texts.txt -o s3://b/", "name an object in it"),
+        (
+            "texts.txt -o s3://b/x.parquet --storage-option colour=blue",
+            "no object store has a setting",
+        ),
+        (
+            "texts.txt -o x.parquet --storage-option aws_region=x",
+            "is an address",
+        ),
+        (
+            "texts.txt -o s3://b/x.parquet --storage-option aws_region",
+            "KEY=VALUE",
+        ),
+    ] {
+        let run = sandbox.embed(line);
+        assert_eq!(run.code, Some(2), "{line}: {}", run.stderr);
+        assert!(run.stderr.contains(part), "{line}: {}", run.stderr);
+        assert_eq!(sandbox.files(), ["texts.txt"]);
+    }
+}

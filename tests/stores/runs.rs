@@ -1,0 +1,200 @@
+//! `embed` from and to object stores, as people run it.
+
+use std::process::Command;
+
+use crate::sandbox::{Run, Sandbox};
+use crate::servers::{Server, azurite, make_container, moto};
+use crate::support::python;
+
+/// A store and a folder.
+pub struct World<'a> {
+    pub store: &'a Server,
+    pub sandbox: Sandbox,
+}
+
+impl<'a> World<'a> {
+    pub fn new(store: &'a Server) -> Self {
+        let sandbox = Sandbox::new();
+        sandbox.write("texts.txt", "one\ntwo words\nand three more\n");
+        Self { store, sandbox }
+    }
+
+    /// A whole run of `embed` that may reach the store.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = self.sandbox.embed_command(line);
+        command.envs(
+            self.store
+                .settings
+                .iter()
+                .map(|(name, value)| (*name, value)),
+        );
+        command
+    }
+
+    pub fn run(&self, line: &str) -> Run {
+        self.sandbox.finish(&mut self.command(line))
+    }
+
+    pub fn done(&self, line: &str) -> Run {
+        let run = self.run(line);
+        assert_eq!(run.code, Some(0), "{line}: {}", run.stderr);
+        run
+    }
+
+    /// An object, fetched by boto.
+    pub fn fetch(&self, bucket: &str, key: &str) -> std::path::PathBuf {
+        let path = self.sandbox.path("fetched");
+        self.store.boto(&format!(
+            "s3.download_file('{bucket}', '{key}', r'{}')",
+            path.display()
+        ));
+        path
+    }
+}
+
+#[test]
+fn parquet_and_jsonl_go_to_s3_and_are_read_by_others() {
+    let test = "parquet_and_jsonl_go_to_s3_and_are_read_by_others";
+    let Some(store) = moto(test) else { return };
+    let Some(python) = python(test, &["pyarrow"]) else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("outputs");
+    let run = world.done("texts.txt --keep text -o s3://outputs/a/out.parquet");
+    assert!(
+        run.stderr.contains("wrote s3://outputs/a/out.parquet"),
+        "{}",
+        run.stderr
+    );
+    world.done("texts.txt --keep text -o s3://outputs/a/out.jsonl");
+    world.done("texts.txt --keep text -o s3://outputs/a/out.arrow");
+    world.done("texts.txt --keep text -o local.parquet");
+    let (names, uploads) = store.contents("outputs");
+    assert_eq!(
+        names,
+        [
+            "a/out.arrow",
+            "a/out.jsonl",
+            "a/out.jsonl.json",
+            "a/out.parquet"
+        ]
+    );
+    assert_eq!(uploads, 0);
+    let script = "
+import json, sys
+import pyarrow as pa, pyarrow.parquet as pq
+fetched, kind, local = sys.argv[1:]
+local = pq.read_table(local).to_pylist()
+if kind == 'jsonl':
+    rows = [json.loads(line) for line in open(fetched)]
+elif kind == 'arrow':
+    rows = pa.ipc.open_file(fetched).read_all().to_pylist()
+else:
+    rows = pq.read_table(fetched).to_pylist()
+assert len(rows) == 3 and [row['text'] for row in rows] == ['one', 'two words', 'and three more'], rows
+for row, own in zip(rows, local):
+    assert row['id'] == own['id'] and max(abs(a - b) for a, b in zip(row['embedding'], own['embedding'])) < 1e-6
+";
+    for kind in ["parquet", "jsonl", "arrow"] {
+        let fetched = world.fetch("outputs", &format!("a/out.{kind}"));
+        let output = Command::new(&python)
+            .args(["-c", script])
+            .arg(&fetched)
+            .arg(kind)
+            .arg(world.sandbox.path("local.parquet"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{kind}: {said}");
+    }
+}
+
+#[test]
+fn what_is_there_is_replaced_with_force_alone() {
+    let Some(store) = moto("what_is_there_is_replaced_with_force_alone") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("force");
+    world.done("texts.txt -o s3://force/out.jsonl");
+    let first = std::fs::read(world.fetch("force", "out.jsonl.json")).unwrap();
+    let refused = world.run("texts.txt -o s3://force/out.jsonl");
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("s3://force/out.jsonl: the object exists; pass --force"),
+        "{}",
+        refused.stderr
+    );
+    world.sandbox.write("texts.txt", "another\n");
+    world.done("texts.txt -o s3://force/out.jsonl --force");
+    let rows = std::fs::read_to_string(world.fetch("force", "out.jsonl")).unwrap();
+    assert_eq!(rows.lines().count(), 1);
+    assert!(std::fs::read(world.fetch("force", "out.jsonl.json")).unwrap() != first);
+    // What stands beside it is in the way, too.
+    store.boto("s3.delete_object(Bucket='force', Key='out.jsonl')");
+    let refused = world.run("texts.txt -o s3://force/out.jsonl");
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .stderr
+            .contains("out.jsonl.json is written with it, and exists")
+    );
+    assert_eq!(
+        store.contents("force"),
+        (vec!["out.jsonl.json".to_owned()], 0)
+    );
+}
+
+#[test]
+fn a_failed_run_leaves_nothing() {
+    let Some(store) = moto("a_failed_run_leaves_nothing") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("failed");
+    world
+        .sandbox
+        .write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 1}\n");
+    let run = world.run("bad.jsonl -o s3://failed/out.jsonl");
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert_eq!(store.contents("failed"), (vec![], 0));
+    // What was left out is listed in an object, too.
+    let run = world.run(
+        "bad.jsonl -o s3://failed/out.parquet --on-error skip --rejects s3://failed/rejects.jsonl",
+    );
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    let rejects = std::fs::read_to_string(world.fetch("failed", "rejects.jsonl")).unwrap();
+    assert!(rejects.contains("\"line\":2"), "{rejects}");
+    assert_eq!(store.contents("failed").0, ["out.parquet", "rejects.jsonl"]);
+}
+
+#[test]
+fn a_matrix_says_where_it_can_be_written() {
+    let Some(store) = moto("a_matrix_says_where_it_can_be_written") else {
+        return;
+    };
+    let world = World::new(store);
+    let run = world.run("texts.txt -o s3://matrix/out.npy");
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.stderr
+            .contains("its header is completed at the end, and s3://matrix/out.npy is none"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn azure_takes_outputs_too() {
+    let test = "azure_takes_outputs_too";
+    let Some(store) = azurite(test) else { return };
+    let world = World::new(store);
+    make_container(store, "outputs");
+    world.done("texts.txt -o az://outputs/out.jsonl");
+    let again = world.run("texts.txt -o az://outputs/out.jsonl");
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    world.done("texts.txt -o az://outputs/out.jsonl --force");
+}

@@ -1,0 +1,229 @@
+//! Servers of object stores, each in a process of its own that ends with the test's.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use embedctl::cancel::CancelToken;
+use embedctl::model::hub::{HubOptions, Settings};
+use embedctl::storage::{Storage, StorageOption};
+
+use crate::support::{python, skip};
+
+/// A server of somebody else's. It ends when its standard input does.
+pub struct Server {
+    /// `http://127.0.0.1:PORT`
+    pub url: String,
+    /// Settings by which it is reached, as the environment has them.
+    pub settings: Vec<(&'static str, String)>,
+    python: Option<PathBuf>,
+    _stdin: ChildStdin,
+    _child: Child,
+}
+
+/// S3 by moto, which everybody may do anything with; one for all tests. `None` where there is none.
+pub fn moto(test: &str) -> Option<&'static Server> {
+    static MOTO: OnceLock<Option<Server>> = OnceLock::new();
+    MOTO.get_or_init(|| Server::moto(test, &[])).as_ref()
+}
+
+/// Azure Blob Storage by azurite, of Azure's own; one for all tests. `None` where there is none.
+pub fn azurite(test: &str) -> Option<&'static Server> {
+    static AZURITE: OnceLock<Option<Server>> = OnceLock::new();
+    AZURITE.get_or_init(|| Server::azurite(test)).as_ref()
+}
+
+const MOTO: &str = "
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)
+server.start()
+print('port', server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+";
+
+/// The account that every azurite has.
+const ACCOUNT: &str = "devstoreaccount1";
+const ACCOUNT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+impl Server {
+    /// S3, with variables for the server.
+    pub fn moto(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
+        let named = std::env::var_os("EMBEDCTL_TEST_MOTO").map(PathBuf::from);
+        let python = match named {
+            Some(python) => python,
+            None => match python_with_moto(test) {
+                Some(python) => python,
+                None => return skip(test, "stores", "a Python with moto[server]"),
+            },
+        };
+        let mut command = Command::new(&python);
+        command.args(["-c", MOTO]).envs(variables.iter().copied());
+        let mut server = Self::start(command, |line| line.strip_prefix("port ")?.parse().ok());
+        server.settings = vec![
+            ("AWS_ENDPOINT_URL", server.url.clone()),
+            ("AWS_ACCESS_KEY_ID", "testkey".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "5ecretkey5".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ];
+        server.python = Some(python);
+        Some(server)
+    }
+
+    fn azurite(test: &str) -> Option<Self> {
+        let named = std::env::var_os("EMBEDCTL_TEST_AZURITE").map(PathBuf::from);
+        let program = named.or_else(|| on_path("azurite-blob"));
+        let Some(program) = program else {
+            return skip(test, "stores", "azurite-blob");
+        };
+        // It does not look at its standard input; the shell does.
+        let mut command = Command::new("sh");
+        command
+            .args([
+                "-c",
+                "\"$@\" & server=$!; cat > /dev/null; kill $server",
+                "sh",
+            ])
+            .arg(program)
+            .args([
+                "--inMemoryPersistence",
+                "--blobHost",
+                "127.0.0.1",
+                "--blobPort",
+                "0",
+            ])
+            .args(["--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
+        let mut server = Self::start(command, |line| {
+            line.contains("listens on").then_some(())?;
+            line.rsplit_once(':')?.1.parse().ok()
+        });
+        server.settings = vec![
+            ("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT.to_owned()),
+            ("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY.to_owned()),
+            (
+                "AZURE_STORAGE_ENDPOINT",
+                format!("{}/{ACCOUNT}", server.url),
+            ),
+        ];
+        Some(server)
+    }
+
+    fn start(mut command: Command, port: impl Fn(&str) -> Option<u16>) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines
+            .find_map(|line| port(&line.unwrap()))
+            .expect("the server says its port");
+        // Else what it says next would end it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            url: format!("http://127.0.0.1:{port}"),
+            settings: Vec::new(),
+            python: None,
+            _stdin: child.stdin.take().unwrap(),
+            _child: child,
+        }
+    }
+
+    /// The stores as the library opens them.
+    pub fn storage(&self, cancel: &CancelToken) -> Storage {
+        storage(
+            self.settings
+                .iter()
+                .map(|(name, value)| (*name, value.as_str())),
+            cancel,
+        )
+    }
+
+    /// Runs a script with boto3's client `s3`, and returns what it prints.
+    pub fn boto(&self, script: &str) -> String {
+        let before = "import boto3, sys\ns3 = boto3.client('s3')\niam = boto3.client('iam')\n";
+        let output = Command::new(self.python.as_ref().unwrap())
+            .args(["-c", &format!("{before}{script}")])
+            .env("AWS_DEFAULT_REGION", "us-east-1")
+            .envs(self.settings.iter().map(|(name, value)| (*name, value)))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A bucket of that name.
+    pub fn bucket(&self, name: &str) {
+        self.boto(&format!("s3.create_bucket(Bucket='{name}')"));
+    }
+
+    /// Names of a bucket's objects, and how many uploads were begun there and neither completed nor aborted.
+    pub fn contents(&self, bucket: &str) -> (Vec<String>, usize) {
+        let said = self.boto(&format!(
+            "print(*[o['Key'] for o in s3.list_objects_v2(Bucket='{bucket}').get('Contents', [])], sep='\\n')\n\
+             print(len(s3.list_multipart_uploads(Bucket='{bucket}').get('Uploads', [])))"
+        ));
+        let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let uploads = lines.pop().unwrap().parse().unwrap();
+        lines.retain(|line| !line.is_empty());
+        (lines, uploads)
+    }
+}
+
+/// Stores with settings of the test's alone.
+pub fn storage<'a>(
+    settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    cancel: &CancelToken,
+) -> Storage {
+    let hub = Settings {
+        pause: std::time::Duration::from_millis(1),
+        ..Settings::from_environment(&HubOptions::default()).unwrap()
+    };
+    let option = |(key, value): (&str, &str)| StorageOption {
+        key: key.to_ascii_lowercase(),
+        value: value.to_owned(),
+    };
+    let options = settings.into_iter().map(option).collect();
+    Storage::new(hub, options, cancel).unwrap()
+}
+
+fn python_with_moto(test: &str) -> Option<PathBuf> {
+    // Skipping is said once, with the name of what is missing.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let _one: MutexGuard<'_, ()> = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    python(test, &["moto", "flask", "boto3"])
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| Path::is_file(file))
+}
+
+/// Makes a container, which `object_store` never does.
+pub fn make_container(azurite: &Server, name: &str) {
+    let script = "
+import base64, email.utils, hashlib, hmac, sys, urllib.request
+url, account, key, name = sys.argv[1:]
+date = email.utils.formatdate(usegmt=True)
+headers = f'x-ms-date:{date}\\nx-ms-version:2021-08-06\\n'
+signed = 'PUT' + '\\n' * 12 + headers + f'/{account}/{account}/{name}\\nrestype:container'
+digest = hmac.new(base64.b64decode(key), signed.encode(), hashlib.sha256).digest()
+request = urllib.request.Request(f'{url}/{account}/{name}?restype=container', method='PUT', headers={
+    'x-ms-date': date, 'x-ms-version': '2021-08-06',
+    'Authorization': f'SharedKey {account}:{base64.b64encode(digest).decode()}'})
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+";
+    let python = python("make_container", &[]).expect("a Python");
+    let output = Command::new(python)
+        .args(["-c", script, &azurite.url, ACCOUNT, ACCOUNT_KEY, name])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
