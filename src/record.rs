@@ -110,6 +110,26 @@ pub struct Window {
     pub consumed: u64,
     /// What a user should be told about the input, once.
     pub warnings: Vec<String>,
+    /// Where it lies in the input, for a job that may go on behind it.
+    pub mark: Option<Mark>,
+}
+
+/// The hash by which a text is known again.
+pub type TextHash = [u8; 16];
+
+/// Where a window lies among all records, and what was read up to its end.
+#[derive(Debug, Clone, Default)]
+pub struct Mark {
+    /// Records before it, rejected ones counted.
+    pub start: u64,
+    /// Records up to its end.
+    pub end: u64,
+    /// Hash of all records before it.
+    pub before: String,
+    /// Hash of all records up to its end.
+    pub hash: String,
+    /// The hashes of its texts.
+    pub texts: Vec<TextHash>,
 }
 
 /// Metadata (key and value) of a kept column of strings that are JSON values as they were written.

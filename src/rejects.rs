@@ -20,7 +20,6 @@ use crate::record::Reject;
 #[derive(Debug)]
 pub struct RejectsWriter {
     target: Target,
-    buffer: Vec<u8>,
     hash: Hash,
 }
 
@@ -45,7 +44,6 @@ impl RejectsWriter {
         let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
         Ok(Self {
             target: Target::create(&place, force, &[], files)?,
-            buffer: Vec::new(),
             hash: Hash::default(),
         })
     }
@@ -63,35 +61,18 @@ impl RejectsWriter {
     ///
     /// # Errors
     /// If the system refuses. A closed pipe is no error here: later records are dropped.
-    ///
-    /// # Panics
-    /// Never: an entry always encodes.
     pub fn write(&mut self, reject: &Reject, names: &[String]) -> Result<()> {
-        let source = reject.origin.source;
-        let file = names
-            .get(source as usize)
-            .ok_or_else(|| Error::internal(format!("a record came from source {source}")))?;
-        let raw_truncated = reject.raw.len() >= Reject::RAW_BYTES;
-        let raw = if raw_truncated {
-            without_cut_character(&reject.raw)
-        } else {
-            &reject.raw
-        };
-        let entry = Entry {
-            file,
-            line: reject.origin.line,
-            offset: reject.origin.offset,
-            reason: &reject.reason,
-            raw: &String::from_utf8_lossy(raw),
-            raw_truncated,
-        };
-        self.buffer.clear();
-        serde_json::to_writer(&mut self.buffer, &entry)
-            .expect("a Vec takes every byte, and an entry always encodes");
-        self.buffer.push(b'\n');
-        self.hash.add(&self.buffer);
+        self.append(&line(reject, names)?)
+    }
+
+    /// Appends lines that [`line`] has made.
+    ///
+    /// # Errors
+    /// As [`RejectsWriter::write`].
+    pub fn append(&mut self, lines: &[u8]) -> Result<()> {
+        self.hash.add(lines);
         // Unbuffered: rejects are few, and a stream's reader wants to see them.
-        match self.target.write_all(&self.buffer) {
+        match self.target.write_all(lines) {
             // Whoever has seen enough of the rejects does not stop the vectors.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.target.abandon();
@@ -109,6 +90,39 @@ impl RejectsWriter {
     pub(crate) fn into_target(self) -> Target {
         self.target
     }
+}
+
+/// A record's line in a file of rejects, with its end; `names` are the sources' names.
+///
+/// # Errors
+/// If the record came from no source.
+///
+/// # Panics
+/// Never: an entry always encodes.
+pub fn line(reject: &Reject, names: &[String]) -> Result<Vec<u8>> {
+    let source = reject.origin.source;
+    let file = names
+        .get(source as usize)
+        .ok_or_else(|| Error::internal(format!("a record came from source {source}")))?;
+    let raw_truncated = reject.raw.len() >= Reject::RAW_BYTES;
+    let raw = if raw_truncated {
+        without_cut_character(&reject.raw)
+    } else {
+        &reject.raw
+    };
+    let entry = Entry {
+        file,
+        line: reject.origin.line,
+        offset: reject.origin.offset,
+        reason: &reject.reason,
+        raw: &String::from_utf8_lossy(raw),
+        raw_truncated,
+    };
+    let mut line = Vec::new();
+    serde_json::to_writer(&mut line, &entry)
+        .expect("a Vec takes every byte, and an entry always encodes");
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Leaves out the first bytes of a character that the cut went through.

@@ -37,6 +37,7 @@ fn options(folder: &Path) -> EmbedOptions {
             ..InputOptions::default()
         },
         output: OutputOptions::new(Destination::Path(folder.join("out.npy"))),
+        job: Default::default(),
         on_error: OnError::Skip,
         fail_on_empty: false,
         rejects: Some(folder.join("rejects.jsonl")),

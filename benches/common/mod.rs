@@ -21,6 +21,7 @@ pub fn whole_run(
         sources: vec![Source::Path(PathBuf::from(corpus))],
         input: InputOptions::default(),
         output: OutputOptions::new(Destination::Path(folder.join("out.parquet"))),
+        job: Default::default(),
         on_error: OnError::Fail,
         fail_on_empty: false,
         rejects: None,

@@ -219,6 +219,7 @@ impl Session {
                 force: true,
                 ..OutputOptions::new(Destination::Stdout)
             },
+            job: Default::default(),
             on_error: OnError::Skip,
             fail_on_empty: false,
             rejects: None,

@@ -110,6 +110,7 @@ impl Filling {
             rejects: std::mem::take(&mut self.rejects),
             consumed,
             warnings: Vec::new(),
+            mark: None,
         };
         without(window, misfits, &raw)
     }

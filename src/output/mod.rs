@@ -7,10 +7,11 @@
 
 mod columns;
 mod encoding;
-mod fault;
+pub(crate) mod fault;
 mod handle;
 mod ipc;
 mod jsonl;
+mod made;
 mod npy;
 mod options;
 mod overlap;
@@ -29,6 +30,7 @@ mod testing;
 use arrow::datatypes::{Schema, SchemaRef};
 use sha2::{Digest, Sha256};
 
+pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};

@@ -85,6 +85,20 @@ impl OutputFormat {
             .map(|(format, _, _)| *format)
     }
 
+    /// The format that is called `name`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let known = FORMATS.iter().find(|(_, known, _)| *known == name);
+        known.map(|(format, _, _)| *format)
+    }
+
+    /// Its name, which is also the usual ending of its files, without the dot.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let known = FORMATS.iter().find(|(format, _, _)| *format == self);
+        known.map_or("", |(_, name, _)| name)
+    }
+
     /// Endings of the files that stand beside a file of this format.
     pub(super) const fn sidecars(self) -> &'static [&'static str] {
         match self {
@@ -112,8 +126,7 @@ impl OutputFormat {
 
 impl fmt::Display for OutputFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = FORMATS.iter().find(|(format, _, _)| format == self);
-        formatter.write_str(known.map_or("", |(_, name, _)| name))
+        formatter.write_str(self.name())
     }
 }
 

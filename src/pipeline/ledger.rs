@@ -6,12 +6,13 @@ use super::stages::InFlight;
 use super::{OnError, Summary};
 use crate::embedder::{Finished, NOT_FINITE_EMPTY};
 use crate::error::{Error, Place, Result};
+use crate::job;
 use crate::model::Model;
 use crate::output::VectorWriter;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Origin, Reject, RowRef, Rows, SourceNames};
-use crate::rejects::RejectsWriter;
+use crate::record::{Mark, Origin, Reject, RowRef, Rows, SourceNames};
+use crate::rejects::{self, RejectsWriter};
 
 fn place(names: &SourceNames, origin: &Origin) -> Place {
     let name = names.get(origin.source as usize);
@@ -20,6 +21,31 @@ fn place(names: &SourceNames, origin: &Origin) -> Place {
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
     Error::record(place(names, &reject.origin), reject.reason.as_str())
+}
+
+/// A window as parts take it.
+fn done(
+    mark: Mark,
+    rows: Rows,
+    present: &[bool],
+    rejects: &[Reject],
+    names: &SourceNames,
+    counts: Counts,
+) -> Result<job::Done> {
+    let texts = mark.texts.iter().zip(present);
+    let texts = texts.filter(|(_, present)| **present);
+    let sources = rows.origins.iter().map(|origin| origin.source);
+    let rejected = rejects.iter().map(|reject| reject.origin.source);
+    let sources = sources.chain(rejected).collect();
+    let lines = rejects.iter().map(|reject| rejects::line(reject, names));
+    Ok(job::Done {
+        texts: texts.flat_map(|(text, _)| *text).collect(),
+        rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
+        sources,
+        mark,
+        rows,
+        counts,
+    })
 }
 
 /// Counts every record and writes every row.
@@ -32,8 +58,21 @@ pub(super) struct Ledger<'a> {
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
     pub(super) without_tokens: u64,
-    pub(super) writer: Box<dyn VectorWriter>,
-    pub(super) rejects: Option<RejectsWriter>,
+    pub(super) sink: Sink<'a>,
+}
+
+/// Where rows and rejected records go.
+pub(super) enum Sink<'a> {
+    /// Into an output and its rejects, published together at the end.
+    Whole {
+        writer: Box<dyn VectorWriter>,
+        rejects: Option<RejectsWriter>,
+    },
+    /// Into parts, which are published as they are complete.
+    Parts {
+        parts: Box<job::Parts>,
+        made: job::Made<'a>,
+    },
 }
 
 impl Ledger<'_> {
@@ -101,6 +140,8 @@ impl Ledger<'_> {
             self.reject(reject)?;
         }
         let refs = self.number(&in_flight, &present);
+        let mark = in_flight.mark.take();
+        let rejects = std::mem::take(&mut in_flight.rejects);
         let written = Rows {
             columns: in_flight.columns,
             origins: in_flight.origins,
@@ -114,16 +155,29 @@ impl Ledger<'_> {
         } else {
             written.retain(&present)?
         };
-        let embedded = written.len() as u64;
-        // Without a row there may be no final schema yet, and there is nothing to write.
-        if embedded > 0 {
-            self.writer.write(written)?;
-        }
-        self.counts.embedded += embedded;
+        self.counts.embedded += written.len() as u64;
         self.counts.read += read as u64;
         self.counts.consumed = in_flight.consumed;
+        match &mut self.sink {
+            // Without a row there may be no final schema yet, and there is nothing to write.
+            Sink::Whole { .. } if written.is_empty() => {}
+            Sink::Whole { writer, .. } => writer.write(written)?,
+            Sink::Parts { parts, made } => {
+                let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
+                let done = done(mark, written, &present, &rejects, self.names, self.counts)?;
+                parts.take(done, made)?;
+            }
+        }
         self.progress.written(&self.counts);
         Ok(())
+    }
+
+    /// Publishes what is embedded of the part in hand, after a failure: what cannot be published is embedded
+    /// again by the next run.
+    pub(super) fn salvage(&mut self) {
+        if let Sink::Parts { parts, made } = &mut self.sink {
+            let _ = parts.commit(made);
+        }
     }
 
     fn reject(&mut self, reject: &Reject) -> Result<()> {
@@ -135,9 +189,13 @@ impl Ledger<'_> {
             let place = place(self.names, &reject.origin);
             self.reasons.push(format!("{place}: {}", reject.reason));
         }
-        match &mut self.rejects {
-            Some(rejects) => rejects.write(reject, self.names),
-            None => Ok(()),
+        match &mut self.sink {
+            Sink::Whole {
+                rejects: Some(rejects),
+                ..
+            } => rejects.write(reject, self.names),
+            // Parts take them with their window.
+            Sink::Whole { .. } | Sink::Parts { .. } => Ok(()),
         }
     }
 

@@ -13,20 +13,24 @@
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod distinct;
+mod job;
 mod ledger;
 mod stages;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
-use self::ledger::Ledger;
+use self::job::JobRun;
+use self::ledger::{Ledger, Sink};
 use self::stages::{
-    Message, Start, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer, wait,
+    Message, Reading, Start, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer,
+    wait,
 };
 use crate::batch;
 use crate::cancel::CancelToken;
@@ -34,6 +38,7 @@ use crate::embedder::{self, cosine_of_samples};
 use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
+use crate::job::{Job, JobOptions, State};
 use crate::model::{Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Finish, OutputOptions, RunFiles, VectorWriter};
 use crate::pool::Pooler;
@@ -67,6 +72,8 @@ pub struct EmbedOptions {
     pub input: InputOptions,
     /// Where vectors go.
     pub output: OutputOptions,
+    /// Whether the output is in parts, and whether an earlier run's are gone on with.
+    pub job: JobOptions,
     /// What a bad record does.
     pub on_error: OnError,
     /// Where rejected records are written (JSONL).
@@ -136,6 +143,12 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     check_places(options)?;
     let (schema, files) = (reader.schema(), &options.files);
+    if let Some(job) = job::of(options)? {
+        job.look()?;
+        if !job.is_single() {
+            return Ok(());
+        }
+    }
     output::check(&options.output, &[], options.sources.len(), &schema, files)?;
     match &options.rejects {
         Some(path) => RejectsWriter::check(path, options.output.force, files),
@@ -150,6 +163,9 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
 /// If two do; the message names both.
 pub fn check_places(options: &EmbedOptions) -> Result<()> {
     threads::check(options.engine.workers)?;
+    if job::of(options)?.is_some_and(|job| !job.is_single()) {
+        return Ok(());
+    }
     let inputs = options.sources.iter().map(Source::path);
     let rejects = options.rejects.iter().map(|path| ("--rejects", path));
     let others = options.others.iter().map(|(option, path)| (*option, path));
@@ -158,6 +174,23 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
         .map(|(option, path)| (option, path.as_path()))
         .collect();
     output::refuse_overlap(&options.output, &others, inputs)
+}
+
+/// The job that options ask for; none where a run is none.
+///
+/// # Errors
+/// If options contradict each other.
+pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
+    job::of(options)
+}
+
+/// Under `--resume`, what stands at the output, if it is complete and was made from the same input with the same
+/// settings: then there is nothing to do. Opens no engine.
+///
+/// # Errors
+/// If it is complete and was made with others, or cannot be read.
+pub fn finished(options: &EmbedOptions) -> Result<Option<State>> {
+    job::finished(options)
 }
 
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
@@ -210,29 +243,35 @@ fn run(
     let started = Instant::now();
     // Everything that can be refused without work is refused first: sources, model, output.
     check_places(options)?;
-    let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
-    if options.output.is_stream()? {
+    let mut job = match job::of(options)? {
+        Some(job) => Some(job::begin(job, options)?),
+        None => {
+            job::forget(options)?;
+            None
+        }
+    };
+    let input = job
+        .as_ref()
+        .map_or_else(|| options.input.clone(), JobRun::input);
+    let mut reader = RecordReader::open(&options.sources, input)?;
+    if job.is_none() && options.output.is_stream()? {
         reader.begin_small();
     }
+    let reader = match &mut job {
+        Some(job) => Reading::Job(job.reader(reader)),
+        None => Reading::Plain(reader),
+    };
     let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
     let model = match opened {
         Some(opened) => Arc::clone(&opened.model),
         None => Arc::new(Model::open(&model_options)?),
     };
-    let writer = output::create(
-        &options.output,
-        &[model.config.width],
-        reader.names(),
-        &reader.schema(),
-        &options.files,
-    )?;
-    let rejects = match &options.rejects {
-        Some(path) => Some(RejectsWriter::create(
-            path,
-            options.output.force,
-            &options.files,
-        )?),
-        None => None,
+    let output = match job {
+        Some(job) => {
+            job.check(&model)?;
+            Output::Job(Box::new(job))
+        }
+        None => Output::whole(options, model.config.width, &reader)?,
     };
     for note in options.files.take_notes() {
         progress.warning(&note);
@@ -250,8 +289,7 @@ fn run(
         files: opened.map(|opened| opened.files.clone()),
         model,
         reader,
-        writer,
-        rejects,
+        output,
         threads,
         on_error: options.on_error,
         fail_on_empty: options.fail_on_empty,
@@ -286,12 +324,11 @@ const LAST_BATCHES: Duration = Duration::from_secs(4);
 struct Parts {
     started: Instant,
     model: Arc<Model>,
-    reader: RecordReader,
+    reader: Reading,
     tokenizer: Arc<TextTokenizer>,
     files: Option<ModelProvenance>,
     engine: Opening,
-    writer: Box<dyn VectorWriter>,
-    rejects: Option<RejectsWriter>,
+    output: Output,
     threads: usize,
     /// Workers, where the user has said how many.
     workers: Option<usize>,
@@ -300,6 +337,25 @@ struct Parts {
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
     profile: Option<ProfileUsed>,
+}
+
+/// Where the rows go.
+enum Output {
+    /// An output, and the file of its rejects.
+    Whole(Box<dyn VectorWriter>, Option<RejectsWriter>),
+    /// Parts, which begin once the fingerprint is known.
+    Job(Box<JobRun>),
+}
+
+impl Output {
+    fn whole(options: &EmbedOptions, width: usize, reader: &Reading) -> Result<Self> {
+        let (force, files) = (options.output.force, &options.files);
+        let (names, schema) = (reader.names(), reader.schema());
+        let writer = output::create(&options.output, &[width], names, &schema, files)?;
+        let rejects = options.rejects.as_ref();
+        let rejects = rejects.map(|path| RejectsWriter::create(path, force, files));
+        Ok(Self::Whole(writer, rejects.transpose()?))
+    }
 }
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
@@ -365,6 +421,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     } = parts;
     let names = reader.names();
     let total_bytes = reader.total_bytes();
+    let schema = reader.schema();
     let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
 
     // Reading and tokenizing start while the engine loads.
@@ -428,6 +485,37 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     progress.stages(&stages);
     progress.started(&info, total_bytes);
 
+    let files = OnceCell::new();
+    let made = |counts: &Counts| {
+        let files = match files.get() {
+            Some(files) => files,
+            None => {
+                let hashed = wait(cancel, &hashes)?;
+                files.get_or_init(|| hashed)
+            }
+        };
+        let info = EngineInfo {
+            cosine: *cosine.lock().unwrap_or_else(PoisonError::into_inner),
+            ..info.clone()
+        };
+        let provenance = Provenance::new(&model, files, &info, counts, parts.profile.as_ref());
+        serde_json::to_value(&provenance)
+            .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
+    };
+    let mut notes = model.notes(info.provider == Provider::Native);
+    let (sink, ending) = match parts.output {
+        Output::Whole(writer, rejects) => (Sink::Whole { writer, rejects }, None),
+        Output::Job(job) => {
+            // Nothing is embedded for an output that it does not fit.
+            let hashed = wait(cancel, &hashes)?;
+            notes.extend(job.note());
+            let (parts, ending) = job.parts(&model, &hashed, &info, schema)?;
+            let _ = files.set(hashed);
+            let parts = Box::new(parts);
+            let sink = Sink::Parts { parts, made: &made };
+            (sink, Some(ending))
+        }
+    };
     let mut ledger = Ledger {
         model: &model,
         pooler: &pooler,
@@ -437,10 +525,9 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         counts: Counts::default(),
         reasons: Vec::new(),
         without_tokens: 0,
-        writer: parts.writer,
-        rejects: parts.rejects,
+        sink,
     };
-    let (read, schema) = loop {
+    let mut step = || -> Result<_> {
         let message = select! {
             recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
@@ -450,20 +537,36 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             Message::InFlight(in_flight) => {
                 let finished = collect(&in_flight, &workers, progress, cancel)?;
                 clocks.write.time(|| ledger.settle(*in_flight, finished))?;
-                settled.window();
+                if let Some(settled) = &settled {
+                    settled.window();
+                }
+                Ok(None)
             }
-            Message::End { read, schema } => break (read, schema),
+            Message::End { read, end } => Ok(Some((read, end))),
+        }
+    };
+    let ended = loop {
+        match step() {
+            Ok(None) => {}
+            Ok(Some(end)) => break Ok(end),
+            Err(error) => break Err(error),
+        }
+    };
+    let (read, end) = match ended {
+        Ok(end) => end,
+        // What a job has embedded is not lost with the run.
+        Err(error) => {
+            ledger.salvage();
+            return Err(error);
         }
     };
     drop(workers);
-    info.cosine = *cosine.lock().unwrap_or_else(PoisonError::into_inner);
 
     let Ledger {
         counts,
         reasons,
         without_tokens,
-        writer,
-        rejects,
+        sink,
         ..
     } = ledger;
     if counts.read != read || counts.embedded + counts.rejected != read {
@@ -482,21 +585,22 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         };
         return Err(Error::input(Place::file(names.join(", ")), reason));
     }
-    let files = wait(cancel, &hashes)?;
-    let provenance = Provenance::new(&model, &files, &info, &counts, parts.profile.as_ref());
-    let provenance = serde_json::to_value(&provenance)
-        .map_err(|error| Error::internal(format!("writing the provenance: {error}")))?;
-    if cancel.is_cancelled() {
+    if cancel.is_cancelled() && matches!(sink, Sink::Whole { .. }) {
         return Err(Error::interrupted());
     }
-    let finish = Finish {
-        schema,
-        provenance: &provenance,
-        rejects,
-    };
-    clocks.write.time(|| writer.finish(finish))?;
+    clocks.write.time(|| match (sink, ending) {
+        (Sink::Whole { writer, rejects }, _) => writer.finish(Finish {
+            schema: end.schema,
+            provenance: &made(&counts)?,
+            rejects,
+        }),
+        (Sink::Parts { parts, .. }, Some(ending)) => {
+            ending.complete(*parts, end.point, end.schema, &made)
+        }
+        (Sink::Parts { .. }, None) => Err(Error::internal("parts without an end")),
+    })?;
     progress.published();
-    let mut notes = model.notes(info.provider == Provider::Native);
+    info.cosine = *cosine.lock().unwrap_or_else(PoisonError::into_inner);
     if info.equal_lengths {
         notes.push(crate::padding::NOTE.into());
     }

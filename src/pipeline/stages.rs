@@ -17,11 +17,12 @@ use crate::embedder::{Finished, RowWorker};
 use crate::engine::{BatchLimits, Engine};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
-use crate::input::RecordReader;
+use crate::input::{RecordReader, Settled};
+use crate::job::{JobReader, Point};
 use crate::model::Model;
 use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
-use crate::record::{Origin, Reject, SourceNames, Texts, Window};
+use crate::record::{Mark, Origin, Reject, SourceNames, Texts, Window};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{exhausted, panic_message};
 use crate::tokenize::TextTokenizer;
@@ -41,13 +42,75 @@ pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
 /// What the tokenizer hands on, in input order.
 pub(super) enum Message {
     InFlight(Box<InFlight>),
-    End { read: u64, schema: SchemaRef },
+    End { read: u64, end: End },
+}
+
+/// The end of the input.
+pub(super) struct End {
+    pub(super) schema: SchemaRef,
+    /// Of a job: all that was read.
+    pub(super) point: Point,
+}
+
+/// Reads windows: all of the input's, or those that a job still has to embed.
+pub(super) enum Reading {
+    Plain(RecordReader),
+    Job(JobReader),
+}
+
+impl Reading {
+    pub(super) fn names(&self) -> SourceNames {
+        match self {
+            Self::Plain(reader) => reader.names(),
+            Self::Job(reader) => reader.names(),
+        }
+    }
+
+    pub(super) fn total_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Plain(reader) => reader.total_bytes(),
+            Self::Job(reader) => reader.total_bytes(),
+        }
+    }
+
+    /// Who is told of windows that are written. A job's windows are the same in every run, however its input
+    /// comes, so nobody is told.
+    pub(super) fn settled(&self) -> Option<Settled> {
+        match self {
+            Self::Plain(reader) => Some(reader.settled()),
+            Self::Job(_) => None,
+        }
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Plain(reader) => reader.schema(),
+            Self::Job(reader) => reader.schema(),
+        }
+    }
+
+    fn next_window(&mut self) -> Result<Option<Window>> {
+        match self {
+            Self::Plain(reader) => reader.next_window(),
+            Self::Job(reader) => reader.next_window(),
+        }
+    }
+
+    fn end(&self) -> End {
+        End {
+            schema: self.schema(),
+            point: match self {
+                Self::Plain(_) => Point::default(),
+                Self::Job(reader) => reader.end(),
+            },
+        }
+    }
 }
 
 /// What the reader hands on.
 pub(super) enum Read {
     Window(Window),
-    End { read: u64, schema: SchemaRef },
+    End { read: u64, end: End },
 }
 
 /// A window on its way through the workers, which know its distinct texts alone.
@@ -58,6 +121,7 @@ pub(super) struct InFlight {
     pub(super) rejects: Vec<Reject>,
     pub(super) consumed: u64,
     pub(super) warnings: Vec<String>,
+    pub(super) mark: Option<Mark>,
     pub(super) distinct: Distinct,
     /// Of the distinct texts.
     pub(super) tokens: Arc<TokenRows>,
@@ -109,7 +173,7 @@ pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Res
 
 /// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
 pub(super) fn spawn_reader(
-    mut reader: RecordReader,
+    mut reader: Reading,
     clocks: &Arc<Clocks>,
 ) -> Result<Receiver<Result<Read>>> {
     let (sender, receiver) = bounded(1);
@@ -127,8 +191,8 @@ pub(super) fn spawn_reader(
                     (Ok(Read::Window(window)), false)
                 }
                 Ok(None) => {
-                    let schema = reader.schema();
-                    (Ok(Read::End { read, schema }), true)
+                    let end = reader.end();
+                    (Ok(Read::End { read, end }), true)
                 }
                 Err(error) => (Err(error), true),
             };
@@ -194,8 +258,8 @@ pub(super) fn spawn_tokenizer(
         };
         for read in windows {
             let launched = match read {
-                Ok(Read::End { read, schema }) => {
-                    let _ = sender.send(Ok(Message::End { read, schema }));
+                Ok(Read::End { read, end }) => {
+                    let _ = sender.send(Ok(Message::End { read, end }));
                     return;
                 }
                 Ok(Read::Window(window)) => catch_unwind(AssertUnwindSafe(|| launch(window)))
@@ -243,6 +307,7 @@ fn prepare(
         rejects: window.rejects,
         consumed: window.consumed,
         warnings: window.warnings,
+        mark: window.mark,
         distinct,
         tokens: Arc::clone(&tokens),
         batches: plans.len(),

@@ -142,9 +142,10 @@ fn run(
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
         files: None,
         profile: None,
-        reader: RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
-        writer: Box::new(kept.clone()),
-        rejects: None,
+        reader: Reading::Plain(
+            RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
+        ),
+        output: super::Output::Whole(Box::new(kept.clone()), None),
         threads: 3,
         workers: None,
         on_error,

@@ -12,6 +12,7 @@ mod embed;
 mod faults;
 mod help;
 mod info;
+mod jobs;
 #[cfg(unix)]
 mod libraries;
 mod man;

@@ -13,10 +13,11 @@ use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support;
 
 /// What README.md links to for reference.
-const DOCS: [&str; 6] = [
+const DOCS: [&str; 7] = [
     "docs/bench.md",
     "docs/devices.md",
     "docs/inspect.md",
+    "docs/jobs.md",
     "docs/numbers.md",
     "docs/providers.md",
     "docs/speed.md",

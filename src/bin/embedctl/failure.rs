@@ -41,6 +41,18 @@ impl Failure {
         self.hint.as_deref()
     }
 
+    /// The same, with what may help beside what was advised already.
+    pub fn with_hint(self, hint: String) -> Self {
+        let hint = match &self.hint {
+            Some(first) => format!("{first}; {hint}"),
+            None => hint,
+        };
+        Self {
+            hint: Some(hint),
+            ..self
+        }
+    }
+
     /// Names the environment `variables` that it may come from, where nothing better is advised.
     pub fn named_by_variables(mut self, variables: &[OsString]) -> Self {
         let concerned: &[&str] = self

@@ -66,7 +66,7 @@ pub struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// File or object (s3://, gs://, az://) to write; '-': standard output
+    /// File or object (s3://, gs://, az://) to write, or folder/ for parts; '-': standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -85,6 +85,21 @@ pub struct OutputArgs {
     /// Replace OUT if it exists
     #[arg(long, visible_alias = "overwrite")]
     pub force: bool,
+
+    /// Records of a part, where OUT is a folder [default: as many as make 128 MiB]
+    ///
+    /// A folder (OUT ends in / or is one) holds parts, each complete as soon as it is there; readers take the
+    /// folder for one table.
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub part_rows: Option<usize>,
+
+    /// Go on where an earlier run of the same command was stopped
+    ///
+    /// For a folder, or for a file that was begun with this option: its parts lie in OUT.parts/ while it is
+    /// made. Nothing is embedded twice; another model, option or input than the earlier run's is refused. If OUT
+    /// is complete there is nothing to do.
+    #[arg(long, conflicts_with = "force")]
+    pub resume: bool,
 }
 
 /// What records look like.

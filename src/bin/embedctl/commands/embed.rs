@@ -10,6 +10,7 @@ use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Source, WINDOW_BYTES,
 };
+use embedctl::job::JobOptions;
 use embedctl::model::hub::{self, Settings};
 use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Destination, OutputOptions, RunFiles};
@@ -17,7 +18,7 @@ use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
 
-use super::{profile, stores};
+use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
 use crate::crash;
 use crate::exit::ExitCode;
@@ -35,7 +36,8 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let options = options(args, messages)?;
     let numbers = Numbers::begin(&args.numbers, &options, printer)?;
-    let result = embed(args, messages, options, numbers.as_ref(), printer);
+    let result = embed(args, messages, options.clone(), numbers.as_ref(), printer)
+        .map_err(|failure| resume::explain(failure, &options));
     if let Some(numbers) = numbers {
         numbers.end(&result);
     }
@@ -70,6 +72,10 @@ fn embed(
         let ensured = hub::ensure(&settings, &model, downloads.as_ref(), &cancel);
         downloads.end();
         ensured.map_err(super::stopped)?;
+    }
+
+    if let Some(code) = resume::finished(&options, printer)? {
+        return Ok(code);
     }
 
     let profile = if args.limits.no_profile {
@@ -126,6 +132,9 @@ fn embed(
         numbers.summary(&report);
     }
     printer.report(&report);
+    if let Some(job) = pipeline::job(&options)?.filter(|job| !job.is_single()) {
+        return Ok(resume::code(&job.state()?));
+    }
     Ok(if summary.counts.rejected > 0 {
         ExitCode::Rejected
     } else {
@@ -165,6 +174,10 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             vector_type: args.output.vector_type.map(Into::into),
             embedding_field: args.output.embedding_field.clone(),
             ..OutputOptions::new(destination(&args.output.output))
+        },
+        job: JobOptions {
+            part_rows: args.output.part_rows.map(|rows| rows as u64),
+            resume: args.output.resume,
         },
         on_error: args.records.on_error.into(),
         rejects: args.records.rejects.clone(),

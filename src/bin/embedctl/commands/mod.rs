@@ -10,6 +10,7 @@ mod info;
 mod man;
 mod probe;
 mod profile;
+mod resume;
 mod stores;
 mod tokenize;
 

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use embedctl::engine::EngineInfo;
+use embedctl::job::{is_folder, parts_of};
 use embedctl::output::Destination;
 use embedctl::progress::{BatchDone, Counts, Progress};
 use embedctl::storage::Address;
@@ -122,6 +123,9 @@ impl Live {
             .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
         let rows = number(reading.rows, "row");
         let left = match destination {
+            Destination::Path(path) if is_folder(path) || parts_of(path).exists() => {
+                "its finished parts stay".to_owned()
+            }
             Destination::Path(path) if path.is_file() || Address::is_url_path(path) => {
                 format!("{} is as it was before", path.display())
             }

@@ -1,0 +1,113 @@
+//! Jobs on the command line: what is done already, what is safe after a failure, and the command that goes on.
+
+use std::ffi::OsString;
+
+use embedctl::job::State;
+use embedctl::pipeline::{self, EmbedOptions};
+
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Under `--resume`, says that the output is complete already, if it is.
+pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
+    let Some(state) = pipeline::finished(options)? else {
+        return Ok(None);
+    };
+    let what = match state.parts.len() {
+        0 => String::new(),
+        parts => format!(", with {} rows in {parts} parts", state.rows()),
+    };
+    printer.info(format!("nothing to do: the output is complete{what}"));
+    Ok(Some(code(&state)))
+}
+
+/// The code of a complete job: of all of its runs, not of the last alone.
+pub fn code(state: &State) -> ExitCode {
+    if state.rejected() > 0 {
+        ExitCode::Rejected
+    } else {
+        ExitCode::Done
+    }
+}
+
+/// Adds to a failed run's message what is safe of it, and how to go on.
+pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
+    // A command that was refused would be refused again.
+    if failure.exit_code() == ExitCode::Usage && options.job.resume {
+        return failure;
+    }
+    let Ok(Some(job)) = pipeline::job(&embed_options(options)) else {
+        return failure;
+    };
+    let state = match job.look() {
+        Ok(state) if state.job.is_some() && !state.success => state,
+        _ => return failure,
+    };
+    let (rows, parts) = (state.rows(), state.parts.len());
+    let these = if parts == 1 { "part" } else { "parts" };
+    failure.with_hint(format!(
+        "{rows} rows in {parts} {these} are safe; go on with: {}",
+        command(std::env::args_os())
+    ))
+}
+
+/// The same job, as the command that goes on would see it.
+fn embed_options(options: &EmbedOptions) -> EmbedOptions {
+    let mut options = options.clone();
+    options.job.resume = true;
+    options
+}
+
+/// The command line of this run, with `--resume`.
+fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut added = false;
+    for (index, argument) in arguments.into_iter().enumerate() {
+        let word = argument.to_string_lossy();
+        if matches!(word.as_ref(), "--force" | "--overwrite" | "--resume") {
+            continue;
+        }
+        if index == 0 {
+            words.push(env!("CARGO_PKG_NAME").to_owned());
+            continue;
+        }
+        words.push(quoted(&word));
+        if word == "embed" && !added {
+            words.push("--resume".to_owned());
+            added = true;
+        }
+    }
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_goes_on_is_this_one_with_resume() {
+        let typed = [
+            "/usr/bin/embedctl",
+            "-q",
+            "embed",
+            "--force",
+            "it's.txt",
+            "-o",
+            "out/",
+        ];
+        assert_eq!(
+            command(typed.map(OsString::from)),
+            r"embedctl -q embed --resume 'it'\''s.txt' -o out/"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What the files of a job are called. Names that begin with `_` are passed over by whoever reads a folder
+//! of parts: pyarrow, Spark, DuckDB's globs, polars' globs.
+
+/// Folder of what is no part.
+pub const OWN: &str = "_embedctl";
+/// The fingerprint, and what else was settled when the job began.
+pub const JOB: &str = "_embedctl/job.json";
+/// What all parts hold, written at the end.
+pub const MANIFEST: &str = "_embedctl/manifest.json";
+/// Says that the output is complete.
+pub const SUCCESS: &str = "_SUCCESS";
+/// What each part holds.
+pub const COMMITS: &str = "_embedctl/commits";
+/// Rejected records of each part that has any.
+pub const REJECTS: &str = "_embedctl/rejects";
+/// Hashes of each part's texts.
+pub const TEXTS: &str = "_embedctl/texts";
+/// What each shard has read, once it is at its end.
+pub const SHARDS: &str = "_embedctl/shards";
+
+/// The part of that number of that shard (from 1), without an ending.
+pub fn part(shard: u32, number: u32) -> String {
+    format!("part-{shard:05}-{number:05}")
+}
+
+/// Shard, number and what follows of a part's name.
+pub fn parse(name: &str) -> Option<(u32, u32, &str)> {
+    let (shard, rest) = name.strip_prefix("part-")?.split_once('-')?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, ending) = rest.split_at(digits);
+    let valid = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (valid(shard) && valid(number)).then_some(())?;
+    Some((shard.parse().ok()?, number.parse().ok()?, ending))
+}
+
+/// The file that says that a shard is at its end.
+pub fn shard(shard: u32) -> String {
+    format!("{SHARDS}/{shard:05}.json")
+}
+
+/// The lock of a shard.
+pub fn lock(shard: u32) -> String {
+    format!("{OWN}/shard-{shard:05}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parts_parse() {
+        assert_eq!(part(1, 2), "part-00001-00002");
+        assert_eq!(
+            parse("part-00001-00002.npy.json"),
+            Some((1, 2, ".npy.json"))
+        );
+        assert_eq!(parse(&part(123_456, 99_999)), Some((123_456, 99_999, "")));
+        for other in [
+            "part-1-2",
+            "part-00001.parquet",
+            "parts-00001-00002.npy",
+            "part-00001-0000x",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

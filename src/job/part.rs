@@ -1,0 +1,133 @@
+//! What a part says of itself: which stretch of the input it holds, and what came of it.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::names;
+use crate::input::Source;
+
+/// A point between two records of a shard's input.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Records before it, rejected ones counted.
+    pub records: u64,
+    /// SHA-256 over all of them, as they were read: texts, columns, origins, rejects.
+    pub hash: String,
+}
+
+/// A source as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceState {
+    /// As the user named it.
+    pub name: String,
+    /// Bytes, of a regular file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Nanoseconds since 1970, of a regular file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<u64>,
+}
+
+impl SourceState {
+    /// Looks at `source`, called `name`.
+    #[must_use]
+    pub fn of(source: &Source, name: &str) -> Self {
+        let metadata = source.path().and_then(|path: &Path| path.metadata().ok());
+        let metadata = metadata.filter(std::fs::Metadata::is_file);
+        let modified = metadata.as_ref().and_then(|metadata| {
+            let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            u64::try_from(since.as_nanos()).ok()
+        });
+        Self {
+            name: name.to_owned(),
+            size: metadata.map(|metadata| metadata.len()),
+            modified,
+        }
+    }
+}
+
+/// A stretch of a shard's input, embedded. Stands in the part's provenance under `part`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartInfo {
+    /// Number of the shard, from 1.
+    pub shard: u32,
+    /// Shards of the job.
+    pub shards: u32,
+    /// Number among the parts of its shard, from 0.
+    pub number: u32,
+    /// Where it starts.
+    pub start: Point,
+    /// Where it ends.
+    pub end: Point,
+    /// The sources that it read from.
+    pub sources: Vec<SourceState>,
+    /// Rows in it: more than records where records are cut into chunks.
+    pub rows: u64,
+    /// Records of its stretch that were embedded.
+    pub embedded: u64,
+    /// Records of its stretch that were rejected.
+    pub rejected: u64,
+    /// Rows cut to the model's length.
+    pub truncated: u64,
+    /// Tokens embedded.
+    pub tokens: u64,
+    /// Hash of the job's fingerprint.
+    pub fingerprint: String,
+}
+
+/// A part that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its file's name.
+    pub file: String,
+    /// Bytes of that file.
+    pub bytes: u64,
+    /// What it holds.
+    #[serde(flatten)]
+    pub info: PartInfo,
+}
+
+impl Part {
+    /// Where its rejected records are listed, if it has any.
+    #[must_use]
+    pub fn rejects(&self) -> String {
+        let part = names::part(self.info.shard, self.info.number);
+        format!("{}/{part}.jsonl", names::REJECTS)
+    }
+}
+
+/// A shard that is at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEnd {
+    /// Number of the shard, from 1.
+    pub shard: u32,
+    /// The end of its input.
+    pub end: Point,
+    /// Its parts.
+    pub parts: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Records that were rejected.
+    pub rejected: u64,
+}
+
+/// The whole output, once all shards are at their ends.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this file's schema.
+    pub schema: u32,
+    /// Hash of the job's fingerprint.
+    pub fingerprint: String,
+    /// Shards.
+    pub shards: u32,
+    /// Records read.
+    pub records: u64,
+    /// Rows of all parts.
+    pub rows: u64,
+    /// Records rejected.
+    pub rejected: u64,
+    /// The parts, in the input's order.
+    pub parts: Vec<Part>,
+}

@@ -1,0 +1,376 @@
+//! Rows become parts: files of their own, each published whole and saying what it holds.
+//!
+//! A part ends where a window ends. What belongs to it is put in an order in which every cut leaves something
+//! that the next run understands:
+//!
+//! ```text
+//!  rejects, texts, files beside the part   without their part: removed by the next run
+//!  the part                                from here on its stretch of the input is done
+//!  its commit                              can be made again from the part
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::SchemaRef;
+use serde_json::Value;
+
+use super::names;
+use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
+use super::storage::{Content, Guard, Storage};
+use crate::error::{Error, Result};
+use crate::output::{Finish, VectorWriter};
+use crate::progress::Counts;
+use crate::record::{Mark, Rows};
+
+/// Makes the writer of a file.
+pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;
+
+/// Makes the provenance of something with these counts.
+pub type Made<'a> = &'a dyn Fn(&Counts) -> Result<Value>;
+
+/// When a part ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Records at most.
+    pub records: u64,
+    /// Records of a window at most: a part ends before one that would not fit.
+    pub window: u64,
+    /// Bytes of vectors and columns, about.
+    pub bytes: u64,
+    /// How long it may take.
+    pub time: Duration,
+}
+
+/// What a job is about, for all of its parts.
+#[derive(Debug)]
+pub struct About {
+    /// Where the parts go.
+    pub storage: Arc<dyn Storage>,
+    /// The output, for messages.
+    pub shown: String,
+    /// Number of the shard, from 1.
+    pub shard: u32,
+    /// Shards of the job.
+    pub shards: u32,
+    /// Ending of a part's name, with its dot.
+    pub ending: String,
+    /// Hash of the fingerprint.
+    pub fingerprint: String,
+    /// The sources, as they were when the run began.
+    pub sources: Vec<SourceState>,
+}
+
+/// Writes the parts of a shard that are missing.
+pub struct Parts {
+    about: About,
+    create: Create,
+    limits: Limits,
+    scratch: PathBuf,
+    _lock: Guard,
+    /// The parts that are there.
+    known: BTreeMap<u32, Part>,
+    /// Where parts begin that are there: another one must end.
+    starts: BTreeSet<u64>,
+    open: Option<Open>,
+    /// Counts at the end of the last part.
+    counted: Counts,
+    /// Parts that this run has put.
+    written: u64,
+}
+
+/// The part in hand.
+struct Open {
+    writer: Box<dyn VectorWriter>,
+    number: u32,
+    /// Whether there is no number left for another part before the next that is there.
+    is_last: bool,
+    start: Point,
+    end: Point,
+    counts: Counts,
+    schema: SchemaRef,
+    rejects: Vec<u8>,
+    texts: Vec<u8>,
+    sources: BTreeSet<u32>,
+    bytes: u64,
+    began: Instant,
+}
+
+/// A window, embedded.
+pub struct Done {
+    /// Its mark.
+    pub mark: Mark,
+    /// Its rows; may be none.
+    pub rows: Rows,
+    /// The hashes of its rows' texts.
+    pub texts: Vec<u8>,
+    /// Lines of the file of rejects.
+    pub rejects: Vec<u8>,
+    /// Indices of the sources that it was read from.
+    pub sources: BTreeSet<u32>,
+    /// Counts of the run, this window counted.
+    pub counts: Counts,
+}
+
+impl Parts {
+    /// Writes beside the parts that are `known`; `lock` is the shard's.
+    ///
+    /// # Errors
+    /// If there is no room for files on their way.
+    pub fn new(
+        about: About,
+        create: Create,
+        limits: Limits,
+        lock: Guard,
+        known: BTreeMap<u32, Part>,
+    ) -> Result<Self> {
+        let scratch = about.storage.scratch(&names::lock(about.shard))?;
+        Ok(Self {
+            starts: known.values().map(|part| part.info.start.records).collect(),
+            about,
+            create,
+            limits,
+            scratch,
+            _lock: lock,
+            known,
+            open: None,
+            counted: Counts::default(),
+            written: 0,
+        })
+    }
+
+    /// Takes the next window that was missing.
+    ///
+    /// # Errors
+    /// If the system refuses, or another run writes the same parts.
+    pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
+        let Done {
+            mark,
+            rows,
+            texts,
+            rejects,
+            sources,
+            counts,
+        } = done;
+        let schema = rows.columns.schema();
+        let records = mark.end - mark.start;
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin(&mark, schema.clone())?,
+        };
+        open.bytes += bytes(&rows);
+        if !rows.is_empty() {
+            open.schema = schema;
+            open.writer.write(rows)?;
+        }
+        open.texts.extend(texts);
+        open.rejects.extend(rejects);
+        open.sources.extend(sources);
+        open.end = Point {
+            records: mark.end,
+            hash: mark.hash,
+        };
+        open.counts = counts;
+        let length = mark.end - open.start.records;
+        let full = length + records.max(self.limits.window) > self.limits.records
+            || open.bytes >= self.limits.bytes
+            || open.began.elapsed() >= self.limits.time;
+        // Without a row the types of columns may still change, and all parts have the same.
+        let has_rows = counts.embedded > self.counted.embedded;
+        let ends = (full && has_rows && !open.is_last) || self.starts.contains(&mark.end);
+        self.open = Some(open);
+        if ends { self.commit(made) } else { Ok(()) }
+    }
+
+    /// Publishes the part in hand, if there is one.
+    ///
+    /// # Errors
+    /// If the system refuses, or another run has published it.
+    pub fn commit(&mut self, made: Made<'_>) -> Result<()> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        let name = names::part(self.about.shard, open.number);
+        let counts = since(&open.counts, &self.counted);
+        let info = PartInfo {
+            shard: self.about.shard,
+            shards: self.about.shards,
+            number: open.number,
+            start: open.start,
+            end: open.end,
+            sources: (open.sources.iter())
+                .filter_map(|&index| self.about.sources.get(index as usize).cloned())
+                .collect(),
+            rows: (open.texts.len() / TEXT_HASH) as u64,
+            embedded: counts.embedded,
+            rejected: counts.rejected,
+            truncated: counts.truncated,
+            tokens: counts.tokens,
+            fingerprint: self.about.fingerprint.clone(),
+        };
+        let mut provenance = made(&counts)?;
+        if let Some(object) = provenance.as_object_mut() {
+            object.insert("part".to_owned(), encode(&info)?);
+        }
+        if !open.rejects.is_empty() {
+            let rejects = format!("{}/{name}.jsonl", names::REJECTS);
+            self.put(&rejects, Content::Durable(&open.rejects))?;
+        }
+        let texts = format!("{}/{name}.sha256", names::TEXTS);
+        self.put(&texts, Content::Bytes(&open.texts))?;
+        open.writer.finish(Finish {
+            schema: open.schema,
+            provenance: &provenance,
+            rejects: None,
+        })?;
+        let main = format!("{name}{}", self.about.ending);
+        let failed = |error| Error::io("read", &self.scratch, error);
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.scratch).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let file = entry.file_name().to_string_lossy().into_owned();
+            if file == main {
+                bytes = entry.metadata().map_err(failed)?.len();
+            } else if file.starts_with(&main) {
+                self.put(&file, Content::File(&entry.path()))?;
+            }
+        }
+        self.put(&main, Content::File(&self.scratch.join(&main)))?;
+        let part = Part {
+            file: main,
+            bytes,
+            info,
+        };
+        let commit = format!("{}/{name}.json", names::COMMITS);
+        let text = encode(&part)?.to_string();
+        self.about
+            .storage
+            .put(&commit, Content::Bytes(text.as_bytes()))?;
+        self.known.insert(open.number, part);
+        self.counted = open.counts;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one
+    /// without rows, of `schema`.
+    ///
+    /// # Errors
+    /// As [`Parts::commit`].
+    pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<ShardEnd> {
+        if self.open.is_none() && self.known.is_empty() {
+            let mark = Mark::default();
+            let mut open = self.begin(&mark, schema)?;
+            open.end = end.clone();
+            self.open = Some(open);
+        }
+        self.commit(made)?;
+        let sum =
+            |count: fn(&PartInfo) -> u64| self.known.values().map(|part| count(&part.info)).sum();
+        let end = ShardEnd {
+            shard: self.about.shard,
+            end,
+            parts: self.known.len() as u64,
+            rows: sum(|part| part.rows),
+            rejected: sum(|part| part.rejected),
+        };
+        let text = encode(&end)?.to_string();
+        let name = names::shard(self.about.shard);
+        self.about
+            .storage
+            .put(&name, Content::Durable(text.as_bytes()))?;
+        Ok(end)
+    }
+
+    /// Parts that this run has put.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// What the job is about.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The parts that are there.
+    pub fn known(&self) -> impl Iterator<Item = &Part> {
+        self.known.values()
+    }
+
+    fn begin(&self, mark: &Mark, schema: SchemaRef) -> Result<Open> {
+        let before = self
+            .known
+            .values()
+            .filter(|part| part.info.end.records <= mark.start);
+        let before = before.max_by_key(|part| part.info.number);
+        let number = before.map_or(0, |part| part.info.number + 1);
+        if self.known.contains_key(&number) {
+            return Err(Error::internal(format!(
+                "part {number} would be written twice"
+            )));
+        }
+        let path = self.scratch.join(format!(
+            "{}{}",
+            names::part(self.about.shard, number),
+            self.about.ending
+        ));
+        Ok(Open {
+            writer: (self.create)(&path)?,
+            number,
+            is_last: self.known.contains_key(&(number + 1)),
+            start: Point {
+                records: mark.start,
+                hash: mark.before.clone(),
+            },
+            end: Point::default(),
+            counts: self.counted,
+            schema,
+            rejects: Vec::new(),
+            texts: Vec::new(),
+            sources: BTreeSet::new(),
+            bytes: 0,
+            began: Instant::now(),
+        })
+    }
+
+    fn put(&self, name: &str, content: Content<'_>) -> Result<()> {
+        if self.about.storage.put(name, content)? {
+            return Ok(());
+        }
+        Err(taken(&self.about.shown, name))
+    }
+}
+
+/// Bytes of a text's hash.
+const TEXT_HASH: usize = size_of::<crate::record::TextHash>();
+
+/// Another run was faster.
+pub(super) fn taken(shown: &str, name: &str) -> Error {
+    Error::usage(format!(
+        "{shown}: another run has written {name} meanwhile, so this one stops; two runs cannot write one output"
+    ))
+    .with_remedy("let the other one end, and go on with --resume if it does not finish")
+}
+
+/// How much rows add to a part, about.
+fn bytes(rows: &Rows) -> u64 {
+    (rows.vectors.len() * size_of::<f32>() + rows.columns.get_array_memory_size()) as u64
+}
+
+fn since(now: &Counts, then: &Counts) -> Counts {
+    Counts {
+        read: now.read - then.read,
+        embedded: now.embedded - then.embedded,
+        rejected: now.rejected - then.rejected,
+        tokens: now.tokens - then.tokens,
+        truncated: now.truncated - then.truncated,
+        consumed: now.consumed,
+    }
+}
+
+pub(super) fn encode(value: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::internal(format!("writing JSON: {error}")))
+}

@@ -1,0 +1,190 @@
+//! Reading a job's input: every window gets a mark by which a later run knows where it is, and what earlier
+//! runs have embedded is read past.
+
+use std::io::Write;
+
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::writer::StreamWriter;
+use sha2::{Digest, Sha256};
+
+use super::fingerprint::hex;
+use super::part::Point;
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::RecordReader;
+use crate::record::{Mark, SourceNames, TextHash, Window};
+
+/// A stretch of the input that is embedded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Covered {
+    /// Where it starts.
+    pub start: Point,
+    /// Where it ends.
+    pub end: Point,
+}
+
+/// Reads a job's windows: those that are not embedded yet, with their marks.
+pub struct JobReader {
+    inner: RecordReader,
+    records: u64,
+    chain: Chain,
+    /// The chain's hash after the last window.
+    at: String,
+    /// What is still to be read past, in order.
+    covered: std::collections::VecDeque<Covered>,
+    /// The output, for messages.
+    shown: String,
+}
+
+impl JobReader {
+    /// Reads past what is `covered`: stretches in order that don't overlap.
+    pub fn new(inner: RecordReader, covered: Vec<Covered>, shown: String) -> Self {
+        Self {
+            inner,
+            records: 0,
+            at: Chain::default().hash(),
+            chain: Chain::default(),
+            covered: covered.into(),
+            shown,
+        }
+    }
+
+    /// As [`RecordReader::names`].
+    pub fn names(&self) -> SourceNames {
+        self.inner.names()
+    }
+
+    /// As [`RecordReader::schema`].
+    pub fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+
+    /// As [`RecordReader::total_bytes`].
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.inner.total_bytes()
+    }
+
+    /// The next window that is not embedded yet, with its mark; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_window`]; or if the input is not the one that was embedded.
+    pub fn next_window(&mut self) -> Result<Option<Window>> {
+        while let Some(mut window) = self.inner.next_window()? {
+            let start = self.records;
+            let before = std::mem::take(&mut self.at);
+            self.records += (window.texts.len() + window.rejects.len()) as u64;
+            let texts = self.chain.add(&window)?;
+            let end = self.records;
+            let hash = self.chain.hash();
+            self.at.clone_from(&hash);
+            if let Some(covered) = self.covered.front() {
+                if start >= covered.start.records {
+                    if end > covered.end.records
+                        || (end == covered.end.records && hash != covered.end.hash)
+                    {
+                        return Err(self.differs(covered.end.records));
+                    }
+                    if end == covered.end.records {
+                        self.covered.pop_front();
+                    }
+                    continue;
+                }
+                if end > covered.start.records
+                    || (end == covered.start.records && hash != covered.start.hash)
+                {
+                    return Err(self.differs(covered.start.records));
+                }
+            }
+            window.mark = Some(Mark {
+                start,
+                before,
+                end,
+                hash,
+                texts,
+            });
+            return Ok(Some(window));
+        }
+        match self.covered.front() {
+            Some(covered) => Err(self.differs(covered.end.records)),
+            None => Ok(None),
+        }
+    }
+
+    /// The end of what was read.
+    pub fn end(&self) -> Point {
+        Point {
+            records: self.records,
+            hash: self.at.clone(),
+        }
+    }
+
+    fn differs(&self, records: u64) -> Error {
+        Error::new(
+            ErrorKind::Usage,
+            "",
+            format!(
+                "the input is not the one that {} was begun with: its first {records} records differ",
+                self.shown
+            ),
+        )
+        .with_remedy("give the same input to go on, or write elsewhere, or start anew with --force")
+    }
+}
+
+/// A hash over all that was read.
+#[derive(Default)]
+struct Chain(Sha256);
+
+impl Chain {
+    /// Adds a window; the hashes of its texts.
+    fn add(&mut self, window: &Window) -> Result<Vec<TextHash>> {
+        let mut texts = Vec::with_capacity(window.texts.len());
+        let mut bytes = Vec::with_capacity(window.texts.len() * (size_of::<TextHash>() + 12));
+        for (text, origin) in window.texts.iter().zip(&window.origins) {
+            let hash = text_hash(text);
+            bytes.extend_from_slice(&hash);
+            bytes.extend_from_slice(&origin.source.to_le_bytes());
+            bytes.extend_from_slice(&origin.line.to_le_bytes());
+            texts.push(hash);
+        }
+        for reject in &window.rejects {
+            bytes.extend_from_slice(&reject.origin.source.to_le_bytes());
+            bytes.extend_from_slice(&reject.origin.line.to_le_bytes());
+            bytes.extend_from_slice(&(reject.raw.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&reject.raw);
+        }
+        self.0.update(&bytes);
+        // Arrow's own encoding: whatever types columns have, and however they are cut from larger ones.
+        let mut sink = Sink(&mut self.0);
+        let schema = window.columns.schema();
+        let written = StreamWriter::try_new(&mut sink, &schema)
+            .and_then(|mut writer| writer.write(&window.columns).and_then(|()| writer.finish()));
+        written.map_err(|error| Error::internal(format!("hashing the input: {error}")))?;
+        Ok(texts)
+    }
+
+    fn hash(&self) -> String {
+        hex(&self.0.clone().finalize())
+    }
+}
+
+/// The hash by which a text is known again.
+pub(super) fn text_hash(text: &str) -> TextHash {
+    let hash = Sha256::digest(text.as_bytes());
+    let mut short = TextHash::default();
+    let length = short.len();
+    short.copy_from_slice(&hash[..length]);
+    short
+}
+
+struct Sink<'a>(&'a mut Sha256);
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

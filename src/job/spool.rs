@@ -1,0 +1,252 @@
+//! The parts of a single file while it is made: rows exactly as the pipeline gave them, in Arrow's file
+//! format, so that any format's writer can be given them again at the end.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array,
+    UInt64Array,
+};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
+use serde_json::Value;
+
+use crate::error::{Error, Place, Result};
+use crate::output::fault::{io_cause, write_error};
+use crate::output::{Finish, VectorWriter};
+use crate::record::{Origin, RowRef, Rows};
+
+/// Key of the file's metadata that holds its provenance.
+const PROVENANCE: &str = "embedctl";
+
+/// Columns behind those of the rows.
+const OWN: usize = 7;
+
+/// Writes rows as they are.
+pub struct Spool {
+    path: PathBuf,
+    dimensions: usize,
+    writer: Option<FileWriter<BufWriter<File>>>,
+}
+
+impl Spool {
+    /// Ending of its files, and the name of the format.
+    pub const ENDING: &'static str = "spool";
+
+    /// Begins a file at `path`, for vectors of `dimensions`.
+    #[must_use]
+    pub fn new(path: &Path, dimensions: usize) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            dimensions,
+            writer: None,
+        }
+    }
+
+    fn failed(&self, error: &ArrowError) -> Error {
+        match io_cause(error) {
+            Some(cause) => write_error(&self.path, cause),
+            None => Error::internal(format!("writing rows aside: {error}")),
+        }
+    }
+
+    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<BufWriter<File>>> {
+        if self.writer.is_none() {
+            let file = File::create(&self.path).map_err(|error| write_error(&self.path, error))?;
+            let schema = schema(columns, self.dimensions)?;
+            let writer = FileWriter::try_new_buffered(file, &schema);
+            self.writer = Some(writer.map_err(|error| self.failed(&error))?);
+        }
+        self.writer
+            .as_mut()
+            .ok_or_else(|| Error::internal("no spool"))
+    }
+}
+
+fn schema(columns: &Schema, dimensions: usize) -> Result<SchemaRef> {
+    let width = i32::try_from(dimensions)
+        .map_err(|_| Error::internal(format!("vectors of {dimensions} dimensions")))?;
+    let mut fields = columns.fields().to_vec();
+    // Whatever fields are called: these are found by their place.
+    for (name, kind) in [
+        ("source", DataType::UInt32),
+        ("line", DataType::UInt64),
+        ("offset", DataType::UInt64),
+        ("record", DataType::UInt64),
+        ("part", DataType::UInt32),
+        ("missing", DataType::Boolean),
+        ("vector", DataType::FixedSizeList(item(), width)),
+    ] {
+        fields.push(Arc::new(Field::new(name, kind, false)));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn item() -> Arc<Field> {
+    Arc::new(Field::new_list_field(DataType::Float32, false))
+}
+
+impl VectorWriter for Spool {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        let Rows {
+            columns,
+            origins,
+            refs,
+            vectors,
+            dimensions: _,
+            missing,
+        } = rows;
+        let schema = schema(&columns.schema(), self.dimensions)?;
+        let DataType::FixedSizeList(_, width) = schema.field(schema.fields().len() - 1).data_type()
+        else {
+            return Err(Error::internal("a spool without vectors"));
+        };
+        let vectors = Float32Array::new(ScalarBuffer::from(vectors), None);
+        let vectors = FixedSizeListArray::try_new(item(), *width, Arc::new(vectors), None);
+        let mut arrays: Vec<ArrayRef> = columns.columns().to_vec();
+        arrays.extend([
+            Arc::new(UInt32Array::from_iter_values(
+                origins.iter().map(|it| it.source),
+            )) as ArrayRef,
+            Arc::new(UInt64Array::from_iter_values(
+                origins.iter().map(|it| it.line),
+            )),
+            Arc::new(UInt64Array::from_iter_values(
+                origins.iter().map(|it| it.offset),
+            )),
+            Arc::new(UInt64Array::from_iter_values(
+                refs.iter().map(|it| it.record),
+            )),
+            Arc::new(UInt32Array::from_iter_values(refs.iter().map(|it| it.part))),
+        ]);
+        let is_missing = |row| missing.as_ref().is_some_and(|missing| missing.is_null(row));
+        let marks: Vec<bool> = (0..refs.len()).map(is_missing).collect();
+        arrays.push(Arc::new(BooleanArray::from(marks)));
+        let batch = vectors.and_then(|vectors| {
+            arrays.push(Arc::new(vectors));
+            RecordBatch::try_new(schema, arrays)
+        });
+        let batch = batch.map_err(|error| Error::internal(format!("rows aside: {error}")))?;
+        let written = self.open(&columns.schema())?.write(&batch);
+        written.map_err(|error| self.failed(&error))
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let provenance = finish.provenance.to_string();
+        let writer = self.open(&finish.schema)?;
+        writer.write_metadata(PROVENANCE, provenance);
+        let finished = writer.finish();
+        finished.map_err(|error| self.failed(&error))?;
+        let file = self.writer.take().map(FileWriter::into_inner);
+        let file = file.transpose().map_err(|error| self.failed(&error))?;
+        let Some(file) = file else {
+            return Ok(());
+        };
+        let synced = file
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error);
+        let synced = synced.and_then(|file| file.sync_all());
+        synced.map_err(|error| write_error(&self.path, error))
+    }
+}
+
+/// Reads rows back.
+pub struct SpoolReader {
+    path: PathBuf,
+    reader: FileReader<BufReader<File>>,
+}
+
+impl SpoolReader {
+    /// Opens a part.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        let reader = FileReader::try_new_buffered(file, None);
+        Ok(Self {
+            path: path.to_path_buf(),
+            reader: reader.map_err(|error| damaged(path, &error))?,
+        })
+    }
+
+    /// Its provenance.
+    #[must_use]
+    pub fn provenance(&self) -> Option<Value> {
+        let text = self.reader.custom_metadata().get(PROVENANCE)?;
+        serde_json::from_str(text).ok()
+    }
+
+    /// Schema of the rows' columns.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        let schema = self.reader.schema();
+        let fields = schema.fields();
+        let own = fields.len().saturating_sub(OWN);
+        Arc::new(Schema::new(fields[..own].to_vec()))
+    }
+
+    /// The next rows.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        let Some(batch) = self.reader.next() else {
+            return Ok(None);
+        };
+        let batch = batch.map_err(|error| damaged(&self.path, &error))?;
+        rows(&batch).map(Some).ok_or_else(|| {
+            Error::input(
+                Place::file(self.path.display().to_string()),
+                "is no part of an output",
+            )
+        })
+    }
+}
+
+fn rows(batch: &RecordBatch) -> Option<Rows> {
+    let own = batch.num_columns().checked_sub(OWN)?;
+    let column = |index: usize| batch.column(own + index);
+    let u32s = |index| column(index).as_any().downcast_ref::<UInt32Array>();
+    let u64s = |index| column(index).as_any().downcast_ref::<UInt64Array>();
+    let (sources, lines, offsets) = (u32s(0)?, u64s(1)?, u64s(2)?);
+    let (records, parts) = (u64s(3)?, u32s(4)?);
+    let marks = column(5).as_any().downcast_ref::<BooleanArray>()?;
+    let missing = (marks.true_count() > 0).then(|| NullBuffer::new(!marks.values()));
+    let vectors = column(6).as_any().downcast_ref::<FixedSizeListArray>()?;
+    let values = vectors.values().as_any().downcast_ref::<Float32Array>()?;
+    let indices: Vec<usize> = (0..own).collect();
+    Some(Rows {
+        columns: batch.project(&indices).ok()?,
+        origins: (0..batch.num_rows())
+            .map(|row| Origin {
+                source: sources.value(row),
+                line: lines.value(row),
+                offset: offsets.value(row),
+            })
+            .collect(),
+        refs: (0..batch.num_rows())
+            .map(|row| RowRef {
+                record: records.value(row),
+                part: parts.value(row),
+            })
+            .collect(),
+        vectors: values.values().to_vec(),
+        dimensions: usize::try_from(vectors.value_length()).ok()?,
+        missing,
+    })
+}
+
+fn damaged(path: &Path, error: &ArrowError) -> Error {
+    Error::input(
+        Place::file(path.display().to_string()),
+        format!("is damaged ({error})"),
+    )
+    .with_remedy("remove it and go on with --resume, which makes it again")
+}

@@ -1,0 +1,224 @@
+//! What stands in a job's folder, and whether it is complete.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::Fingerprint;
+use super::names;
+use super::part::{Part, PartInfo, ShardEnd};
+use super::spool::{Spool, SpoolReader};
+use super::storage::{Local, Storage};
+use crate::error::{Error, Place, Result};
+use crate::output::{self, OutputFormat};
+
+/// What was settled when a job began: `_embedctl/job.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobFile {
+    /// Version of this file's schema.
+    pub schema: u32,
+    /// Version of embedctl that began it.
+    pub version: String,
+    /// Format of the parts.
+    pub format: String,
+    /// Shards of the job.
+    pub shards: u32,
+    /// Records in a window: windows of a run that goes on must be those of the run that began.
+    pub window: usize,
+    /// What decides vectors and columns.
+    pub fingerprint: Fingerprint,
+}
+
+/// A job's folder, as it was found.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// What was settled; none where no run has come as far.
+    pub job: Option<JobFile>,
+    /// The parts that are there, by shard and number.
+    pub parts: BTreeMap<(u32, u32), Part>,
+    /// The shards that are at their ends.
+    pub ends: BTreeMap<u32, ShardEnd>,
+    /// Whether the output says that it is complete.
+    pub success: bool,
+}
+
+impl State {
+    /// Looks at a job; at one shard of it alone where `shard` says so.
+    ///
+    /// What is missing of `_embedctl/commits` is read from the parts themselves.
+    ///
+    /// # Errors
+    /// If something cannot be read, or is not what a job writes.
+    pub fn read(storage: &dyn Storage, shard: Option<u32>) -> Result<Self> {
+        let mut state = Self {
+            job: read(storage, names::JOB)?,
+            ..Self::default()
+        };
+        let Some(job) = &state.job else {
+            return Ok(state);
+        };
+        if job.schema != SCHEMA {
+            return Err(Error::input(
+                Place::file(names::JOB),
+                format!("has schema {}, and this version knows {SCHEMA}", job.schema),
+            )
+            .with_remedy("use the version that wrote it, or write elsewhere"));
+        }
+        let format = OutputFormat::of_name(&job.format);
+        if format.is_none() && job.format != Spool::ENDING {
+            return Err(damaged(names::JOB));
+        }
+        let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
+        let top = storage.list("")?;
+        state.success = top.iter().any(|entry| entry.name == names::SUCCESS);
+        let ending = format!(".{}", job.format);
+        for entry in top {
+            let Some((shard, number, rest)) = names::parse(&entry.name) else {
+                continue;
+            };
+            if rest != ending || !wanted(shard) {
+                continue;
+            }
+            let commit = format!("{}/{}.json", names::COMMITS, names::part(shard, number));
+            let known: Option<Part> = match storage.read(&commit)? {
+                Some(bytes) => serde_json::from_slice(&bytes).ok(),
+                None => None,
+            };
+            let known = known.filter(|part| part.file == entry.name && part.bytes == entry.size);
+            let part = match known {
+                Some(part) => part,
+                None => Part {
+                    info: info(storage, &entry.name, format)?,
+                    file: entry.name,
+                    bytes: entry.size,
+                },
+            };
+            state.parts.insert((shard, number), part);
+        }
+        for entry in storage.list(names::SHARDS)? {
+            let name = format!("{}/{}", names::SHARDS, entry.name);
+            if let Some(end) = read::<ShardEnd>(storage, &name)? {
+                state.ends.insert(end.shard, end);
+            }
+        }
+        Ok(state)
+    }
+
+    /// What is missing or does not add up, in sentences; nothing where the output is complete.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let Some(job) = &self.job else {
+            return vec!["no job was begun here".to_owned()];
+        };
+        let mut faults = Vec::new();
+        let hash = job.fingerprint.hash();
+        for part in self
+            .parts
+            .values()
+            .filter(|part| part.info.fingerprint != hash)
+        {
+            faults.push(format!(
+                "{} has another fingerprint than the job",
+                part.file
+            ));
+        }
+        for shard in 1..=job.shards {
+            let mut at = 0;
+            let (mut rows, mut rejected) = (0, 0);
+            for part in self.of_shard(shard) {
+                let info = &part.info;
+                if info.start.records != at {
+                    faults.push(format!(
+                        "{} begins at record {}, and what comes before it ends at {at}",
+                        part.file, info.start.records
+                    ));
+                }
+                if info.embedded + info.rejected + info.start.records != info.end.records {
+                    faults.push(format!("the counts of {} do not add up", part.file));
+                }
+                at = info.end.records;
+                rows += info.rows;
+                rejected += info.rejected;
+            }
+            match self.ends.get(&shard) {
+                None if job.shards == 1 => faults.push(format!(
+                    "the input was not read to its end: {at} records are done"
+                )),
+                None => faults.push(format!(
+                    "shard {shard} of {} is not at its end: {at} of its records are done",
+                    job.shards
+                )),
+                Some(end) if (end.end.records, end.rows, end.rejected) != (at, rows, rejected) => {
+                    faults.push(format!(
+                        "shard {shard} had {} records ({} rows, {} rejected), and its parts hold {at} ({rows}, \
+                         {rejected})",
+                        end.end.records, end.rows, end.rejected
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        faults
+    }
+
+    /// The parts of a shard, in order.
+    pub fn of_shard(&self, shard: u32) -> impl Iterator<Item = &Part> {
+        let parts = self.parts.range((shard, 0)..=(shard, u32::MAX));
+        parts.map(|(_, part)| part)
+    }
+
+    /// Rows of all parts.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.parts.values().map(|part| part.info.rows).sum()
+    }
+
+    /// Rejected records of all parts.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.parts.values().map(|part| part.info.rejected).sum()
+    }
+}
+
+/// Version of the files' schemas.
+pub(super) const SCHEMA: u32 = 1;
+
+/// Looks at the job in a folder of this machine: its parts, what was settled, and by [`State::faults`] whether
+/// it is complete. `None` where no job was ever begun.
+///
+/// # Errors
+/// If something cannot be read, or is not what a job writes.
+pub fn inspect(folder: &Path) -> Result<Option<State>> {
+    let state = State::read(&Local::new(folder), None)?;
+    Ok(state.job.is_some().then_some(state))
+}
+
+/// What a part says of itself; one without a format is a [`Spool`]'s.
+fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Result<PartInfo> {
+    let path = storage.file(name)?;
+    let provenance = match format {
+        Some(format) => output::provenance(&path, format)?,
+        None => SpoolReader::open(&path)?.provenance(),
+    };
+    let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
+    let info = info.and_then(|info| serde_json::from_value(info).ok());
+    info.ok_or_else(|| damaged(name))
+}
+
+fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option<T>> {
+    let Some(bytes) = storage.read(name)? else {
+        return Ok(None);
+    };
+    let value = serde_json::from_slice(&bytes);
+    value
+        .map(Some)
+        .map_err(|error| damaged(name).caused_by(error))
+}
+
+fn damaged(name: &str) -> Error {
+    Error::input(Place::file(name), "is not what a job writes there").with_remedy(
+        "remove it if it is none of the job's, or write elsewhere, or start anew with --force",
+    )
+}

@@ -1,0 +1,428 @@
+//! Where a job keeps its parts: four operations, so that a disk, an object store and a faulty disk of the
+//! tests are all a job needs to know.
+//!
+//! Everything that a job does durably goes through [`Storage::put`], which never replaces: of two runs that
+//! put the same name one wins and the other learns it. A job is right under any order of failures if it is
+//! right when any one call fails, which the tests do to every call in turn.
+
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::output::fault::with_remedy;
+
+/// Something complete, to be put under a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Content<'a> {
+    /// Bytes that can be made again from what else is there: not waited for.
+    Bytes(&'a [u8]),
+    /// Bytes that must be on the disk before anything that is put later.
+    Durable(&'a [u8]),
+    /// A file in the scratch folder, already on the disk; it is moved.
+    File(&'a Path),
+}
+
+/// A name in a storage, and how much it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, without the folder.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A place for files that are put once and never changed. Names are relative, with `/` between.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// Puts `content` under `name`, whole or not at all; `false` where something stands there already, which
+    /// stays.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn put(&self, name: &str, content: Content<'_>) -> Result<bool>;
+
+    /// The files of a folder (empty: the top), sorted; none where there is no such folder.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn list(&self, folder: &str) -> Result<Vec<Entry>>;
+
+    /// What stands under `name`; `None` where nothing does.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Removes `name`; it may be gone already.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// A file of this machine that holds what stands under `name`.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn file(&self, name: &str) -> Result<PathBuf>;
+
+    /// An empty folder of this machine for files on their way, of the holder of that lock alone; whatever an
+    /// earlier holder has left in it is removed.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn scratch(&self, lock: &str) -> Result<PathBuf>;
+
+    /// Locks `name` against other processes until the guard is dropped or the process ends; `None` where
+    /// another one holds it. A storage without locks gives a guard of nothing: there [`Storage::put`] alone
+    /// decides who wins.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn lock(&self, name: &str) -> Result<Option<Guard>>;
+
+    /// Removes the storage itself, once nothing that matters is in it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn discard(&self) -> Result<()>;
+}
+
+/// A lock, held.
+#[derive(Debug)]
+pub struct Guard {
+    _file: Option<File>,
+    scratch: Option<PathBuf>,
+}
+
+impl Guard {
+    /// A guard of nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            _file: None,
+            scratch: None,
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(scratch) = &self.scratch {
+            let _ = fs::remove_dir_all(scratch);
+        }
+    }
+}
+
+/// A folder of this machine.
+#[derive(Debug, Clone)]
+pub struct Local {
+    root: PathBuf,
+}
+
+impl Local {
+    /// The folder `root`, which need not exist yet.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn scratch_path(&self, lock: &str) -> PathBuf {
+        self.path(&format!("{lock}.scratch"))
+    }
+
+    /// Creates the folder of `path`.
+    fn make_folder(path: &Path) -> Result<()> {
+        let Some(folder) = path.parent() else {
+            return Ok(());
+        };
+        fs::create_dir_all(folder)
+            .map_err(|error| Error::io("create the folder", folder, with_remedy(error)))
+    }
+
+    /// Writes `bytes` beside `path` and gives them its name.
+    fn put_bytes(path: &Path, bytes: &[u8], durable: bool) -> io::Result<bool> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let prefix = format!(".{name}.");
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // As any new file has them: the umask takes its share.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let mut file = builder.prefix(&prefix).suffix(".tmp").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        if durable {
+            file.as_file().sync_all()?;
+        }
+        let put = give_name(file.path(), path)?;
+        if durable && put {
+            sync_folder(folder)?;
+        }
+        Ok(put)
+    }
+}
+
+impl Storage for Local {
+    fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
+        let path = self.path(name);
+        Self::make_folder(&path)?;
+        let put = match content {
+            Content::Bytes(bytes) => Self::put_bytes(&path, bytes, false),
+            Content::Durable(bytes) => Self::put_bytes(&path, bytes, true),
+            Content::File(file) => give_name(file, &path).and_then(|put| {
+                let _ = fs::remove_file(file);
+                sync_folder(path.parent().unwrap_or(Path::new("."))).map(|()| put)
+            }),
+        };
+        put.map_err(|error| Error::io("write to", &path, with_remedy(error)))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+        let path = self.path(folder);
+        let failed = |error| Error::io("list the folder", &path, error);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            // Removed since: not there.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_file() {
+                found.push(Entry {
+                    name: entry.file_name().to_string_lossy().into_owned(),
+                    size: metadata.len(),
+                });
+            }
+        }
+        found.sort_by(|one, two| one.name.cmp(&two.name));
+        Ok(found)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.path(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &path, error)),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.path(name))
+    }
+
+    fn scratch(&self, lock: &str) -> Result<PathBuf> {
+        let path = self.scratch_path(lock);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path, error));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&path)
+            .map_err(|error| Error::io("create the folder", &path, with_remedy(error)))?;
+        Ok(path)
+    }
+
+    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+        let path = self.path(name);
+        Self::make_folder(&path)?;
+        let mut options = File::options();
+        let file = options.read(true).append(true).create(true).open(&path);
+        let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // This file system has no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(Guard {
+                _file: Some(file),
+                scratch: Some(self.scratch_path(name)),
+            })),
+        }
+    }
+
+    fn discard(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.root) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("remove", &self.root, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives a complete file a name that nothing has; `false` where something has it.
+fn give_name(file: &Path, name: &Path) -> io::Result<bool> {
+    // Of the portable calls, only a hard link refuses to overwrite.
+    match fs::hard_link(file, name) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
+        // No hard links here (FAT, some network shares): look, then rename.
+        Err(_) if fs::symlink_metadata(name).is_ok() => Ok(false),
+        Err(_) => fs::rename(file, name).map(|()| true),
+    }
+}
+
+/// Waits until the names in a folder are on the disk.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    match File::open(folder)?.sync_all() {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidInput | ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod faulty {
+    //! A storage that refuses one of its calls.
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Does what `inner` does until call number `fails` (from 0): that one fails, before or after it has done
+    /// its work, and so do all that follow it where `dead`, as after a kill.
+    #[derive(Debug, Clone)]
+    pub struct Faulty {
+        pub inner: Local,
+        pub calls: Arc<AtomicU64>,
+        pub fails: u64,
+        /// Whether the failing call does its work before it fails, as a lost answer does.
+        pub late: bool,
+        pub dead: bool,
+    }
+
+    impl Faulty {
+        pub fn new(inner: Local, fails: u64, late: bool, dead: bool) -> Self {
+            Self {
+                inner,
+                calls: Arc::default(),
+                fails,
+                late,
+                dead,
+            }
+        }
+
+        fn call<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            let fails = call == self.fails || (self.dead && call > self.fails);
+            if !fails {
+                return work();
+            }
+            if self.late && call == self.fails {
+                work()?;
+            }
+            let full = io::Error::from(ErrorKind::StorageFull);
+            Err(Error::io(
+                "write to",
+                "the faulty storage",
+                with_remedy(full),
+            ))
+        }
+    }
+
+    impl Storage for Faulty {
+        fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
+            self.call(|| self.inner.put(name, content))
+        }
+        fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+            self.call(|| self.inner.list(folder))
+        }
+        fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+            self.call(|| self.inner.read(name))
+        }
+        fn remove(&self, name: &str) -> Result<()> {
+            self.call(|| self.inner.remove(name))
+        }
+        fn file(&self, name: &str) -> Result<PathBuf> {
+            self.call(|| self.inner.file(name))
+        }
+        fn scratch(&self, lock: &str) -> Result<PathBuf> {
+            self.call(|| self.inner.scratch(lock))
+        }
+        fn lock(&self, name: &str) -> Result<Option<Guard>> {
+            self.call(|| self.inner.lock(name))
+        }
+        fn discard(&self) -> Result<()> {
+            self.call(|| self.inner.discard())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_given_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Local::new(folder.path().join("out"));
+        assert!(storage.list("").unwrap().is_empty());
+        for (content, put) in [(&b"one"[..], true), (b"two", false)] {
+            assert_eq!(storage.put("a/x", Content::Bytes(content)).unwrap(), put);
+            assert_eq!(storage.put("a/y", Content::Durable(content)).unwrap(), put);
+        }
+        let file = storage.scratch("lock").unwrap().join("z");
+        for (content, put) in [("one", true), ("two", false)] {
+            fs::write(&file, content).unwrap();
+            assert_eq!(storage.put("a/z", Content::File(&file)).unwrap(), put);
+            assert!(!file.exists());
+        }
+        let entry = |name: &str| Entry {
+            name: name.into(),
+            size: 3,
+        };
+        assert_eq!(storage.list("a").unwrap(), ["x", "y", "z"].map(entry));
+        for name in ["a/x", "a/y", "a/z"] {
+            assert_eq!(storage.read(name).unwrap().unwrap(), b"one");
+            storage.remove(name).unwrap();
+            storage.remove(name).unwrap();
+            assert_eq!(storage.read(name).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_lock_is_held_once_and_its_scratch_goes_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Local::new(folder.path());
+        let held = storage.lock("lock").unwrap().unwrap();
+        assert!(storage.lock("lock").unwrap().is_none());
+        let scratch = storage.scratch("lock").unwrap();
+        fs::write(scratch.join("left"), "").unwrap();
+        drop(held);
+        assert!(!scratch.exists());
+        assert!(storage.lock("lock").unwrap().is_some());
+    }
+}

@@ -1,0 +1,296 @@
+//! `embedctl embed` into parts, and runs that go on: what is written, what is refused, what is said.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::sandbox::{Run, Sandbox};
+use crate::support;
+
+/// Eight records, of which the sixth is none.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let line = |record: usize| match record {
+        6 => "no JSON\n".to_owned(),
+        _ => format!("{{\"id\": {record}, \"text\": \"text {record}\", \"year\": {record}}}\n"),
+    };
+    sandbox.write("in.jsonl", (1..=8).map(line).collect::<String>());
+    sandbox
+}
+
+/// Names of all files under a folder, sorted; locks left out, which nobody reads.
+fn files(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            names.extend(
+                files(&path)
+                    .into_iter()
+                    .map(|file| format!("{name}/{file}")),
+            );
+        } else if name != "shard-00001" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn code(run: &Run, code: i32) -> &Run {
+    assert_eq!(run.code, Some(code), "{run}");
+    run
+}
+
+#[test]
+fn a_folder_holds_parts() {
+    let sandbox = sandbox();
+    let run = sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --keep year");
+    code(&run, 3);
+    assert!(run.stderr.contains("wrote out/"), "{run}");
+    assert_eq!(
+        files(&sandbox.path("out")),
+        [
+            "_SUCCESS",
+            "_embedctl/commits/part-00001-00000.json",
+            "_embedctl/commits/part-00001-00001.json",
+            "_embedctl/commits/part-00001-00002.json",
+            "_embedctl/job.json",
+            "_embedctl/manifest.json",
+            "_embedctl/rejects/part-00001-00001.jsonl",
+            "_embedctl/shards/00001.json",
+            "_embedctl/texts/part-00001-00000.sha256",
+            "_embedctl/texts/part-00001-00001.sha256",
+            "_embedctl/texts/part-00001-00002.sha256",
+            "part-00001-00000.parquet",
+            "part-00001-00001.parquet",
+            "part-00001-00002.parquet",
+        ]
+    );
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(
+        (
+            &manifest["records"],
+            &manifest["rows"],
+            &manifest["rejected"]
+        ),
+        (&8.into(), &7.into(), &1.into())
+    );
+    // Once more: nothing to do, and the same exit code. Without the option it is in the way.
+    let again = sandbox.embed("in.jsonl --on-error skip -o out --part-rows 3 --keep year --resume");
+    assert!(code(&again, 3).stderr.contains("nothing to do"), "{again}");
+    let refused = sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --keep year");
+    assert!(code(&refused, 2).stderr.contains("--force"), "{refused}");
+    // Other settings are named.
+    let other = sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --resume --prompt p");
+    let said = &code(&other, 2).stderr;
+    assert!(
+        said.contains("prompt (\"\" then, \"p\" now)") && said.contains("keep ("),
+        "{other}"
+    );
+    // Another input is not what the output was made of.
+    sandbox.write("in.jsonl", "{\"text\": \"one\"}\n");
+    let other =
+        sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --keep year --resume");
+    assert!(code(&other, 2).stderr.contains("input_sizes"), "{other}");
+    let anew = sandbox.embed("in.jsonl -o out/ --part-rows 3 --force");
+    code(&anew, 0);
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(manifest["rows"], 1);
+    assert!(!sandbox.path("out/part-00001-00001.parquet").exists());
+}
+
+#[test]
+fn a_failed_run_is_gone_on_with() {
+    for format in ["parquet", "jsonl", "npy"] {
+        let sandbox = sandbox();
+        let plain = format!("in.jsonl --on-error skip -o plain.{format} --keep year");
+        code(&sandbox.embed(&plain), 3);
+        // The fifth record is safe: it is published when the sixth fails.
+        let line = format!("in.jsonl -f {format} --keep year --window 1");
+        let folder = format!("{line} -o out/");
+        let failed = sandbox.embed(&folder);
+        let said = &code(&failed, 1).stderr;
+        assert!(
+            said.contains("5 rows in 1 part are safe; go on with: embedctl embed --resume"),
+            "{failed}"
+        );
+        let refused = sandbox.embed(&folder);
+        assert!(code(&refused, 2).stderr.contains("unfinished"), "{refused}");
+        code(&sandbox.embed(&format!("{folder} --resume")), 1);
+        let done = sandbox.embed(&format!("{folder} --resume --on-error skip"));
+        assert!(
+            code(&done, 3)
+                .stderr
+                .contains("went on behind 5 rows in 1 part"),
+            "{done}"
+        );
+
+        let file = format!("{line} -o out.{format} --resume");
+        code(&sandbox.embed(&file), 1);
+        assert!(!sandbox.path(&format!("out.{format}")).exists());
+        assert!(sandbox.path(&format!("out.{format}.parts")).exists());
+        let plainly = sandbox.embed(&file.replace(" --resume", ""));
+        assert!(code(&plainly, 2).stderr.contains("unfinished"), "{plainly}");
+        code(
+            &sandbox.embed(&format!("{file} --on-error skip --rejects rejects.jsonl")),
+            3,
+        );
+        assert!(!sandbox.path(&format!("out.{format}.parts")).exists());
+        let rejects = fs::read_to_string(sandbox.path("rejects.jsonl")).unwrap();
+        assert!(
+            rejects.contains("\"line\":6") && rejects.lines().count() == 1,
+            "{rejects}"
+        );
+        // The same bytes as an undisturbed run's, but for what stands in the provenance.
+        if format != "parquet" {
+            let bytes = |name: &str| fs::read(sandbox.path(name)).unwrap();
+            assert!(bytes(&format!("out.{format}")) == bytes(&format!("plain.{format}")));
+        }
+        let again = sandbox.embed(&format!("{file} --on-error skip"));
+        assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
+    }
+}
+
+#[test]
+fn standard_input_is_read_again() {
+    let sandbox = sandbox();
+    let input = fs::read(sandbox.path("in.jsonl")).unwrap();
+    let line = "-i jsonl -f jsonl -o out/ --part-rows 2";
+    let failed = sandbox.run_with_input(&mut sandbox.embed_command(line), &input);
+    assert!(
+        code(&failed, 1)
+            .stderr
+            .contains("4 rows in 2 parts are safe"),
+        "{failed}"
+    );
+    let line = format!("{line} --resume --on-error skip");
+    let other = sandbox.run_with_input(&mut sandbox.embed_command(&line), &input[1..]);
+    assert!(code(&other, 2).stderr.contains("records differ"), "{other}");
+    let done = sandbox.run_with_input(&mut sandbox.embed_command(&line), &input);
+    code(&done, 3);
+    let ids: Vec<Value> = (0..4)
+        .flat_map(|part| {
+            let part = sandbox.path(&format!("out/part-00001-0000{part}.jsonl"));
+            let text = fs::read_to_string(part).unwrap();
+            text.lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(ids, ["1", "2", "3", "4", "5", "7", "8"]);
+}
+
+#[test]
+fn what_cannot_be_meant() {
+    let sandbox = sandbox();
+    for (line, said) in [
+        ("in.jsonl -o out.npy --part-rows 3", "needs a folder"),
+        ("in.jsonl -o - --resume", "standard output"),
+        (
+            "in.jsonl -o out/ --on-error skip --rejects r.jsonl",
+            "_embedctl/rejects",
+        ),
+        ("in.jsonl -o .", "lies in the folder"),
+    ] {
+        let run = sandbox.embed(line);
+        assert!(code(&run, 2).stderr.contains(said), "{run}");
+    }
+    assert_eq!(sandbox.files(), ["in.jsonl"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_is_embedded() {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
+    let sandbox = sandbox();
+    let mut command = sandbox.embed_command("-o out/ -f jsonl --window 1");
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\ntwo\nthree\n").unwrap();
+    // A part is begun with its first row.
+    let begun = sandbox.path("out/_embedctl/shard-00001.scratch");
+    let is_begun = || {
+        let entries = fs::read_dir(&begun).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.metadata().map_or(0, |it| it.len()))
+            .sum::<u64>()
+            > 0
+    };
+    while !is_begun() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    drop(stdin);
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("in 1 part are safe; go on with: embedctl embed --resume"),
+        "{said}"
+    );
+    let line = "-o out/ -f jsonl --window 1 --resume";
+    let done = sandbox.run_with_input(&mut sandbox.embed_command(line), b"one\ntwo\nthree\n");
+    code(&done, 0);
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(manifest["rows"], 3);
+}
+
+/// Reads folders of parts as one table, three times over.
+const READERS: &str = "
+import glob, json, sys
+import duckdb, numpy, polars
+import pyarrow.dataset as dataset
+ids = ['1', '2', '3', '4', '5', '7', '8']
+table = dataset.dataset('parquet', format='parquet').to_table()
+assert table['id'].to_pylist() == ids, table['id']
+rows = duckdb.sql(\"select id from 'parquet/*.parquet' order by id\").fetchall()
+assert [row[0] for row in rows] == ids, rows
+frame = polars.read_parquet('parquet/*.parquet')
+assert frame['id'].to_list() == ids and frame['year'].to_list()[0] == 1, frame
+lines = polars.read_ndjson(sorted(glob.glob('jsonl/*.jsonl')))
+assert lines['id'].to_list() == ids, lines
+rows = duckdb.sql(\"select id from read_json('jsonl/*.jsonl') order by id\").fetchall()
+assert [row[0] for row in rows] == ids or [str(row[0]) for row in rows] == ids, rows
+matrix = numpy.concatenate([numpy.load(part) for part in sorted(glob.glob('npy/*.npy'))])
+assert matrix.shape == (7, 48), matrix.shape
+vectors = numpy.array(frame['embedding'].to_list(), dtype=numpy.float32)
+assert (matrix == vectors).all()
+";
+
+#[test]
+fn others_read_a_folder_as_one_table() {
+    let modules = ["pyarrow", "duckdb", "polars", "numpy"];
+    let Some(python) = support::python("others_read_a_folder_as_one_table", &modules) else {
+        return;
+    };
+    let sandbox = sandbox();
+    for format in ["parquet", "jsonl", "npy"] {
+        let line =
+            format!("in.jsonl --on-error skip -f {format} -o {format}/ --part-rows 3 --keep year");
+        code(&sandbox.embed(&line), 3);
+    }
+    let mut command = Command::new(python);
+    command.args(["-c", READERS]).current_dir(sandbox.path("."));
+    let run = sandbox.finish(&mut command);
+    code(&run, 0);
+}
