@@ -45,14 +45,15 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;embed' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write; ''-'': standard output')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write; ''-'': standard output')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write, or folder/ for parts; ''-'': standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File or object (s3://, gs://, az://) to write, or folder/ for parts; ''-'': standard output')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--output-format', '--output-format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--vector-type', '--vector-type', [CompletionResultType]::ParameterName, 'Kind of list that a vector is in Parquet and Arrow [default: fixed]')
             [CompletionResult]::new('--embedding-field', '--embedding-field', [CompletionResultType]::ParameterName, 'Name of the vectors'' column [default: embedding]')
             [CompletionResult]::new('--embedding-column', '--embedding-column', [CompletionResultType]::ParameterName, 'Name of the vectors'' column [default: embedding]')
+            [CompletionResult]::new('--part-rows', '--part-rows', [CompletionResultType]::ParameterName, 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'JSONL field that holds the text; nested as a.b')
@@ -94,6 +95,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
+            [CompletionResult]::new('--resume', '--resume', [CompletionResultType]::ParameterName, 'Go on where an earlier run of the same command was stopped')
             [CompletionResult]::new('--no-profile', '--no-profile', [CompletionResultType]::ParameterName, 'Ignore the settings that `bench --tune` has found for this model here')
             [CompletionResult]::new('--fail-on-empty', '--fail-on-empty', [CompletionResultType]::ParameterName, 'Fail, and write nothing, if there is no record to embed')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')

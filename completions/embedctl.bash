@@ -455,7 +455,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --resume --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -512,6 +512,10 @@ _embedctl() {
                     return 0
                     ;;
                 --embedding-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part-rows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -46,7 +46,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measur
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File or object (s3://, gs://, az://) to write; \'-\': standard output' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File or object (s3://, gs://, az://) to write, or folder/ for parts; \'-\': standard output' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Format [default: by the ending of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
 arrow\t'The same columns as Arrow\'s IPC file (Feather); a stream where OUT is no file'
 arrows\t'The same columns as Arrow\'s IPC stream'
@@ -57,6 +57,7 @@ jsonl.zst\t'The same, compressed with zstd'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'Kind of list that a vector is in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Lists of fixed size, which is what vectors are'
 list\t'Lists of variable length, for readers that know no others (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b' -r
@@ -125,6 +126,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail, and write nothing, if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
