@@ -17,6 +17,11 @@ pub trait Bytes: Send + Sync {
         self.len() == 0
     }
 
+    /// What names their content, where something does: an object's etag, a dataset's commit.
+    fn etag(&self) -> Option<&str> {
+        None
+    }
+
     /// Fills `into` with the bytes from `offset` on.
     ///
     /// # Errors

@@ -37,6 +37,14 @@ impl fmt::Display for InputFormat {
     }
 }
 
+impl InputFormat {
+    /// Whether a path's endings name a format.
+    #[must_use]
+    pub fn is_named_by(path: &Path) -> bool {
+        by_ending(path).0.is_some()
+    }
+}
+
 /// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
 pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) {
     let name = path.file_name().map(|name| name.to_string_lossy());

@@ -19,6 +19,7 @@ mod format;
 mod json;
 mod jsonl;
 mod lines;
+mod objects;
 mod options;
 mod pace;
 mod parse;

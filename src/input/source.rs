@@ -33,11 +33,12 @@ pub enum Source {
 }
 
 impl Source {
-    /// The path of a file.
+    /// The path of a file, or the name of an object; none for standard input.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Stdin | Self::Object(_) => None,
+            Self::Stdin => None,
+            Self::Object(object) => Some(Path::new(&object.name)),
             Self::Path(path) => Some(path),
         }
     }
@@ -355,6 +356,10 @@ impl Planned {
     }
 
     fn error(&self, reason: Option<String>, line: u64, error: io::Error) -> Error {
+        // A store's refusal, in words already.
+        if let Some(own) = Error::behind(&error) {
+            return own;
+        }
         let place = match line {
             0 => Place::file(&self.name),
             line => Place::file(&self.name).line(line),

@@ -240,6 +240,10 @@ pub(super) fn damaged(
     place: &str,
     error: impl StdError + Send + Sync + 'static,
 ) -> Error {
+    // A store's refusal, in words already.
+    if let Some(own) = Error::behind(&error) {
+        return own;
+    }
     if refused_by_system(&error) {
         return Error::new(ErrorKind::Io, "", "read")
             .at(Place::file(&source.name))
