@@ -130,11 +130,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -180,11 +180,11 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --device)
@@ -335,7 +335,7 @@ _embedctl() {
             fi
             case "${prev}" in
                 --require)
-                    COMPREPLY=($(compgen -W "native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --ort-lib)
@@ -384,11 +384,11 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --local-dir)
@@ -520,11 +520,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -598,11 +598,11 @@ _embedctl() {
                     return 0
                     ;;
                 --provider)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
                 --min-cosine)

@@ -31,7 +31,6 @@ pub mod output;
 mod padding;
 pub mod pipeline;
 pub mod pool;
-pub mod position;
 mod private_folder;
 pub mod profile;
 pub mod progress;

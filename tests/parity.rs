@@ -2,8 +2,8 @@
 //! engines; and the engines against each other.
 //!
 //! Other providers than the CPU take part where `EMBEDCTL_TEST_PROVIDERS` lists them with their libraries:
-//! `openvino:/path/to/libonnxruntime.so,webgpu:/path/to/another`. `benches/providers/run.sh` gets the
-//! libraries and sets it.
+//! `openvino:/path/to/libonnxruntime.so,webgpu+plugin:/path/to/another`, where `+plugin` says that it must come
+//! from a plug-in around that library. `benches/providers/run.sh` gets the libraries and sets it.
 //!
 //! Cases live in `fixtures/parity` (how they were made: `fixtures/parity/README.md`). A case's reference
 //! was made one text at a time, so agreement here also shows that batching changes nothing.
@@ -65,6 +65,8 @@ impl Case {
 struct Engine {
     provider: String,
     library: Option<PathBuf>,
+    /// Whether it comes from a plug-in.
+    plugged: bool,
     /// What a case's tolerance is multiplied by: other kernels add in another order.
     slack: f32,
     /// Cases that the provider itself gets wrong: they must be refused.
@@ -82,10 +84,14 @@ fn rten() -> Engine {
     Engine {
         provider: "rten".into(),
         library: None,
+        plugged: false,
         slack: 1.0,
         faulty: &[],
     }
 }
+
+/// What the name of a provider from a plug-in ends with.
+const PLUGGED: &str = "+plugin";
 
 /// The providers in `EMBEDCTL_TEST_PROVIDERS`, for the test named `test`; without any it is skipped.
 fn others(test: &str) -> Vec<Engine> {
@@ -94,11 +100,12 @@ fn others(test: &str) -> Vec<Engine> {
         .split(',')
         .filter_map(|one| one.trim().split_once(':'))
         .map(|(provider, library)| Engine {
-            provider: provider.into(),
+            provider: provider.trim_end_matches(PLUGGED).into(),
             library: Some(library.into()),
+            plugged: provider.ends_with(PLUGGED),
             slack: 2.5,
-            faulty: match provider {
-                // ONNX Runtime 1.27: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
+            faulty: match provider.trim_end_matches(PLUGGED) {
+                // ONNX Runtime 1.27 and the plug-in 0.4.0: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
                 // multiple of four, and local attention is built from it.
                 "webgpu" => &["family-modernbert"],
                 _ => &[],
@@ -117,6 +124,7 @@ fn onnxruntime(test: &str) -> Option<Engine> {
     Some(Engine {
         provider: "cpu".into(),
         library: Some(library),
+        plugged: false,
         slack: 1.0,
         faulty: &[],
     })
@@ -140,13 +148,17 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
     }
-    if engine.provider == "openvino" {
+    if engine.provider == "openvino" && !engine.plugged {
         // With AVX-512, OpenVINO 2025.4 crashes on decoders whose heads are not a multiple of 16 wide, as
         // those of the cases are and no real model's.
         command.env("ONEDNN_MAX_CPU_ISA", "AVX2");
     }
     let output = command.output().unwrap();
     if output.status.success() {
+        let sidecar = std::fs::read(folder.path().join("out.npy.json")).unwrap();
+        let sidecar: Value = serde_json::from_slice(&sidecar).unwrap();
+        let plugin = sidecar["engine"].get("plugin");
+        assert_eq!(plugin.is_some(), engine.plugged, "{plugin:?}");
         Ok(Matrix::read(&out))
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())

@@ -12,9 +12,9 @@ use crate::engine::{native, rten};
 use crate::error::{Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
-use crate::runtime::Cause;
 use crate::runtime::obstacle::{obstacle, package, pointless};
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
+use crate::runtime::{Cause, Plugin};
 use crate::threads::spawn_scoped;
 
 /// What is here, what works, and what is missing for the rest.
@@ -67,6 +67,8 @@ pub struct ProviderStatus {
     pub library: Option<PathBuf>,
     /// The version of that library or of the embedded engine.
     pub version: Option<String>,
+    /// The plug-in of that library from which the provider comes; `None`: the library's own build has it.
+    pub plugin: Option<Plugin>,
     /// Where the matrix products of the small graph ran.
     pub placement: Option<String>,
     /// How long a run of the small graph took, in milliseconds.
@@ -161,6 +163,7 @@ fn tried(
         remedy: report.remedy.clone(),
         library,
         version,
+        plugin: None,
         placement: report.placement.clone(),
         milliseconds: report.millis,
         device: report.device.clone(),
@@ -179,21 +182,34 @@ fn status(
     let reports = || {
         libraries
             .iter()
-            .filter_map(|library| Some((library, library.provider(provider)?)))
+            .flat_map(|library| library.of(provider).map(move |report| (library, report)))
+    };
+    let plugin = |library: &LibraryReport, report: &ProviderReport| {
+        let plugin = library.plugin(report.plugin.as_deref()?)?;
+        Some(Plugin {
+            library: plugin.path.clone(),
+            version: plugin.version.clone(),
+        })
     };
     let best = reports()
         .find(|(_, report)| report.works && !report.software)
         .or_else(|| reports().find(|(_, report)| report.works));
     if let Some((library, report)) = best {
         let path = Some(library.path.clone());
-        return tried(State::Works, report, path, library.version.clone());
+        return ProviderStatus {
+            plugin: plugin(library, report),
+            ..tried(State::Works, report, path, library.version.clone())
+        };
     }
     let obstacle = obstacle(provider, hardware, platform);
     let Some((library, report)) = reports().next() else {
         return absent(provider, hardware, libraries, platform, obstacle);
     };
     let path = Some(library.path.clone());
-    let mut status = tried(State::Unusable, report, path, library.version.clone());
+    let mut status = ProviderStatus {
+        plugin: plugin(library, report),
+        ..tried(State::Unusable, report, path, library.version.clone())
+    };
     if let Some(Cause { reason, remedy }) = obstacle {
         // The library names the first of many files that it missed.
         status.detail = status.reason.replace(reason);
@@ -248,6 +264,7 @@ fn absent(
         remedy,
         library: None,
         version: None,
+        plugin: None,
         placement: None,
         milliseconds: None,
         device: None,

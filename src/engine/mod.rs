@@ -26,7 +26,7 @@ pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 use crate::batch::{Batch, TokenRows};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::runtime::RuntimeOptions;
+use crate::runtime::{Plugin, RuntimeOptions};
 
 /// How to open an engine.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +67,9 @@ pub struct EngineInfo {
     /// The shared library, for engines that live in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<PathBuf>,
+    /// The plug-in that the provider comes from; `None`: the library's own build has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<Plugin>,
     /// Numbers of the provider's devices in use; empty for engines on the processor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<u32>,
@@ -112,6 +115,7 @@ impl EngineInfo {
             version,
             provider,
             library: None,
+            plugin: None,
             devices: Vec::new(),
             options: Vec::new(),
             placement: Vec::new(),

@@ -1,11 +1,10 @@
 //! One line, parsed as its source's format says.
 
 use std::str;
-use std::sync::Arc;
 
 use super::columns::Columns;
 use super::format::InputFormat;
-use super::jsonl::{self, Jsonl, Unseen};
+use super::jsonl::{self, Jsonl};
 use super::lines::Line;
 use super::source::Planned;
 use super::window::Record;
@@ -24,12 +23,12 @@ pub(super) enum Parsed<'a> {
 
 /// Parses lines of all formats.
 pub(super) struct Parser {
-    options: Arc<InputOptions>,
+    options: InputOptions,
     jsonl: Jsonl,
 }
 
 impl Parser {
-    pub(super) fn new(options: Arc<InputOptions>) -> Self {
+    pub(super) fn new(options: InputOptions) -> Self {
         Self {
             jsonl: Jsonl::new(&options),
             options,
@@ -37,7 +36,7 @@ impl Parser {
     }
 
     /// Bytes of a record at most.
-    fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         self.options.max_record_bytes
     }
 
@@ -89,33 +88,14 @@ impl Parser {
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
             InputFormat::Jsonl => Ok(self
                 .jsonl
-                .record(text, source.index, columns)
+                .record(text, columns)
                 .map_or_else(Parsed::Reject, Parsed::Record)),
-            InputFormat::Parquet | InputFormat::Arrow => {
-                Err(Error::internal("a table read as lines"))
-            }
         }
     }
 
-    /// At the end of a window: whether every named field was in some record of the first one.
-    ///
-    /// # Errors
-    /// If one was in none.
-    pub(super) fn check_seen(&mut self, sources: &[Arc<Planned>]) -> Result<()> {
-        match self.jsonl.unseen() {
-            None => Ok(()),
-            Some(Unseen {
-                option,
-                name,
-                source,
-                fields,
-            }) => {
-                let mut sources = sources.iter().filter(|planned| planned.index == source);
-                let source = sources.next();
-                let source = source.ok_or_else(|| Error::internal("a record of no source"))?;
-                Err(source.missing(option, &name, fields.iter().map(String::as_str)))
-            }
-        }
+    /// See [`Jsonl::unseen`].
+    pub(super) fn unseen(&mut self) -> Vec<String> {
+        self.jsonl.unseen()
     }
 
     fn looks_like_jsonl(&self, source: &Planned, line: &str, has_text: bool) -> Error {

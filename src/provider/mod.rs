@@ -24,6 +24,7 @@ pub enum Provider {
     Cpu,
     Cuda,
     TensorRt,
+    TensorRtRtx,
     DirectMl,
     CoreMl,
     OpenVino,
@@ -35,11 +36,12 @@ pub enum Provider {
 
 impl Provider {
     /// All providers, in the order in which they are listed to people.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Native,
         Self::Cpu,
         Self::Cuda,
         Self::TensorRt,
+        Self::TensorRtRtx,
         Self::DirectMl,
         Self::CoreMl,
         Self::OpenVino,
@@ -57,6 +59,7 @@ impl Provider {
             Self::Cpu => "cpu",
             Self::Cuda => "cuda",
             Self::TensorRt => "tensorrt",
+            Self::TensorRtRtx => "tensorrt-rtx",
             Self::DirectMl => "directml",
             Self::CoreMl => "coreml",
             Self::OpenVino => "openvino",
@@ -71,6 +74,12 @@ impl Provider {
     #[must_use]
     pub fn is_inside(self) -> bool {
         matches!(self, Self::Native | Self::Rten)
+    }
+
+    /// Whether it may come as a plug-in.
+    #[must_use]
+    pub fn may_be_plugged_in(self) -> bool {
+        !self.is_on_worker()
     }
 
     /// Whether it computes on the thread that calls it.
@@ -107,6 +116,7 @@ impl FromStr for Provider {
         let canonical = match lower.as_str() {
             "gpu" => "cuda",
             "trt" => "tensorrt",
+            "trt-rtx" | "nvtensorrtrtx" => "tensorrt-rtx",
             "dml" => "directml",
             "rocm" => "migraphx",
             "tract" => "rten", // the engine that rten replaced; for one version
@@ -187,6 +197,7 @@ mod tests {
         for (alias, provider) in [
             ("gpu", Provider::Cuda),
             (" TRT ", Provider::TensorRt),
+            ("trt-rtx", Provider::TensorRtRtx),
             ("dml", Provider::DirectMl),
             ("ROCm", Provider::MiGraphX),
             ("tract", Provider::Rten),

@@ -63,10 +63,20 @@ pub(crate) fn package(
             "\"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13-libs==10.*\"",
             " with CUDA's and TensorRT's libraries",
         ),
+        (Provider::TensorRtRtx, "linux" | "windows", "x86_64") => {
+            let names = if before_13 {
+                "onnxruntime onnxruntime-ep-nv-tensorrt-rtx-cu12"
+            } else {
+                "onnxruntime onnxruntime-ep-nv-tensorrt-rtx"
+            };
+            (names, " as a plug-in")
+        }
         (Provider::DirectMl, "windows", "x86_64") => ("onnxruntime-directml", ""),
         (Provider::OpenVino, "linux" | "windows", "x86_64") => ("onnxruntime-openvino", ""),
         (Provider::WebGpu, "linux" | "windows", "x86_64")
-        | (Provider::WebGpu, "macos", "aarch64") => ("onnxruntime-webgpu", ""),
+        | (Provider::WebGpu, "macos", "aarch64") => {
+            ("onnxruntime onnxruntime-ep-webgpu", " as a plug-in")
+        }
         (Provider::MiGraphX, "linux", "x86_64") => {
             ("onnxruntime-migraphx", "; it needs AMD's ROCm 7")
         }
@@ -78,7 +88,9 @@ pub(crate) fn package(
 /// Why `provider` cannot be had on `platform` at all.
 pub(crate) fn of_another_system(provider: Provider, platform: Platform) -> Option<&'static str> {
     match (provider, platform.os) {
-        (Provider::Cuda | Provider::TensorRt, "macos") => Some("there is no CUDA for macOS"),
+        (Provider::Cuda | Provider::TensorRt | Provider::TensorRtRtx, "macos") => {
+            Some("there is no CUDA for macOS")
+        }
         (Provider::DirectMl, os) if os != "windows" => Some("DirectML is a part of Windows"),
         (Provider::CoreMl, os) if os != "macos" => Some("Core ML is a part of macOS"),
         (Provider::MiGraphX, os) if os != "linux" => Some("MIGraphX exists for Linux alone"),

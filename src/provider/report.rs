@@ -1,5 +1,7 @@
 //! What came of trying a provider, whoever tried it.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::Provider;
@@ -25,6 +27,9 @@ pub struct ProviderReport {
     pub millis: Option<f64>,
     /// What it ran on, where that is known: a graphics card's name.
     pub device: Option<String>,
+    /// The plug-in that it comes from; `None`: the library's own build.
+    #[serde(default)]
+    pub plugin: Option<PathBuf>,
     /// Whether that device is emulated by the processor, and slow: a software Vulkan.
     #[serde(default)]
     pub software: bool,
@@ -51,6 +56,7 @@ impl ProviderReport {
             placement: None,
             millis: None,
             device: None,
+            plugin: None,
             software: false,
         }
     }

@@ -1,15 +1,13 @@
-//! What a library file is, read from its headers: whether this program could load it at all, and what it
-//! needs beside it. Nothing is loaded for that, so a file that would crash the loader does no harm.
+//! What a library file is, read from its headers: whether this program could load it at all. Nothing is
+//! loaded for that, so a file that would crash the loader does no harm.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::Path;
 
+use super::elf::{Elf, number};
 use super::fault::LibraryFault;
 use super::search_path::System;
-
-/// Tables longer than this are no tables: the file is damaged, or not what it seems.
-const LONGEST_TABLE: u64 = 16 << 20;
 
 /// The processor that this program was built for, as [`Binary::machines`] names it.
 const HERE: &str = std::env::consts::ARCH;
@@ -55,49 +53,6 @@ pub(super) fn check(path: &Path) -> Result<(), LibraryFault> {
     }
     Ok(())
 }
-
-/// Names of the libraries that the ELF file at `path` asks the loader for.
-///
-/// # Errors
-/// If it cannot be read as one.
-pub(super) fn needed(path: &Path) -> io::Result<Vec<String>> {
-    let mut file = File::open(path)?;
-    let elf = Elf::read(&mut file)?;
-    let Some(dynamic) = elf.segments.iter().find(|one| one.kind == Segment::DYNAMIC) else {
-        return Ok(Vec::new());
-    };
-    let entries = table(&mut file, dynamic.offset, dynamic.size)?;
-    let entries: Vec<(u64, u64)> = entries
-        .chunks_exact(16)
-        .map(|entry| (number(entry, 0, 8), number(entry, 8, 8)))
-        .take_while(|&(tag, _)| tag != 0)
-        .collect();
-    let value = |tag| {
-        entries
-            .iter()
-            .find(|entry| entry.0 == tag)
-            .map(|entry| entry.1)
-    };
-    let (Some(names), Some(size)) = (value(DT_STRTAB), value(DT_STRSZ)) else {
-        return Ok(Vec::new());
-    };
-    let names = elf.offset(names).ok_or_else(damaged)?;
-    let names = table(&mut file, names, size)?;
-    entries
-        .iter()
-        .filter(|&&(tag, _)| tag == DT_NEEDED)
-        .map(|&(_, at)| {
-            let rest = usize::try_from(at).ok().and_then(|at| names.get(at..));
-            let name = rest.and_then(|rest| rest.split(|&byte| byte == 0).next());
-            name.map(|name| String::from_utf8_lossy(name).into_owned())
-                .ok_or_else(damaged)
-        })
-        .collect()
-}
-
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_STRSZ: u64 = 10;
 
 fn identify(head: &[u8]) -> Option<Binary> {
     let (system, machines) = match head {
@@ -162,96 +117,6 @@ fn mach_machine(machine: u64) -> String {
         0x0100_000C => "aarch64".to_owned(),
         other => format!("Mach-O machine {other:#x}"),
     }
-}
-
-/// The parts of a 64-bit little-endian ELF file that matter here.
-struct Elf {
-    segments: Vec<Segment>,
-    /// Where the section headers end: usually the last thing in the file.
-    sections_end: u64,
-}
-
-struct Segment {
-    kind: u64,
-    offset: u64,
-    address: u64,
-    size: u64,
-}
-
-impl Segment {
-    const LOAD: u64 = 1;
-    const DYNAMIC: u64 = 2;
-}
-
-impl Elf {
-    fn read(file: &mut File) -> io::Result<Self> {
-        let header = table(file, 0, 64)?;
-        if !header.starts_with(&[0x7F, b'E', b'L', b'F', 2, 1]) {
-            return Err(damaged());
-        }
-        let (at, size, count) = (
-            number(&header, 32, 8),
-            number(&header, 54, 2),
-            number(&header, 56, 2),
-        );
-        if size != 56 {
-            return Err(damaged());
-        }
-        let segments = table(file, at, size * count)?
-            .chunks_exact(56)
-            .map(|header| Segment {
-                kind: number(header, 0, 4),
-                offset: number(header, 8, 8),
-                address: number(header, 16, 8),
-                size: number(header, 32, 8),
-            })
-            .collect();
-        let sections = number(&header, 58, 2) * number(&header, 60, 2);
-        Ok(Self {
-            segments,
-            sections_end: number(&header, 40, 8).saturating_add(sections),
-        })
-    }
-
-    /// The size that the file must have at least.
-    fn end(&self) -> u64 {
-        let loaded = self.segments.iter().filter(|one| one.kind == Segment::LOAD);
-        loaded
-            .map(|one| one.offset.saturating_add(one.size))
-            .fold(self.sections_end, u64::max)
-    }
-
-    /// Where in the file a virtual address is.
-    fn offset(&self, address: u64) -> Option<u64> {
-        self.segments
-            .iter()
-            .filter(|one| one.kind == Segment::LOAD)
-            .find(|one| address >= one.address && address - one.address < one.size)
-            .map(|one| one.offset + (address - one.address))
-    }
-}
-
-/// A little-endian number of `width` bytes; 0 where there are none.
-fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    let mut all = [0; 8];
-    if let Some(part) = bytes.get(at..at.saturating_add(width)) {
-        all[..width].copy_from_slice(part);
-    }
-    u64::from_le_bytes(all)
-}
-
-fn table(file: &mut File, offset: u64, size: u64) -> io::Result<Vec<u8>> {
-    if size > LONGEST_TABLE {
-        return Err(damaged());
-    }
-    file.seek(SeekFrom::Start(offset))?;
-    let mut bytes = vec![0; usize::try_from(size).map_err(|_| damaged())?];
-    file.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no sound ELF file")
 }
 
 #[cfg(test)]
@@ -324,19 +189,5 @@ mod tests {
         let reason = reason(&whole[..whole.len() / 2]).unwrap_err();
         assert!(reason.contains("cut short"), "{reason}");
         assert!(reason.contains(&(whole.len() / 2).to_string()), "{reason}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn needed_libraries_are_read() {
-        let names = needed(&std::env::current_exe().unwrap()).unwrap();
-        assert!(
-            names.iter().any(|name| name.starts_with("libc.")),
-            "{names:?}"
-        );
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = folder.path().join("no.so");
-        std::fs::write(&path, &myself()[..100]).unwrap();
-        assert!(needed(&path).is_err());
     }
 }

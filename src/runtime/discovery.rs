@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::node;
 use super::python::{self, site_packages};
 use super::search_path::{
     NAMING_VARIABLES, SearchPath, System, children, file_name, real, version,
 };
 use super::trust;
+use super::{node, plugin};
 
 /// A library that may be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) struct Candidate {
     pub origin: String,
     /// Why it must not be loaded although it was found: others may have put it there.
     pub doubt: Option<String>,
+    /// The plug-in that is to be loaded into it, and is what the candidate is considered for.
+    pub plugin: Option<PathBuf>,
 }
 
 /// What the user named, and by what.
@@ -65,6 +67,7 @@ impl Named {
                 path,
                 origin,
                 doubt,
+                plugin: None,
             }];
         }
         if self.is_relative_variable() || !self.path.is_dir() {
@@ -79,6 +82,7 @@ impl Named {
                 path,
                 origin,
                 doubt: None,
+                plugin: None,
             }];
         }
         let mut folders = vec![
@@ -146,6 +150,32 @@ pub(crate) fn all(search_path: &SearchPath) -> Found {
         found.places.push(location.name);
     }
     found
+}
+
+/// `library` with each of the plug-ins around it, in their order.
+///
+/// What lies in a folder that the user named is meant by that; other plug-ins are only found.
+pub(crate) fn plugged(
+    library: &Candidate,
+    here: &SearchPath,
+    named: Option<&Named>,
+) -> Vec<Candidate> {
+    let plugins = plugin::find::around(&library.path, here).into_iter();
+    plugins
+        .map(|plugin| {
+            let is_meant = named.is_some_and(|named| plugin.starts_with(&named.path));
+            let doubt = if is_meant {
+                None
+            } else {
+                trust::doubt(&plugin)
+            };
+            Candidate {
+                doubt: library.doubt.clone().or(doubt),
+                plugin: Some(plugin),
+                ..library.clone()
+            }
+        })
+        .collect()
 }
 
 /// Where candidates come from: what the user named and nothing else, or else all places, each searched when
@@ -237,6 +267,7 @@ fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candid
                     path,
                     origin,
                     doubt: None,
+                    plugin: None,
                 });
             }
         }

@@ -14,6 +14,7 @@ use ort::logging::LogLevel;
 
 use super::discovery::Candidate;
 use super::fault::LibraryFault;
+use super::plugin::Plugin;
 use super::{NAME, binary};
 use crate::error::{Error, ErrorKind};
 use crate::provider::PassedOver;
@@ -33,6 +34,8 @@ pub(crate) struct Library {
     pub version: String,
     /// The environment in which sessions are created.
     pub environment: Environment,
+    /// The plug-in that the wanted provider comes from, registered; `None`: its own build has it.
+    pub plugin: Option<Plugin>,
     /// Libraries that were tried before it.
     pub passed_over: Vec<PassedOver>,
 }
@@ -89,6 +92,7 @@ fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Li
         path: path.to_path_buf(),
         version,
         environment,
+        plugin: None,
         passed_over,
     })
 }

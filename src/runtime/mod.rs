@@ -1,8 +1,8 @@
 //! ONNX Runtime libraries: where they lie, what they can do, which one is loaded, and why one is not.
 //!
 //! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`]
-//! lists the files that may be tried (with [`python`] and [`node`] for packages), [`binary`] looks at their
-//! headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
+//! lists the files that may be tried (with [`python`] and [`node`] for packages), [`plugin`] those that bring
+//! providers of their own, [`binary`] and [`elf`] look at their headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
 //! needs from elsewhere, [`process`] names the variables that must be set before, [`library`] loads,
 //! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
 //! whose files may be run unasked, [`asked`] ends programs that are asked, [`remedy`] turns a loader's or
@@ -13,11 +13,13 @@ mod asked;
 mod binary;
 mod cause;
 mod discovery;
+mod elf;
 mod fault;
 pub(crate) mod library;
 mod node;
 pub(crate) mod obstacle;
 pub(crate) mod placement;
+pub(crate) mod plugin;
 mod preload;
 pub mod probe;
 pub(crate) mod process;
@@ -31,8 +33,9 @@ pub(crate) mod trust;
 use std::path::PathBuf;
 
 pub(crate) use cause::Cause;
+pub use plugin::{Plugin, PluginDevice, PluginReport};
 pub use probe::ProbeCommand;
-pub use process::{disable_telemetry, forbid_tf32, wants_no_tf32};
+pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
 
 use crate::error::{Error, ErrorKind};
 

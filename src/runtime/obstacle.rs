@@ -24,7 +24,7 @@ pub(crate) fn obstacle(
         return Some(Cause::of(reason));
     }
     match provider {
-        Provider::Cuda | Provider::TensorRt => nvidia(hardware, platform),
+        Provider::Cuda | Provider::TensorRt | Provider::TensorRtRtx => nvidia(hardware, platform),
         Provider::MiGraphX => amd(hardware),
         Provider::WebGpu => vulkan(hardware),
         _ => None,
@@ -172,7 +172,12 @@ mod tests {
     #[test]
     fn without_its_device_no_package_is_advised() {
         let nothing = Hardware::default();
-        for provider in [Provider::Cuda, Provider::TensorRt, Provider::MiGraphX] {
+        for provider in [
+            Provider::Cuda,
+            Provider::TensorRt,
+            Provider::TensorRtRtx,
+            Provider::MiGraphX,
+        ] {
             let found = obstacle(provider, &nothing, LINUX).unwrap();
             assert!(found.reason.contains("GPU was found"), "{found:?}");
             assert_eq!(found.remedy, None);

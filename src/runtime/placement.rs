@@ -33,6 +33,7 @@ pub(crate) fn library_name(provider: Provider) -> Option<&'static str> {
         Provider::Cpu => CPU,
         Provider::Cuda => "CUDAExecutionProvider",
         Provider::TensorRt => "TensorrtExecutionProvider",
+        Provider::TensorRtRtx => "NvTensorRTRTXExecutionProvider",
         Provider::DirectMl => "DmlExecutionProvider",
         Provider::CoreMl => "CoreMLExecutionProvider",
         Provider::OpenVino => "OpenVINOExecutionProvider",

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-use super::binary;
+use super::elf;
 use super::library::with_causes;
 use super::python;
 use super::search_path::{SearchPath, System, children, file_name, version};
@@ -87,7 +87,7 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
         let file = System::HERE.provider_library(part);
         let path = library.parent().unwrap_or(Path::new("")).join(file);
         // Without the file there is nothing to prepare; registration will say so.
-        names.extend(binary::needed(&path).unwrap_or_default());
+        names.extend(elf::needed(&path).unwrap_or_default());
     }
     let cuda = cuda_major(&names);
     if cuda.is_some() {
@@ -123,6 +123,49 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
     prepared
 }
 
+/// Loads what the plug-in at `path` needs and what lies beside it, or among CUDA's libraries, where the
+/// loader does not look: pip's wheels hold no links, so that `libcudart.so.13` lies there as
+/// `libcudart.so.13.4.36`, which serves under the name that it was built with.
+pub(crate) fn prepare_plugin(path: &Path) -> Prepared {
+    let mut prepared = Prepared::default();
+    if System::HERE != System::Linux {
+        return prepared;
+    }
+    let needed: BTreeSet<String> = elf::needed(path).unwrap_or_default().into_iter().collect();
+    prepared.cuda = cuda_major(&needed);
+    let beside = children(path.parent().unwrap_or(Path::new("")));
+    let longer = |name: &str| {
+        let start = format!("{name}.");
+        beside
+            .iter()
+            .find(|file| file_name(file).starts_with(&start))
+    };
+    if needed.contains(DRIVER)
+        && let Err(reason) = load(DRIVER, &Places::default())
+    {
+        // Without the driver nothing will run, so hundreds of megabytes need not be loaded to find out.
+        let name = DRIVER.to_owned();
+        prepared.missing.push(Missing { name, reason });
+        return prepared;
+    }
+    let mut wanted: Vec<String> = needed.into_iter().collect();
+    wanted.sort_by_key(|name| rank(name).unwrap_or(ORDER.len()));
+    let here = SearchPath::real(None, &CancelToken::new());
+    let places = Places::around(path, &here, prepared.cuda);
+    for name in wanted {
+        if let Some(file) = longer(&name) {
+            prepared
+                .loaded
+                .extend(open(file).is_ok().then(|| file.clone()));
+        } else if rank(&name).is_some()
+            && let Ok(file) = load(&name, &places)
+        {
+            prepared.loaded.extend(file);
+        }
+    }
+    prepared
+}
+
 /// `13` where `libcudart.so.13` or `libcublasLt.so.13` is among `names`.
 fn cuda_major(names: &BTreeSet<String>) -> Option<u32> {
     ["libcudart.so.", "libcublasLt.so."]
@@ -147,16 +190,6 @@ fn optional(cuda: u32) -> Vec<String> {
 
 /// Loads the library `name` for good. Returns its file where the loader alone would not have found it.
 fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
-    let open = |path: &Path| {
-        // SAFETY: loading runs the library's initializers. The file bears the name of a library that the
-        // provider asks the loader for, and lies where a package or an installer put it.
-        unsafe { libloading::Library::new(path) }
-            .map(|library| {
-                // Stays loaded: the provider finds it by its name.
-                let _ = ManuallyDrop::new(library);
-            })
-            .map_err(|error| loaders_words(&error))
-    };
     let mut broken = None;
     let mut try_in = |folders: &[PathBuf]| {
         folders
@@ -180,6 +213,17 @@ fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
     }
     // A file that is there and cannot be loaded is the better clue.
     Err(broken.unwrap_or(reason))
+}
+
+fn open(path: &Path) -> Result<(), String> {
+    // SAFETY: loading runs the library's initializers. The file bears the name of a library that the
+    // provider asks the loader for, and lies where a package or an installer put it.
+    unsafe { libloading::Library::new(path) }
+        .map(|library| {
+            // Stays loaded: the provider finds it by its name.
+            let _ = ManuallyDrop::new(library);
+        })
+        .map_err(|error| loaders_words(&error))
 }
 
 /// `libcuda.so.1: cannot open shared object file: No such file or directory`

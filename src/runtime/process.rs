@@ -13,6 +13,10 @@ use crate::runtime::{Cause, provider_error};
 /// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
 pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");
 
+/// Lets WebGPU's plug-in offer the processor where ONNX Runtime lists no graphics card: Vulkan may know one
+/// all the same (in a container, or one that is emulated), and decides when a session is made.
+const ANY_ADAPTER: (&str, &str) = ("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1");
+
 /// Keeps ONNX Runtime from sending anything and from writing into the user's cache folder.
 const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
 
@@ -25,6 +29,16 @@ const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
 pub unsafe fn disable_telemetry() {
     // SAFETY: the caller's promise.
     unsafe { set(NO_TELEMETRY) };
+}
+
+/// Lets WebGPU's plug-in run on whatever Vulkan knows, for this process and its children: by itself it only
+/// offers cards that ONNX Runtime has found on its own. A value that the variable has already stays.
+///
+/// # Safety
+/// No other thread may run: call it first thing in `main`.
+pub unsafe fn allow_any_adapter() {
+    // SAFETY: the caller's promise.
+    unsafe { set(ANY_ADAPTER) };
 }
 
 /// Keeps TensorRT, which has no option for it, from computing float32 in `TensorFloat-32`, for this process
@@ -44,8 +58,8 @@ pub unsafe fn forbid_tf32() {
 pub fn wants_no_tf32(providers: &ProviderChoice, options: &[ProviderOption]) -> bool {
     let named = match providers {
         ProviderChoice::Auto => false,
-        ProviderChoice::Preferably(one) => *one == Provider::TensorRt,
-        ProviderChoice::List(list) => list.contains(&Provider::TensorRt),
+        ProviderChoice::Preferably(one) => is_tensorrt(*one),
+        ProviderChoice::List(list) => list.iter().copied().any(is_tensorrt),
     };
     named && !allows_tf32(options)
 }
@@ -57,14 +71,20 @@ pub(crate) fn require_no_tf32(provider: Provider, options: &[ProviderOption]) ->
 }
 
 fn check(provider: Provider, options: &[ProviderOption], set: Option<&OsStr>) -> Result<()> {
-    if provider != Provider::TensorRt || set.is_some() || allows_tf32(options) {
+    if !is_tensorrt(provider) || set.is_some() || allows_tf32(options) {
         return Ok(());
     }
     let (name, value) = NO_TF32;
-    let cause = Cause::of("tensorrt would compute float32 in TensorFloat-32");
+    let cause = Cause::of(format!(
+        "{provider} would compute float32 in TensorFloat-32"
+    ));
     Err(provider_error(cause.with(format!(
         "set {name}={value} before this process starts, or allow it with --provider-option tensorrt.tf32=true"
     ))))
+}
+
+fn is_tensorrt(provider: Provider) -> bool {
+    matches!(provider, Provider::TensorRt | Provider::TensorRtRtx)
 }
 
 fn allows_tf32(options: &[ProviderOption]) -> bool {

@@ -3,7 +3,7 @@
 //! Every registration fails where the provider cannot be had. ONNX Runtime's own habit, to log that and
 //! run on the CPU, is what this tool exists to avoid.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ort::environment::Environment;
 use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider as _, ArenaExtendStrategy};
@@ -11,6 +11,8 @@ use ort::session::Session;
 use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
 
 use super::library::with_causes;
+use super::placement::{CPU, library_name};
+use super::plugin::devices;
 use crate::provider::{OptionValue, Provider, ProviderOption};
 
 /// The options of a session, whatever its provider.
@@ -26,6 +28,22 @@ pub(crate) fn session_builder(environment: &Environment) -> Result<SessionBuilde
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
         .with_memory_pattern(false)?)
+}
+
+/// Keeps a session without another provider on the CPU's own: once plug-ins are registered, the library would
+/// give it to one that offers the processor, and nothing would say so.
+pub(crate) fn on_cpu(
+    builder: SessionBuilder,
+    environment: &Environment,
+) -> Result<SessionBuilder, ort::Error> {
+    if !devices::are_registered() {
+        return Ok(builder);
+    }
+    let cpu = environment
+        .devices()
+        .find(|device| device.ep().is_ok_and(|name| name == CPU))
+        .ok_or_else(|| ort::Error::new("the library does not list the processor"))?;
+    Ok(builder.with_devices([cpu], None)?)
 }
 
 /// What a provider is told when it is registered.
@@ -94,20 +112,27 @@ impl ProviderSettings {
     }
 }
 
-/// Registers `provider` and nothing else (beside the CPU, which is always there).
+/// Registers `provider` and nothing else (beside the CPU, which is always there): that of `plugin`, which is
+/// loaded into `environment`, or the library's own.
 ///
 /// # Errors
 /// If it cannot be had, in the library's own words.
 pub(crate) fn register(
     builder: SessionBuilder,
+    environment: &Environment,
+    plugin: Option<&Path>,
     provider: Provider,
     settings: &ProviderSettings,
 ) -> Result<SessionBuilder, String> {
+    if let Some(plugin) = plugin {
+        return plugged(builder, environment, plugin, provider, settings);
+    }
     let dispatch = match provider {
         Provider::Cpu => return Ok(builder),
         inside @ (Provider::Native | Provider::Rten) => {
             return Err(format!("{inside} is an engine of its own"));
         }
+        Provider::TensorRtRtx => return Err(format!("{provider} comes as a plug-in alone")),
         Provider::Cuda => cuda(settings)?.build(),
         Provider::TensorRt => tensorrt(settings)?.build(),
         Provider::DirectMl => {
@@ -124,6 +149,50 @@ pub(crate) fn register(
         Provider::MiGraphX => migraphx(settings)?.build(),
     };
     add(builder, dispatch)
+}
+
+/// Gives the session a device of the plug-in's, which brings its provider along.
+fn plugged(
+    builder: SessionBuilder,
+    environment: &Environment,
+    plugin: &Path,
+    provider: Provider,
+    settings: &ProviderSettings,
+) -> Result<SessionBuilder, String> {
+    let (kind, options) = match provider {
+        Provider::OpenVino => {
+            let device = openvino_device(settings);
+            let config = openvino_config(device, settings, true);
+            (Some(device), vec![("load_config", config)])
+        }
+        Provider::WebGpu => {
+            let backend = match settings.word("backend") {
+                Some("vulkan") => Some("Vulkan"),
+                Some("d3d12") => Some("D3D12"),
+                _ => None,
+            };
+            let option = backend.map(|name| ("dawnBackendType", name.to_owned()));
+            (None, option.into_iter().collect())
+        }
+        _ => (None, Vec::new()),
+    };
+    if let Some(given) = settings.options.iter().find(|given| !is_for_plugin(given)) {
+        return Err(format!("its plug-in has no option {}", given.name));
+    }
+    let device = devices::choose(environment, plugin, provider, kind, settings.device)?;
+    let name = library_name(provider).unwrap_or_default();
+    let options: Vec<(String, String)> = options
+        .into_iter()
+        .map(|(key, value)| (format!("{name}.{key}"), value))
+        .collect();
+    builder
+        .with_devices([device], Some(&options))
+        .map_err(words)
+}
+
+/// Whether a plug-in understands an option that the library's own provider has.
+fn is_for_plugin(option: &ProviderOption) -> bool {
+    matches!(option.provider, Provider::OpenVino | Provider::WebGpu)
 }
 
 fn add(
@@ -199,9 +268,13 @@ fn coreml(settings: &ProviderSettings) -> ep::CoreML {
     provider
 }
 
+fn openvino_device(settings: &ProviderSettings) -> &'static str {
+    settings.word("device").unwrap_or("CPU")
+}
+
 /// OpenVINO on the processor, unless another of its devices is asked for.
 fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
-    let device = settings.word("device").unwrap_or("CPU");
+    let device = openvino_device(settings);
     let mut provider = ep::OpenVINO::default().with_device_type(match (device, settings.device) {
         ("GPU", number) if number > 0 => format!("GPU.{number}"),
         (other, _) => other.to_owned(),
@@ -214,7 +287,8 @@ fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
             provider = provider.with_num_threads(threads);
         }
     }
-    provider = provider.with_arbitrary_config("load_config", openvino_config(device, settings));
+    provider =
+        provider.with_arbitrary_config("load_config", openvino_config(device, settings, false));
     if let Some(folder) = settings.cache.as_ref().filter(|_| device != "CPU") {
         provider = provider.with_cache_dir(folder.to_string_lossy());
     }
@@ -224,8 +298,9 @@ fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
 /// OpenVINO's own properties, as JSON.
 ///
 /// Without a precision it may choose bf16 by itself where the processor has it: float32 is stated, so that
-/// a vector is the same everywhere. Its threads are not pinned: every session would take the first core.
-fn openvino_config(device: &str, settings: &ProviderSettings) -> String {
+/// a vector is the same everywhere. Its threads are not pinned: every session would take the first core. A
+/// plug-in is told `all` in this way; the library's own provider has options for the rest.
+fn openvino_config(device: &str, settings: &ProviderSettings, all: bool) -> String {
     let mut properties = Vec::new();
     match (device, settings.word("precision")) {
         (_, Some("bf16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "bf16""#),
@@ -235,8 +310,19 @@ fn openvino_config(device: &str, settings: &ProviderSettings) -> String {
         }
         _ => {}
     }
+    let mut properties: Vec<String> = properties.into_iter().map(str::to_owned).collect();
     if device == "CPU" {
-        properties.push(r#""ENABLE_CPU_PINNING": "NO""#);
+        properties.push(r#""ENABLE_CPU_PINNING": "NO""#.to_owned());
+        if all {
+            properties.push(r#""NUM_STREAMS": "1""#.to_owned());
+            let threads = settings.number("threads").unwrap_or(settings.threads);
+            if threads > 0 {
+                properties.push(format!(r#""INFERENCE_NUM_THREADS": "{threads}""#));
+            }
+        }
+    } else if all && let Some(folder) = &settings.cache {
+        let folder = serde_json::Value::from(folder.to_string_lossy());
+        properties.push(format!(r#""CACHE_DIR": {folder}"#));
     }
     format!(r#"{{"{device}": {{{}}}}}"#, properties.join(", "))
 }
@@ -302,10 +388,10 @@ mod tests {
     fn openvino_is_told_its_precision_and_never_to_pin_threads() {
         let plain = ProviderSettings::default();
         assert_eq!(
-            openvino_config("CPU", &plain),
+            openvino_config("CPU", &plain, false),
             r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
         );
-        assert_eq!(openvino_config("GPU", &plain), r#"{"GPU": {}}"#);
+        assert_eq!(openvino_config("GPU", &plain, false), r#"{"GPU": {}}"#);
         let asked = ProviderSettings {
             // What is given last counts.
             options: ["openvino.precision=fp32", "openvino.precision=bf16"]
@@ -313,7 +399,7 @@ mod tests {
                 .into(),
             ..ProviderSettings::default()
         };
-        let config = openvino_config("CPU", &asked);
+        let config = openvino_config("CPU", &asked, true);
         assert!(
             config.contains(r#""bf16""#) && !config.contains("f32"),
             "{config}"

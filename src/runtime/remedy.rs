@@ -62,7 +62,10 @@ fn list(names: &[&str]) -> String {
 fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) -> Option<String> {
     let lower = reason.to_ascii_lowercase();
     let has = |sign: &str| lower.contains(sign);
-    if matches!(provider, Provider::Cuda | Provider::TensorRt) {
+    if matches!(
+        provider,
+        Provider::Cuda | Provider::TensorRt | Provider::TensorRtRtx
+    ) {
         return nvidia(&lower, reason, prepared, version);
     }
     if let Some(file) = missing_file(reason) {

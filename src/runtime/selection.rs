@@ -18,7 +18,7 @@ use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
 use super::search_path::{SearchPath, System, real};
-use super::{Cause, NAME, RuntimeOptions, obstacle, preload, provider_error};
+use super::{Cause, NAME, Plugin, RuntimeOptions, obstacle, plugin, preload, provider_error};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::obtain::how_to_get;
@@ -36,6 +36,8 @@ pub(crate) struct Selection<'a> {
     here: SearchPath,
     named: Option<Named>,
     found: OnceCell<Found>,
+    /// The same, each library after its plug-ins.
+    plugged: OnceCell<Vec<Candidate>>,
     /// What stands in a provider's way on this machine.
     obstacle: fn(Provider) -> Option<Cause>,
 }
@@ -55,6 +57,17 @@ enum Refused {
     Lacks(String),
     /// It has the provider, which does not work.
     Provider(Cause),
+    /// A plug-in of other providers, or of a library that is told of under its own name.
+    Untold,
+}
+
+/// What a candidate will do with.
+#[derive(Debug, PartialEq, Eq)]
+struct Chosen {
+    /// The library's version.
+    version: String,
+    /// The plug-in that has the provider.
+    plugin: Option<Plugin>,
 }
 
 impl<'a> Selection<'a> {
@@ -75,16 +88,23 @@ impl<'a> Selection<'a> {
             named: Named::of(&here),
             here,
             found: OnceCell::new(),
+            plugged: OnceCell::new(),
             obstacle: obstacle::here,
         }
     }
 
     /// Whether a library here may have `provider`, as far as files tell: no library is loaded or asked.
     pub(crate) fn may_have(&self, provider: Provider) -> bool {
-        let mut candidates = self.found().candidates.iter();
-        candidates.any(|candidate| {
-            candidate.doubt.is_none() && has(provider, &candidate.path) == Has::Perhaps
-        })
+        let may = |candidate: &Candidate| {
+            candidate.doubt.is_none()
+                && match &candidate.plugin {
+                    None => has(provider, &candidate.path) == Has::Perhaps,
+                    // Going by its name: nothing is decided by that yet.
+                    Some(plugin) => plugin::find::guess(plugin).is_none_or(|one| one == provider),
+                }
+        };
+        self.found().candidates.iter().any(may)
+            || provider.may_be_plugged_in() && self.plugged().iter().any(may)
     }
 
     /// The library that serves `provider`, loaded into this process for good, and what the provider needs
@@ -97,19 +117,27 @@ impl<'a> Selection<'a> {
         let mut loaded = library::LOADED
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let library = match loaded.as_ref() {
-            Some(library) => self.held(library, provider)?,
-            None => {
-                let chosen = match &self.options.probe {
-                    Some(command) if provider != Provider::Cpu => {
-                        self.ask_all(command, provider)?
+        let library = match (loaded.as_ref(), &self.options.probe) {
+            (Some(library), _) => self.held(library, provider)?,
+            (None, Some(command)) if provider != Provider::Cpu => {
+                let candidates = self.plugged();
+                match self.ask_all(command, provider, candidates)? {
+                    Ok((candidate, chosen, passed_over)) => {
+                        let library = library::start(candidate, chosen.version, passed_over)
+                            .map_err(|error| self.unusable(error))?;
+                        *loaded = Some(library.clone());
+                        plugged_in(library, chosen.plugin)?
                     }
-                    _ => self.take_first(provider)?,
-                };
-                loaded.insert(chosen).clone()
+                    Err(refused) => {
+                        return Err(self.failure(provider, &refused, &self.found().places));
+                    }
+                }
             }
+            (None, _) => loaded.insert(self.take_first(provider)?).clone(),
         };
-        preload::prepare(provider, &library.path);
+        if library.plugin.is_none() {
+            preload::prepare(provider, &library.path);
+        }
         Ok(library)
     }
 
@@ -117,7 +145,20 @@ impl<'a> Selection<'a> {
         self.found.get_or_init(|| discovery::all(&self.here))
     }
 
-    /// The library that this process holds, if it will do.
+    fn plugged(&self) -> &[Candidate] {
+        self.plugged.get_or_init(|| {
+            let libraries = self.found().candidates.iter();
+            libraries
+                .flat_map(|library| {
+                    let mut plugged = discovery::plugged(library, &self.here, self.named.as_ref());
+                    plugged.push(library.clone());
+                    plugged
+                })
+                .collect()
+        })
+    }
+
+    /// The library that this process holds, with a plug-in of `provider` or else its own, if it will do.
     fn held(&self, library: &Library, provider: Provider) -> Result<Library> {
         let path = library.path.display();
         let is_it = |candidate: &Candidate| real(&candidate.path) == real(&library.path);
@@ -131,10 +172,30 @@ impl<'a> Selection<'a> {
                 named.by
             )));
         }
+        let mut reasons = Vec::new();
+        if let Some(command) = &self.options.probe
+            && provider.may_be_plugged_in()
+        {
+            let own: Vec<Candidate> = self
+                .plugged()
+                .iter()
+                .filter(|one| one.plugin.is_some() && is_it(one))
+                .cloned()
+                .collect();
+            match self.ask_all(command, provider, &own)? {
+                Ok((_, chosen, passed_over)) => {
+                    let mut library = plugged_in(library.clone(), chosen.plugin)?;
+                    library.passed_over = passed_over;
+                    return Ok(library);
+                }
+                Err(refused) => reasons = Reasons::of(&refused).all(),
+            }
+        }
         if has(provider, &library.path) == Has::No {
+            reasons.push("a process can hold only one library".to_owned());
             return Err(provider_error(format!(
-                "{path} is loaded already, and it has no provider {provider}; a process can hold only one \
-                 library"
+                "{path} is loaded already, and it has no provider {provider}; {}",
+                reasons.join("; ")
             )));
         }
         Ok(library.clone())
@@ -178,7 +239,11 @@ impl<'a> Selection<'a> {
             let attempts = Attempts::These(vec![provider]);
             let stop = self.cancel;
             match probe::ask(command, candidate, 0, attempts, stop) {
-                Ok(report) => return Ok(self.verdict(report, provider)),
+                Ok(report) => {
+                    return Ok(self
+                        .verdict(candidate, report, provider)
+                        .map(|chosen| chosen.version));
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Err(Error::interrupted());
                 }
@@ -189,14 +254,20 @@ impl<'a> Selection<'a> {
         Ok(library::probe(&candidate.path).map_err(|fault| Refused::Library(fault.cause())))
     }
 
-    /// Asks all candidates that may have `provider` at the same time and takes the first, in their order, in
-    /// which it works.
-    fn ask_all(&self, command: &ProbeCommand, provider: Provider) -> Result<Library> {
-        let candidates = &self.found().candidates;
+    /// Asks all of `candidates` that may have `provider` at the same time: the first, in their order, in which
+    /// it works, with what was passed over before it; or why none will do.
+    #[allow(clippy::type_complexity)] // said above, and nowhere else
+    fn ask_all<'c>(
+        &self,
+        command: &ProbeCommand,
+        provider: Provider,
+        candidates: &'c [Candidate],
+    ) -> Result<Result<(&'c Candidate, Chosen, Vec<PassedOver>), Vec<(Candidate, Refused)>>> {
         let device = self.device;
-        let mut verdicts: Vec<Option<Result<String, Refused>>> = candidates
+        let mut verdicts: Vec<Option<Result<Chosen, Refused>>> = candidates
             .iter()
             .map(|candidate| match has(provider, &candidate.path) {
+                _ if candidate.plugin.is_some() => None,
                 // What the user named is asked all the same: it may be no library at all, or too old.
                 Has::No if self.named.is_none() => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
                 Has::No | Has::Perhaps => None,
@@ -230,7 +301,8 @@ impl<'a> Selection<'a> {
                 select! {
                     recv(answers) -> answer => match answer {
                         Ok((index, Ok(report))) => {
-                            verdicts[index] = Some(self.verdict(report, provider));
+                            let verdict = self.verdict(&candidates[index], report, provider);
+                            verdicts[index] = Some(verdict);
                         }
                         Ok((index, Err(error))) => {
                             let reason = format!("it could not be asked: {error}");
@@ -249,27 +321,45 @@ impl<'a> Selection<'a> {
         let mut refused = Vec::new();
         for (candidate, verdict) in candidates.iter().zip(verdicts) {
             match verdict {
-                Some(Ok(version)) => {
-                    return library::start(candidate, version, passed_over(&refused))
-                        .map_err(|error| self.unusable(error));
-                }
+                Some(Ok(chosen)) => return Ok(Ok((candidate, chosen, passed_over(&refused)))),
+                Some(Err(Refused::Untold)) | None => {}
                 Some(Err(reason)) => refused.push((candidate.clone(), reason)),
-                None => {}
             }
         }
-        Err(self.failure(provider, &refused, &self.found().places))
+        Ok(Err(refused))
     }
 
-    /// The version of a library in which `provider` works.
-    fn verdict(&self, report: LibraryReport, provider: Provider) -> Result<String, Refused> {
+    /// What it takes to have `provider` from a candidate in which it works.
+    fn verdict(
+        &self,
+        candidate: &Candidate,
+        report: LibraryReport,
+        provider: Provider,
+    ) -> Result<Chosen, Refused> {
+        let plugin = report.plugins.first();
         if let Some(reason) = report.unusable {
+            if candidate.plugin.is_some() && candidate.doubt.is_none() {
+                return Err(Refused::Untold);
+            }
             let remedy = report.remedy;
             return Err(Refused::Library(Cause { reason, remedy }));
         }
         let Some(tried) = report.provider(provider) else {
+            if let Some(plugin) = plugin {
+                // It never came to say whose it is.
+                return Err(match plugin.unusable.clone() {
+                    Some(reason) if plugin.providers().is_empty() => {
+                        Refused::Library(Cause::of(reason))
+                    }
+                    _ => Refused::Untold,
+                });
+            }
             let reason = "it did not say what came of it";
             return Err(Refused::Provider(Cause::of(reason)));
         };
+        if !tried.built_in && candidate.plugin.is_some() {
+            return Err(Refused::Untold);
+        }
         if !tried.built_in {
             return Err(Refused::Lacks(inside(&report)));
         }
@@ -284,7 +374,13 @@ impl<'a> Selection<'a> {
                 tried.device.as_deref().unwrap_or("a device")
             ))));
         }
-        Ok(report.version.unwrap_or_default())
+        Ok(Chosen {
+            plugin: plugin.map(|plugin| Plugin {
+                library: plugin.path.clone(),
+                version: plugin.version.clone(),
+            }),
+            version: report.version.unwrap_or_default(),
+        })
     }
 
     /// The error of the library that the user named.
@@ -414,6 +510,7 @@ impl Reasons {
                 Refused::Library(cause) => (&mut reasons.broken, &cause.reason, &cause.remedy),
                 Refused::Provider(cause) => (&mut reasons.failing, &cause.reason, &cause.remedy),
                 Refused::Lacks(inside) => (&mut reasons.lacking, inside, &None),
+                Refused::Untold => continue,
             };
             list.push(format!("{}: {reason}", title(candidate)));
             if let Some(remedy) = remedy
@@ -424,6 +521,10 @@ impl Reasons {
         }
         reasons.remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
         reasons
+    }
+
+    fn all(self) -> Vec<String> {
+        [self.failing, self.lacking, self.broken].concat()
     }
 }
 
@@ -447,9 +548,24 @@ fn has(provider: Provider, path: &Path) -> Has {
     }
 }
 
-/// `/path/libonnxruntime.so (in $VIRTUAL_ENV)`
+/// `/path/libonnxruntime.so (in $VIRTUAL_ENV)`, or the plug-in's path
 fn title(candidate: &Candidate) -> String {
-    format!("{} ({})", candidate.path.display(), candidate.origin)
+    let path = candidate.plugin.as_ref().unwrap_or(&candidate.path);
+    format!("{} ({})", path.display(), candidate.origin)
+}
+
+/// `library` with `plugin` registered in this process.
+fn plugged_in(library: Library, plugin: Option<Plugin>) -> Result<Library> {
+    if let Some(plugin) = &plugin {
+        preload::prepare_plugin(&plugin.library);
+        plugin::devices::register(&library.environment, &plugin.library).map_err(|words| {
+            provider_error(format!(
+                "cannot load the plug-in {}: {words}",
+                plugin.library.display()
+            ))
+        })?;
+    }
+    Ok(Library { plugin, ..library })
 }
 
 /// What is said of a library that was not even asked, as the provider's file is not beside it.
@@ -473,6 +589,7 @@ fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
             reason: match refused {
                 Refused::Library(cause) | Refused::Provider(cause) => cause.clone().sentence(),
                 Refused::Lacks(inside) => inside.clone(),
+                Refused::Untold => String::new(),
             },
             named: false,
         })

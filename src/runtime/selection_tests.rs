@@ -27,6 +27,7 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
         named: Named::of(&here),
         here,
         found: OnceCell::new(),
+        plugged: OnceCell::new(),
         obstacle: |_| None,
     }
 }
@@ -111,6 +112,7 @@ fn an_answer_is_a_verdict() {
         path: "libonnxruntime.so".into(),
         origin: "here".into(),
         doubt: None,
+        plugin: None,
     };
     let report = |works: bool, software: bool, reason: Option<&str>| {
         let mut report = LibraryReport::new(&candidate);
@@ -125,34 +127,38 @@ fn an_answer_is_a_verdict() {
         }];
         report
     };
-    let words = |verdict: Result<String, Refused>| match verdict {
-        Ok(version) => version,
+    let words = |verdict: Result<Chosen, Refused>| match verdict {
+        Ok(chosen) => chosen.version,
+        Err(Refused::Untold) => "untold".into(),
         Err(Refused::Library(cause)) => format!("library: {}", cause.reason),
         Err(Refused::Lacks(words)) => format!("lacks: {words}"),
         Err(Refused::Provider(cause)) => format!("provider: {}", cause.reason),
     };
     let emulated = || report(true, true, None);
-    assert_eq!(words(selection.verdict(emulated(), provider)), "1.27.0");
+    assert_eq!(
+        words(selection.verdict(&candidate, emulated(), provider)),
+        "1.27.0"
+    );
     selection.software = false;
     assert_eq!(
-        words(selection.verdict(emulated(), provider)),
+        words(selection.verdict(&candidate, emulated(), provider)),
         "provider: it would run on llvmpipe, which the processor emulates"
     );
     let mut without = report(false, false, None);
     without.providers = vec![ProviderReport::not_built_in(provider)];
     assert_eq!(
-        words(selection.verdict(without, provider)),
+        words(selection.verdict(&candidate, without, provider)),
         "lacks: it has cpu"
     );
     let failing = report(false, false, Some("no adapter"));
     assert_eq!(
-        words(selection.verdict(failing, provider)),
+        words(selection.verdict(&candidate, failing, provider)),
         "provider: no adapter"
     );
     let mut broken = LibraryReport::new(&candidate);
     broken.unusable = Some("it crashed (SIGSEGV)".into());
     assert_eq!(
-        words(selection.verdict(broken, provider)),
+        words(selection.verdict(&candidate, broken, provider)),
         "library: it crashed (SIGSEGV)"
     );
 }

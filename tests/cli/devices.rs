@@ -84,7 +84,7 @@ fn json_has_everything_by_name() {
     }
     assert_eq!(report["libraries"], Value::Array(Vec::new()));
     let providers = report["providers"].as_object().unwrap();
-    assert_eq!(providers.len(), 11);
+    assert_eq!(providers.len(), 12);
     for (name, status) in providers {
         for member in [
             "status",

@@ -27,7 +27,10 @@ use crate::printer::Printer;
 
 fn main() {
     // SAFETY: this is the program's first act, so there is no other thread.
-    unsafe { runtime::disable_telemetry() };
+    unsafe {
+        runtime::disable_telemetry();
+        runtime::allow_any_adapter();
+    }
     if let Some(arguments) = commands::probe_arguments() {
         commands::probe(&arguments);
     }

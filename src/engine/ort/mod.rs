@@ -61,6 +61,7 @@ pub(super) fn open(
     let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
     info.library = Some(library.path.clone());
+    info.plugin = library.plugin.clone();
     info.passed_over = [passed_over, library.passed_over.as_slice()].concat();
     let own = options.provider_options.iter();
     info.options = own

@@ -129,7 +129,11 @@ impl Opener {
     /// The options of a session, nothing registered yet.
     pub(super) fn builder(&self) -> Result<SessionBuilder, ort::Error> {
         let builder = session_builder(&self.library.environment)?;
-        if self.provider == Provider::Cpu && self.operators.contains("DynamicQuantizeLinear") {
+        if self.provider != Provider::Cpu {
+            return Ok(builder);
+        }
+        let builder = registration::on_cpu(builder, &self.library.environment)?;
+        if self.operators.contains("DynamicQuantizeLinear") {
             let entry = "optimization.disable_specified_optimizers";
             return Ok(builder.with_config_entry(entry, SLOW_WHEN_QUANTIZED)?);
         }
@@ -246,7 +250,8 @@ impl Opener {
 
     /// The same graph on the CPU, where it loads there.
     fn on_cpu(&self) -> Option<Session> {
-        self.source.load(self.builder().ok()?, &self.cancel).ok()
+        let builder = registration::on_cpu(self.builder().ok()?, &self.library.environment).ok()?;
+        self.source.load(builder, &self.cancel).ok()
     }
 
     /// Binds `worker`'s tensors as well as the provider bears it: what fails with a first batch is not
@@ -266,18 +271,26 @@ impl Opener {
             device: number,
             ..self.settings.clone()
         };
-        registration::register(builder, self.provider, &settings).map_err(|reason| {
-            let cause = remedy::complete(self.provider, &reason, &self.library);
-            provider_error(Cause {
-                reason: format!(
-                    "the provider {} cannot be had from {}: {}",
-                    self.provider,
-                    self.library.path.display(),
-                    cause.reason
-                ),
-                ..cause
-            })
-        })
+        let plugin = self
+            .library
+            .plugin
+            .as_ref()
+            .map(|plugin| plugin.library.as_path());
+        let environment = &self.library.environment;
+        registration::register(builder, environment, plugin, self.provider, &settings).map_err(
+            |reason| {
+                let cause = remedy::complete(self.provider, &reason, &self.library);
+                provider_error(Cause {
+                    reason: format!(
+                        "the provider {} cannot be had from {}: {}",
+                        self.provider,
+                        plugin.unwrap_or(&self.library.path).display(),
+                        cause.reason
+                    ),
+                    ..cause
+                })
+            },
+        )
     }
 
     fn load(&self, builder: SessionBuilder) -> Result<Session> {

@@ -55,9 +55,11 @@ impl DeviceKind {
             Provider::CoreMl => (true, false, false),
             // Its device numbers are handles of the program's own, not adapters.
             Provider::WebGpu => (true, true, false),
-            Provider::Cuda | Provider::TensorRt | Provider::DirectMl | Provider::MiGraphX => {
-                (true, true, true)
-            }
+            Provider::Cuda
+            | Provider::TensorRt
+            | Provider::TensorRtRtx
+            | Provider::DirectMl
+            | Provider::MiGraphX => (true, true, true),
         };
         Self {
             device,

@@ -3,7 +3,6 @@
 mod columns;
 mod records;
 mod sources;
-mod tables;
 
 use std::fs;
 use std::io::Cursor;
@@ -52,7 +51,7 @@ impl Files {
     fn path(&self, index: usize) -> &Path {
         match &self.sources[index] {
             Source::Path(path) => path,
-            _ => unreachable!("only files are here"),
+            Source::Stdin => unreachable!("only files are here"),
         }
     }
 

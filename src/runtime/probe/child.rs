@@ -9,7 +9,8 @@ use super::trial;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::library;
 use crate::runtime::placement::library_name;
-use crate::runtime::preload;
+use crate::runtime::plugin::{PluginReport, devices};
+use crate::runtime::preload::{self, Prepared};
 use crate::runtime::remedy;
 
 /// Which providers a child tries, in order.
@@ -25,6 +26,8 @@ pub(in crate::runtime) enum Attempts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub(super) library: PathBuf,
+    /// Loaded into the library, and then the only one whose providers are tried.
+    pub(super) plugin: Option<PathBuf>,
     /// Number of the device to try, in the provider's own order.
     pub(super) device: u32,
     pub(super) attempts: Attempts,
@@ -40,6 +43,7 @@ impl Request {
         let names: Vec<&str> = list.iter().map(|provider| provider.name()).collect();
         vec![
             self.library.clone().into_os_string(),
+            self.plugin.clone().unwrap_or_default().into_os_string(),
             self.device.to_string().into(),
             word.into(),
             names.join(",").into(),
@@ -60,7 +64,7 @@ impl Request {
     }
 
     fn understand(arguments: &[OsString]) -> Option<Self> {
-        let [library, device, word, names] = arguments else {
+        let [library, plugin, device, word, names] = arguments else {
             return None;
         };
         let list: Vec<Provider> = names
@@ -71,6 +75,7 @@ impl Request {
             .collect::<Option<_>>()?;
         Some(Self {
             library: library.into(),
+            plugin: (!plugin.is_empty()).then(|| plugin.into()),
             device: device.to_str()?.parse().ok()?,
             attempts: match word.to_str()? {
                 "all-but" => Attempts::AllBut(list),
@@ -121,20 +126,28 @@ fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
         available: available.clone(),
     }
     .write(output)?;
-    let built_in = |provider: &Provider| {
-        library_name(*provider).is_some_and(|name| available.iter().any(|one| one == name))
+    let plugin = request
+        .plugin
+        .as_ref()
+        .map(|path| devices::look(&library.environment, path));
+    if let Some(plugin) = &plugin {
+        Event::Plugin(plugin.clone()).write(output)?;
+    }
+    let has = |provider: &Provider| match &plugin {
+        Some(plugin) => plugin.is_of(*provider),
+        None => library_name(*provider).is_some_and(|name| available.iter().any(|one| one == name)),
     };
     let attempts = match &request.attempts {
         Attempts::These(list) => list.clone(),
         Attempts::AllBut(left_out) => Provider::ALL
             .into_iter()
-            .filter(|provider| built_in(provider) && !left_out.contains(provider))
+            .filter(|provider| has(provider) && !left_out.contains(provider))
             .collect(),
     };
     for provider in attempts {
         Event::Trying(provider).write(output)?;
-        let report = if built_in(&provider) {
-            attempt(&library, provider, request.device)
+        let report = if has(&provider) {
+            attempt(&library, plugin.as_ref(), provider, request.device)
         } else {
             ProviderReport::not_built_in(provider)
         };
@@ -144,9 +157,27 @@ fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Tries one provider, with the libraries that it needs from elsewhere.
-fn attempt(library: &library::Library, provider: Provider, device: u32) -> ProviderReport {
-    let prepared = preload::prepare(provider, &library.path);
-    let mut report = trial::run(&library.environment, provider, device);
+fn attempt(
+    library: &library::Library,
+    plugin: Option<&PluginReport>,
+    provider: Provider,
+    device: u32,
+) -> ProviderReport {
+    let (mut report, prepared) = match plugin {
+        None => {
+            let prepared = preload::prepare(provider, &library.path);
+            let report = trial::run(&library.environment, None, provider, device);
+            (report, prepared)
+        }
+        Some(plugin) => {
+            let plugged = |plugin: &PluginReport| match &plugin.unusable {
+                Some(reason) => ProviderReport::refused(provider, reason),
+                None => trial::run(&library.environment, Some(&plugin.path), provider, device),
+            };
+            (plugged(plugin), Prepared::default())
+        }
+    };
+    report.plugin = plugin.map(|plugin| plugin.path.clone());
     if !report.works {
         let words = report.reason.take().unwrap_or_default();
         let cause = remedy::explain(provider, &words, &prepared, &library.version);
@@ -155,6 +186,12 @@ fn attempt(library: &library::Library, provider: Provider, device: u32) -> Provi
     }
     if provider == Provider::WebGpu {
         super::vulkan::describe(&mut report);
+    } else if let Some(plugin) = plugin.filter(|_| report.works) {
+        let offered = plugin
+            .devices
+            .iter()
+            .find(|one| Some(one.provider.as_str()) == library_name(provider));
+        report.device = offered.and_then(|one| one.name.clone());
     }
     report
 }
@@ -172,6 +209,7 @@ mod tests {
         ] {
             let request = Request {
                 library: "/a b/libonnxruntime.so".into(),
+                plugin: matches!(attempts, Attempts::These(_)).then(|| "/a b/libplugin.so".into()),
                 device: 3,
                 attempts,
             };
@@ -179,10 +217,10 @@ mod tests {
         }
         for wrong in [
             &[][..],
-            &["lib", "0", "these"],
-            &["lib", "zero", "these", "cpu"],
-            &["lib", "0", "some", "cpu"],
-            &["lib", "0", "these", "npu"],
+            &["lib", "", "0", "these"],
+            &["lib", "", "zero", "these", "cpu"],
+            &["lib", "", "0", "some", "cpu"],
+            &["lib", "", "0", "these", "npu"],
         ] {
             let wrong: Vec<OsString> = wrong.iter().map(OsString::from).collect();
             assert!(Request::parse(&wrong).is_err(), "{wrong:?}");

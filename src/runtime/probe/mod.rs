@@ -23,7 +23,8 @@ pub use report::LibraryReport;
 pub(super) use child::Attempts;
 
 use super::binary;
-use super::discovery::{self, Candidate};
+use super::discovery::{self, Candidate, Named};
+use super::plugin::PluginReport;
 use super::search_path::SearchPath;
 use crate::cancel::CancelToken;
 use crate::threads::spawn_scoped;
@@ -57,7 +58,8 @@ impl ProbeCommand {
 }
 
 /// Asks all libraries that are found (or the one that is named) what they can do, side by side. They come
-/// in the order in which they would be tried; those that cannot be used are among them, with the reason.
+/// in the order in which they would be tried, with their plug-ins; those that cannot be used are among them, with
+/// the reason.
 /// Ends early, with what is known by then, when `cancel` asks for it.
 #[must_use]
 pub fn survey(
@@ -65,13 +67,19 @@ pub fn survey(
     ort_library: Option<&Path>,
     cancel: &CancelToken,
 ) -> Vec<LibraryReport> {
-    let found = discovery::all(&SearchPath::real(
-        ort_library.map(Path::to_path_buf),
-        cancel,
-    ));
-    thread::scope(|scope| {
-        let asked: Vec<_> = found
-            .candidates
+    let here = SearchPath::real(ort_library.map(Path::to_path_buf), cancel);
+    let named = Named::of(&here);
+    // Each library before its plug-ins, which are asked in children of their own.
+    let candidates: Vec<Candidate> = discovery::all(&here)
+        .candidates
+        .into_iter()
+        .flat_map(|library| {
+            let plugged = discovery::plugged(&library, &here, named.as_ref());
+            std::iter::once(library).chain(plugged)
+        })
+        .collect();
+    let reports: Vec<LibraryReport> = thread::scope(|scope| {
+        let asked: Vec<_> = candidates
             .iter()
             .map(|candidate| {
                 let everything = Attempts::AllBut(Vec::new());
@@ -101,7 +109,15 @@ pub fn survey(
                 })
             })
             .collect()
-    })
+    });
+    let mut libraries: Vec<LibraryReport> = Vec::new();
+    for (candidate, report) in candidates.iter().zip(reports) {
+        match (&candidate.plugin, libraries.last_mut()) {
+            (Some(_), Some(library)) => library.join(report),
+            _ => libraries.push(report),
+        }
+    }
+    libraries
 }
 
 /// Asks one library, after a look at its file that may make that unnecessary.
@@ -118,6 +134,12 @@ pub(super) fn ask(
     if let Some(doubt) = &candidate.doubt {
         let mut report = LibraryReport::new(candidate);
         report.unusable = Some(doubt.clone());
+        report
+            .plugins
+            .extend(candidate.plugin.clone().map(|path| PluginReport {
+                unusable: Some(doubt.clone()),
+                ..PluginReport::new(path)
+            }));
         return Ok(report);
     }
     if let Err(fault) = binary::check(&candidate.path) {

@@ -15,6 +15,7 @@ use crate::provider::ProviderReport;
 use crate::runtime::asked::{Asked, Lines};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
+use crate::runtime::plugin::PluginReport;
 
 /// The end of what a child says on standard error, kept for the report of a crash.
 const LAST_WORDS: usize = 2048;
@@ -49,6 +50,7 @@ pub(super) fn ask(
     let mut report = LibraryReport::new(candidate);
     let mut request = Request {
         library: candidate.path.clone(),
+        plugin: candidate.plugin.clone(),
         device,
         attempts,
     };
@@ -70,6 +72,7 @@ pub(super) fn ask(
                 report.unusable = Some(reason);
                 report.remedy = remedy;
             }
+            Event::Plugin(plugin) => report.plugins = vec![plugin],
             Event::Trying(provider) => trying = Some(provider),
             Event::Tried(tried) => {
                 trying = None;
@@ -83,14 +86,23 @@ pub(super) fn ask(
             End::Died(words) => words,
         };
         let Some(provider) = trying else {
-            if report.version.is_none() {
-                report.fail(&LibraryFault::Words(death));
+            match &candidate.plugin {
+                _ if report.version.is_none() => report.fail(&LibraryFault::Words(death)),
+                Some(path) if report.plugins.is_empty() => {
+                    report.plugins.push(PluginReport {
+                        unusable: Some(death),
+                        ..PluginReport::new(path.clone())
+                    });
+                    report.refuse_plugin();
+                }
+                _ => {}
             }
             return Ok(report);
         };
-        report
-            .providers
-            .push(ProviderReport::refused(provider, death));
+        report.providers.push(ProviderReport {
+            plugin: candidate.plugin.clone(),
+            ..ProviderReport::refused(provider, death)
+        });
         let rest = match &mut request.attempts {
             Attempts::AllBut(left_out) => {
                 *left_out = report.providers.iter().map(|one| one.provider).collect();

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::provider::{Provider, ProviderReport};
+use crate::runtime::plugin::PluginReport;
 
 /// What a line of ours begins with.
 const MARK: &str = "embedctl-probe ";
@@ -27,6 +28,8 @@ pub(super) enum Event {
         reason: String,
         remedy: Option<String>,
     },
+    /// The plug-in that the library was to load is loaded, or cannot be.
+    Plugin(PluginReport),
     /// A provider is about to be tried: if nothing follows, that was it.
     Trying(Provider),
     /// It was.

@@ -1,7 +1,7 @@
 //! What a probe found out: plain data, the same in the child that finds it, in the parent that chooses by
 //! it, and in what is shown to people.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use crate::provider::{Provider, ProviderReport};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
 use crate::runtime::placement::library_name;
+use crate::runtime::plugin::PluginReport;
 
 /// What is known about one ONNX Runtime library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +28,11 @@ pub struct LibraryReport {
     pub build: Option<String>,
     /// The providers that it says it was built with, in its own names: `CUDAExecutionProvider`.
     pub available: Vec<String>,
-    /// What came of trying providers.
+    /// What came of trying providers: those of its plug-ins, then its own.
     pub providers: Vec<ProviderReport>,
+    /// The plug-ins around it.
+    #[serde(default)]
+    pub plugins: Vec<PluginReport>,
 }
 
 impl LibraryReport {
@@ -43,7 +47,34 @@ impl LibraryReport {
             build: None,
             available: Vec::new(),
             providers: Vec::new(),
+            plugins: Vec::new(),
         }
+    }
+
+    /// Says of the plug-in's providers that they cannot be used, as it cannot.
+    pub(super) fn refuse_plugin(&mut self) {
+        for plugin in &self.plugins {
+            let Some(reason) = &plugin.unusable else {
+                continue;
+            };
+            self.providers.extend(
+                plugin
+                    .providers()
+                    .into_iter()
+                    .map(|provider| ProviderReport {
+                        plugin: Some(plugin.path.clone()),
+                        ..ProviderReport::refused(provider, reason)
+                    }),
+            );
+        }
+    }
+
+    /// Takes in what the same library said with one of its plug-ins.
+    pub(super) fn join(&mut self, plugged: Self) {
+        self.plugins.extend(plugged.plugins);
+        let own = self.providers.iter().position(|one| one.plugin.is_none());
+        let own = own.unwrap_or(self.providers.len());
+        self.providers.splice(own..own, plugged.providers);
     }
 
     /// Says that the library cannot be used, why, and what helps.
@@ -59,11 +90,20 @@ impl LibraryReport {
         name.is_some_and(|name| self.available.iter().any(|one| one == name))
     }
 
-    /// What came of trying `provider`, if it was tried.
+    /// What came of trying `provider`, if it was tried: of its plug-ins' first, if there are several.
     #[must_use]
     pub fn provider(&self, provider: Provider) -> Option<&ProviderReport> {
-        self.providers
-            .iter()
-            .find(|report| report.provider == provider)
+        self.of(provider).next()
+    }
+
+    /// All that came of trying `provider`, plug-ins' first.
+    pub(crate) fn of(&self, provider: Provider) -> impl Iterator<Item = &ProviderReport> {
+        let all = self.providers.iter();
+        all.filter(move |report| report.provider == provider)
+    }
+
+    /// The plug-in at `path`.
+    pub(crate) fn plugin(&self, path: &Path) -> Option<&PluginReport> {
+        self.plugins.iter().find(|one| one.path == path)
     }
 }

@@ -1,6 +1,7 @@
 //! Trying a provider of the loaded library on the small graph.
 
 use std::ffi::{CStr, c_char};
+use std::path::Path;
 use std::ptr;
 use std::time::Instant;
 
@@ -14,10 +15,16 @@ use crate::runtime::library::with_causes;
 use crate::runtime::placement::{self, AssignedNode, CPU, library_name, multiplies_matrices};
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 
-/// Registers `provider` and runs the small graph on its device number `device`.
-pub(super) fn run(environment: &Environment, provider: Provider, device: u32) -> ProviderReport {
+/// Registers `provider` (of `plugin`, where it comes from one) and runs the small graph on its device number
+/// `device`.
+pub(super) fn run(
+    environment: &Environment,
+    plugin: Option<&Path>,
+    provider: Provider,
+    device: u32,
+) -> ProviderReport {
     let mut report = ProviderReport::refused(provider, String::new());
-    match compute(environment, provider, device) {
+    match compute(environment, plugin, provider, device) {
         Ok((placement, millis)) => {
             report.works = true;
             report.reason = None;
@@ -31,6 +38,7 @@ pub(super) fn run(environment: &Environment, provider: Provider, device: u32) ->
 
 fn compute(
     environment: &Environment,
+    plugin: Option<&Path>,
     provider: Provider,
     device: u32,
 ) -> Result<(String, f64), String> {
@@ -41,7 +49,7 @@ fn compute(
     };
     let builder = session_builder(environment).map_err(words)?;
     let builder = placement::record(builder)?;
-    let mut session = registration::register(builder, provider, &settings)?
+    let mut session = registration::register(builder, environment, plugin, provider, &settings)?
         .commit_from_memory(&graph::model())
         .map_err(words)?;
     let placement = placed(&placement::assigned(&session)?, provider)?;

@@ -131,7 +131,7 @@ pub struct BenchEngineArgs {
     /// Execution providers, with commas between, or auto; each is measured
     ///
     /// One that cannot be had is a row with the reason. Names: auto, native, cpu, cuda (gpu), tensorrt
-    /// (trt), directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
+    /// (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
     #[arg(
         short,
         long,

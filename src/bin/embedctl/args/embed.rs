@@ -25,12 +25,10 @@ use super::values::{
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
-    /// Files or addresses to read, one after another; '-' or nothing: standard input
+    /// Files to read, one after another; '-' or nothing: standard input
     ///
     /// The ending decides the format: .txt is text, a record a line; .jsonl and .ndjson are JSON objects,
     /// one a line; each also with .gz or .zst behind. Any other ending needs --input-format.
-    /// Addresses are s3://, gs://, az:// (an object, a pattern, or with a slash at the end everything below),
-    /// https://, and hf://datasets/ORG/NAME/FILE.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
@@ -232,7 +230,7 @@ pub struct EngineArgs {
     /// and its safetensors are there, else cpu where an ONNX Runtime library is found, else rten, which
     /// runs ONNX files inside this program; -v says why others were passed over. A provider that is
     /// named and cannot be had is an error; a list such as cuda,cpu allows the fallback. Names: native,
-    /// cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml, openvino, webgpu, xnnpack, migraphx
+    /// cpu, cuda (gpu), tensorrt (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx
     /// (rocm), rten.
     #[arg(
         short,

@@ -3,6 +3,7 @@
 use embedctl::availability::{DeviceReport, ProviderStatus, State};
 use embedctl::device::{CoreLimit, Cpu, Gpu, Hardware, Memory, Vulkan};
 use embedctl::engine::Provider;
+use embedctl::runtime::PluginReport;
 use embedctl::runtime::probe::LibraryReport;
 
 use super::Printer;
@@ -180,6 +181,47 @@ fn runtime(library: &LibraryReport, table: &mut Table) {
     }
     table.wrapped("      ", &library.path.display().to_string());
     table.wrapped("      ", &format!("found {}", found(origin)));
+    for one in &library.plugins {
+        plugin(one, table);
+    }
+}
+
+/// A plug-in of the library above it.
+fn plugin(plugin: &PluginReport, table: &mut Table) {
+    let providers = plugin.providers();
+    let name = match providers.as_slice() {
+        [] => plugin
+            .path
+            .file_name()
+            .map(|name| name.display().to_string())
+            .unwrap_or_default(),
+        named => named
+            .iter()
+            .map(|one| one.name())
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let version = plugin.version.as_ref().map(|version| format!(" {version}"));
+    let mut devices: Vec<String> = Vec::new();
+    for device in &plugin.devices {
+        let name = device.name.as_deref().unwrap_or(&device.kind).to_owned();
+        if !devices.contains(&name) {
+            devices.push(name);
+        }
+    }
+    let what = match &plugin.unusable {
+        Some(reason) => format!("unusable: {reason}"),
+        None if devices.is_empty() => "offers no device here".to_owned(),
+        None => format!("on {}", devices.join(", ")),
+    };
+    table.wrapped(
+        "    plug-in ",
+        &format!("{name}{}, {what}", version.unwrap_or_default()),
+    );
+    if let (Some(remedy), true) = (&plugin.remedy, plugin.unusable.is_some()) {
+        table.wrapped("    → ", remedy);
+    }
+    table.wrapped("      ", &plugin.path.display().to_string());
 }
 
 /// `in $VIRTUAL_ENV` as it is; `--ort-lib` as `by --ort-lib`.
@@ -205,7 +247,7 @@ fn provider(status: &ProviderStatus, table: &mut Table) {
         State::Unusable | State::Absent => status.reason.clone().unwrap_or_default(),
     };
     table.wrapped(
-        &format!("  {:<9}  {word:<8}  ", status.provider.name()),
+        &format!("  {:<12}  {word:<8}  ", status.provider.name()),
         &text,
     );
     if status.status != State::Works
@@ -222,13 +264,17 @@ fn works(status: &ProviderStatus) -> String {
         inside @ (Provider::Native | Provider::Rten) => format!("{inside} {version}"),
         _ => format!("ONNX Runtime {version}"),
     };
+    let plugin = status.plugin.as_ref().map(|plugin| match &plugin.version {
+        Some(version) => format!("plug-in {version}"),
+        None => "a plug-in".to_owned(),
+    });
     let device = match (&status.device, status.software) {
         (Some(device), true) => Some(format!("slow: on {device}, which is the processor")),
         (None, true) => Some("slow: the processor plays the graphics card".to_owned()),
         (Some(device), false) => Some(format!("on {device}")),
         (None, false) => None,
     };
-    joined([Some(engine), device])
+    joined([Some(engine), plugin, device])
 }
 
 /// A size as people say it: `23.4 GiB`.

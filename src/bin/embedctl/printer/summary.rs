@@ -240,6 +240,16 @@ pub fn engine(info: &EngineInfo) -> String {
         let precision = info.precision.unwrap_or("fp32");
         return format!("{} {}, {precision}", info.engine, info.version);
     }
+    if let Some(plugin) = &info.plugin {
+        let version = plugin.version.as_deref().unwrap_or("of unknown version");
+        return format!(
+            "{} {} ({}, plug-in {version}, {})",
+            info.engine,
+            info.version,
+            info.provider,
+            plugin.library.display()
+        );
+    }
     let place = match (&info.library, info.provider) {
         (Some(library), provider) => format!("{provider}, {}", library.display()),
         (None, Provider::Rten) => "embedded".to_owned(),
