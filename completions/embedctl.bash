@@ -130,11 +130,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -520,11 +520,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text jsonl" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text jsonl parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)

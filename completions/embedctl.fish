@@ -59,7 +59,9 @@ list\t'Lists of variable length, for readers that know no others (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
-jsonl\t'A line is a JSON object'"
+jsonl\t'A line is a JSON object'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'JSONL field that holds the id; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "string\t'Strings; integers as their digits'
@@ -234,7 +236,9 @@ long\t''
 mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
-jsonl\t'A line is a JSON object'"
+jsonl\t'A line is a JSON object'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b [default: text]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder; may be repeated' -r -f -a "(__fish_complete_directories)"

@@ -31,6 +31,7 @@ pub mod output;
 mod padding;
 pub mod pipeline;
 pub mod pool;
+pub mod position;
 mod private_folder;
 pub mod profile;
 pub mod progress;

@@ -10,15 +10,16 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 
 use crate::error::{Error, Result};
+use crate::position::Position;
 
 /// Where a record was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// Index into the list of sources, in the order in which they were given.
     pub source: u32,
-    /// Line number in that source, counted from 1.
+    /// Line number in that source, counted from 1 (a record's first line); in a table the row's number.
     pub line: u64,
-    /// Byte offset of the record's first byte in the (decompressed) source.
+    /// Byte offset of the record's first byte in the (decompressed) source; in a table the row's number, from 0.
     pub offset: u64,
 }
 
@@ -108,6 +109,11 @@ pub struct Window {
     pub rejects: Vec<Reject>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
+    /// Where the record behind this window stands.
+    pub position: Position,
+    /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
+    /// of its columns and rows. A text's row there is its [`Origin::line`] less [`Window::first_line`].
+    pub batch: Option<RecordBatch>,
     /// What a user should be told about the input, once.
     pub warnings: Vec<String>,
     /// Where it lies in the input, for a job that may go on behind it.
@@ -130,6 +136,16 @@ pub struct Mark {
     pub hash: String,
     /// The hashes of its texts.
     pub texts: Vec<TextHash>,
+}
+
+impl Window {
+    /// The line or row of the first record, of those that were rejected too; `None` where there is none.
+    #[must_use]
+    pub fn first_line(&self) -> Option<u64> {
+        let accepted = self.origins.first().map(|origin| origin.line);
+        let rejected = self.rejects.first().map(|reject| reject.origin.line);
+        accepted.into_iter().chain(rejected).min()
+    }
 }
 
 /// Metadata (key and value) of a kept column of strings that are JSON values as they were written.

@@ -1,7 +1,7 @@
 //! The columns of a window: `id` and the kept fields, in arrow's arrays.
 //!
 //! A kept field without a type holds its values as they are written until the first window closes;
-//! then they decide, and those that don't fit are rejected late.
+//! then they decide, and those that don't fit are rejected late. A table decides at once, by its schema.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,24 +9,29 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::cells::{self, Basis, Cell};
+use super::columnar;
 use super::fields::{IdType, Keep, KeepType};
 use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
 
-/// Gathers columns row by row.
+/// Gathers columns row by row, and knows what type each has.
 pub(super) struct Columns {
     id: Builder,
     kept: Vec<Column>,
+    /// Whether the types are those of a window that was closed, or of a table.
+    fixed: bool,
     schema: SchemaRef,
 }
 
 struct Column {
     name: String,
-    /// `None`: the first window has not decided yet.
+    /// How records of lines are read; `None`: the first window has not decided yet.
     kind: Option<(KeepType, Basis)>,
+    /// As a table has it.
+    field: Option<FieldRef>,
     builder: Builder,
 }
 
@@ -49,6 +54,7 @@ impl Columns {
                 Column {
                     name: keep.name.clone(),
                     kind,
+                    field: None,
                     builder: Builder::new(kind.map(|kind| kind.0)),
                 }
             })
@@ -58,12 +64,75 @@ impl Columns {
             IdType::Int => KeepType::Int,
         }));
         let schema = schema(&id, &kept);
-        Self { id, kept, schema }
+        Self {
+            id,
+            kept,
+            fixed: false,
+            schema,
+        }
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    /// Takes the types of a table's columns (in the order of the kept ones; `None` where it lacks one), or
+    /// finds whether they can follow those that are decided already.
+    ///
+    /// # Errors
+    /// The reason for which the table's column cannot stand in this one, and the remedy.
+    pub(super) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), String> {
+        for (column, found) in self.kept.iter_mut().zip(found) {
+            let Some(found) = found else { continue };
+            let (name, from) = (&column.name, found.data_type());
+            match column.kind {
+                Some((kind, Basis::Declared)) => {
+                    if !columnar::takes(kind, from) {
+                        return Err(format!(
+                            "the column `{name}` has the type {from}, which `--keep {name}:{kind}` does not take; \
+                             leave the type out (`--keep {name}`), and it is kept as it is"
+                        ));
+                    }
+                }
+                _ if self.fixed => {
+                    let field = column.field();
+                    let to = field.data_type();
+                    if !columnar::follows(from, to) || is_json(&field) != is_json(found) {
+                        return Err(format!(
+                            "the column `{name}` has the type {from}, but what was read before made it {to}; give \
+                             it one type for all inputs, for example `--keep {name}:string`"
+                        ));
+                    }
+                }
+                _ => {
+                    let field = found.as_ref().clone().with_name(name).with_nullable(true);
+                    column.kind = lines_kind(&field).map(|kind| (kind, Basis::Values));
+                    column.field = Some(Arc::new(field));
+                    column.builder = Builder::new(column.kind.map(|kind| kind.0));
+                }
+            }
+        }
+        self.fixed = true;
+        self.schema = schema(&self.id, &self.kept);
+        Ok(())
+    }
+
+    /// Fails where records of lines cannot fill a column that a table has decided.
+    ///
+    /// # Errors
+    /// The reason and the remedy.
+    pub(super) fn check_lines(&self) -> Result<(), String> {
+        let alien = |column: &&Column| column.kind.is_none() && column.field.is_some();
+        match self.kept.iter().find(alien) {
+            None => Ok(()),
+            Some(column) => Err(format!(
+                "the kept column `{name}` has the type {kind} in what was read before, which lines cannot hold; \
+                 use `--keep {name}:string`, or embed this input on its own",
+                name = column.name,
+                kind = column.field().data_type()
+            )),
+        }
     }
 
     /// How many kept columns there are.
@@ -73,7 +142,7 @@ impl Columns {
 
     /// Whether a kept field waits for the first window to decide.
     pub(super) fn undecided(&self) -> bool {
-        self.kept.iter().any(|column| column.kind.is_none())
+        !self.fixed && self.kept.iter().any(|column| column.kind.is_none())
     }
 
     /// What the kept column of number `index` will hold for a value as it is written.
@@ -124,26 +193,69 @@ impl Columns {
         misfits
     }
 
+    /// Whether the types are those of a window that was closed, or of a table.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+
+    /// From now on the types stay as they are.
+    pub(super) fn fix(&mut self) {
+        self.fixed = true;
+    }
+
     /// The rows gathered so far; starts anew.
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays = vec![self.id.finish()];
-        arrays.extend(self.kept.iter_mut().map(|column| column.builder.finish()));
+        for column in &mut self.kept {
+            let array = column.builder.finish();
+            arrays.push(match &column.field {
+                Some(field) => columnar::fit(&array, field.data_type())?,
+                None => array,
+            });
+        }
         RecordBatch::try_new(self.schema(), arrays)
             .map_err(|error| Error::internal(format!("columns of the input: {error}")))
     }
 }
 
 fn schema(id: &Builder, kept: &[Column]) -> SchemaRef {
-    let mut fields = vec![Field::new("id", id.data_type(), true)];
-    fields.extend(kept.iter().map(|column| {
-        let field = Field::new(&column.name, column.builder.data_type(), true);
-        if matches!(column.kind, Some((KeepType::Json, _))) {
-            let (key, value) = JSON_COLUMN;
-            return field.with_metadata([(key.to_owned(), value.to_owned())]);
+    let id = Arc::new(Field::new("id", id.data_type(), true));
+    let fields = [id].into_iter().chain(kept.iter().map(Column::field));
+    Arc::new(Schema::new(fields.collect::<Fields>()))
+}
+
+/// Whether a column's strings are JSON values as they were written.
+pub(super) fn is_json(field: &Field) -> bool {
+    let kind = field.metadata().get(JSON_COLUMN.0);
+    kind.is_some_and(|kind| kind == JSON_COLUMN.1)
+}
+
+/// How records of lines fill a table's column; `None` where they cannot.
+fn lines_kind(field: &Field) -> Option<KeepType> {
+    Some(match field.data_type() {
+        _ if is_json(field) => KeepType::Json,
+        kind if columnar::is_text(kind) => KeepType::String,
+        DataType::Boolean => KeepType::Bool,
+        kind if kind.is_integer() => KeepType::Int,
+        DataType::Float64 => KeepType::Float,
+        _ => return None,
+    })
+}
+
+impl Column {
+    /// Its name and type.
+    fn field(&self) -> FieldRef {
+        if let Some(field) = &self.field {
+            return Arc::clone(field);
         }
-        field
-    }));
-    Arc::new(Schema::new(fields))
+        let field = Field::new(&self.name, self.builder.data_type(), true);
+        Arc::new(if matches!(self.kind, Some((KeepType::Json, _))) {
+            let (key, value) = JSON_COLUMN;
+            field.with_metadata([(key.to_owned(), value.to_owned())])
+        } else {
+            field
+        })
+    }
 }
 
 impl Builder {

@@ -40,12 +40,8 @@ pub(super) fn decode(
     named: Option<Encoding>,
     size: Option<u64>,
 ) -> io::Result<Decoded> {
-    let consumed = Arc::new(AtomicU64::new(0));
-    let mut source = Counted {
-        source,
-        count: Arc::clone(&consumed),
-        size: size.unwrap_or(0),
-    };
+    let mut source = Counted::new(source, size);
+    let consumed = source.count();
     let start = start(&mut source, named)?;
     let found = match start.as_slice() {
         bytes if bytes.starts_with(GZIP_START) => Encoding::Gzip,
@@ -162,11 +158,26 @@ fn cut(start: &[u8], kind: Encoding) -> bool {
 }
 
 /// Counts what is read, and finds that there is less than there was.
-struct Counted {
+pub(super) struct Counted {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
     /// How much there must be at least.
     size: u64,
+}
+
+impl Counted {
+    pub(super) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
+        Self {
+            source,
+            count: Arc::new(AtomicU64::new(0)),
+            size: size.unwrap_or(0),
+        }
+    }
+
+    /// Bytes read so far.
+    pub(super) fn count(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.count)
+    }
 }
 
 impl Read for Counted {

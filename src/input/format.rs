@@ -12,6 +12,18 @@ pub enum InputFormat {
     Text,
     /// A line is a JSON object.
     Jsonl,
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow's files and streams (IPC).
+    Arrow,
+}
+
+impl InputFormat {
+    /// Whether its records come as columns with types of their own.
+    #[must_use]
+    pub fn is_table(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow)
+    }
 }
 
 impl fmt::Display for InputFormat {
@@ -19,7 +31,17 @@ impl fmt::Display for InputFormat {
         formatter.pad(match self {
             Self::Text => "text",
             Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
         })
+    }
+}
+
+impl InputFormat {
+    /// Whether a path's endings name a format.
+    #[must_use]
+    pub fn is_named_by(path: &Path) -> bool {
+        by_ending(path).0.is_some()
     }
 }
 
@@ -35,15 +57,21 @@ pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) 
     let format = match split(&stem) {
         (_, "txt") => Some(InputFormat::Text),
         (_, "jsonl" | "ndjson") => Some(InputFormat::Jsonl),
+        (_, "parquet") => Some(InputFormat::Parquet),
+        (_, "arrow" | "arrows" | "ipc" | "feather") => Some(InputFormat::Arrow),
         _ => None,
     };
     (format, encoding)
 }
 
+const ENDINGS: [&str; 10] = [
+    "gz", "zst", "txt", "jsonl", "ndjson", "parquet", "arrow", "arrows", "ipc", "feather",
+];
+
 /// A name in lower case without its last ending, and that ending among those that are known.
 fn split(name: &str) -> (String, &'static str) {
     let name = name.to_ascii_lowercase();
-    for ending in ["gz", "zst", "txt", "jsonl", "ndjson"] {
+    for ending in ENDINGS {
         if let Some(stem) = name
             .strip_suffix(ending)
             .and_then(|rest| rest.strip_suffix('.'))
@@ -69,6 +97,9 @@ mod tests {
             ("a.b.ndjson", (jsonl, None)),
             ("a.txt.gz", (text, gzip)),
             ("a.JSONL.Zst", (jsonl, zstd)),
+            ("a.parquet", (Some(InputFormat::Parquet), None)),
+            ("a.Feather", (Some(InputFormat::Arrow), None)),
+            ("a.arrows", (Some(InputFormat::Arrow), None)),
             ("a.gz", (None, gzip)),
             ("a.csv.zst", (None, zstd)),
             ("a.txt.bak", (None, None)),

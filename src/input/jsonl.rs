@@ -21,10 +21,19 @@ pub(super) struct Jsonl {
     text_field: String,
     id_field: String,
     id_type: IdType,
-    /// Fields that nobody has seen yet, though the user named them, by their numbers in `paths`.
+    /// Named fields that no record has had so far, by their numbers in `paths`.
     unseen: Vec<(usize, &'static str, String)>,
-    /// Of the first record.
-    fields: Option<String>,
+    /// The source and the fields of the first record.
+    first: Option<(u32, Vec<String>)>,
+}
+
+/// A named field that no record of the first window has had.
+pub(super) struct Unseen {
+    pub option: &'static str,
+    pub name: String,
+    /// The first record's source, and its fields.
+    pub source: u32,
+    pub fields: Vec<String>,
 }
 
 const TEXT: usize = 0;
@@ -35,15 +44,15 @@ impl Jsonl {
     pub(super) fn new(options: &InputOptions) -> Self {
         let fields = [options.text_field.as_str(), &options.id_field];
         let kept = options.keep.iter().map(|keep| keep.name.as_str());
-        // The default need not be there: ids are null then.
-        let named_id =
-            Some(&options.id_field).filter(|id| **id != InputOptions::default().id_field);
-        let named_id = named_id.map(|id| (ID, "--id-field", id.clone()));
+        let mut named = vec![(TEXT, "--text-field", options.text_field.clone())];
+        if options.names_id() {
+            named.push((ID, "--id-field", options.id_field.clone()));
+        }
         let keep = (KEPT..).zip(&options.keep);
-        let keep = keep.map(|(index, keep)| (index, "--keep", keep.name.clone()));
+        named.extend(keep.map(|(index, keep)| (index, "--keep", keep.name.clone())));
         Self {
-            unseen: named_id.into_iter().chain(keep).collect(),
-            fields: None,
+            unseen: named,
+            first: None,
             paths: Paths::new(fields.into_iter().chain(kept)),
             text_field: options.text_field.clone(),
             id_field: options.id_field.clone(),
@@ -64,6 +73,7 @@ impl Jsonl {
     pub(super) fn record<'a>(
         &mut self,
         line: &'a str,
+        source: u32,
         columns: &Columns,
     ) -> Result<Record<'a>, String> {
         let values = self
@@ -73,7 +83,7 @@ impl Jsonl {
         if !self.unseen.is_empty() {
             self.unseen
                 .retain(|(index, ..)| values.get(*index).is_none());
-            self.fields.get_or_insert_with(|| described(line));
+            self.first.get_or_insert_with(|| (source, names(line)));
         }
         Ok(Record {
             text: self.text(line, &values)?,
@@ -84,20 +94,17 @@ impl Jsonl {
         })
     }
 
-    /// What the user should be told of fields that were named and that no record has had so far; once.
-    pub(super) fn unseen(&mut self) -> Vec<String> {
-        let Some(fields) = self.fields.take() else {
-            return Vec::new();
-        };
-        let unseen = std::mem::take(&mut self.unseen).into_iter();
-        unseen
-            .map(|(_, option, name)| {
-                format!(
-                    "{option} {name}: no record has had that field so far, and its column holds null; the first \
-                     record {fields}"
-                )
-            })
-            .collect()
+    /// At the end of a window: the first named field that no record has had so far. Only the first window
+    /// with a record is asked.
+    pub(super) fn unseen(&mut self) -> Option<Unseen> {
+        let (source, fields) = self.first.take()?;
+        let (_, option, name) = std::mem::take(&mut self.unseen).into_iter().next()?;
+        Some(Unseen {
+            option,
+            name,
+            source,
+            fields,
+        })
     }
 
     fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
@@ -191,25 +198,28 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
 
 /// The first fields of an object, for messages: ` (it has …)`.
 pub(super) fn fields(line: &str) -> String {
-    format!(" (it {})", described(line))
-}
-
-/// The same: `has …`, `is empty`.
-fn described(object: &str) -> String {
-    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(object);
-    let object = object.unwrap_or_default();
-    let mut names: Vec<String> = object
-        .keys()
+    let fields = names(line);
+    let mut names: Vec<String> = fields
+        .iter()
         .take(LISTED_FIELDS)
         .map(|name| format!("`{}`", json::excerpt(name)))
         .collect();
     if names.is_empty() {
-        return "is empty".to_owned();
+        return " (it is empty)".to_owned();
     }
-    if object.len() > LISTED_FIELDS {
+    if fields.len() > LISTED_FIELDS {
         names.push("…".to_owned());
     }
-    format!("has {}", names.join(", "))
+    format!(" (it has {})", names.join(", "))
+}
+
+/// The names of an object's fields.
+fn names(object: &str) -> Vec<String> {
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(object);
+    object.map_or_else(
+        |_| Vec::new(),
+        |object| object.into_iter().map(|(name, _)| name).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -220,7 +230,7 @@ mod tests {
     fn reason(line: &str) -> String {
         let options = options();
         let columns = Columns::new(options.id_type, &options.keep, &options.text_field);
-        Jsonl::new(&options).record(line, &columns).unwrap_err()
+        Jsonl::new(&options).record(line, 0, &columns).unwrap_err()
     }
 
     #[test]

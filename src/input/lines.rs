@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
+use super::columnar::{ARROW, PARQUET};
 use crate::record::Reject;
 
 /// How much is read at a time.
@@ -69,6 +70,25 @@ impl LineReader {
         }
     }
 
+    /// The same for what follows `number` lines and `offset` bytes of a stream.
+    pub(super) fn behind(
+        reader: Box<dyn Read + Send>,
+        limit: usize,
+        number: u64,
+        offset: u64,
+    ) -> Self {
+        Self {
+            number,
+            offset,
+            ..Self::new(reader, limit)
+        }
+    }
+
+    /// What was read of the stream and not returned yet.
+    pub(super) fn ahead(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
     /// Looks at the first bytes, and drops a UTF-8 byte-order mark.
     pub(super) fn begin(&mut self) -> io::Result<Start> {
         // A terminal or a pipe may give one byte at a time: wait for more only where they matter.
@@ -80,7 +100,9 @@ impl LineReader {
             // A line of one byte is whole; of anything else there is more to come.
             matches!(bytes, [first] if *first != b'\n')
                 || (utf16 && bytes.len() < 4)
-                || (bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes))
+                || [BYTE_ORDER_MARK, PARQUET, ARROW]
+                    .iter()
+                    .any(|start| bytes.len() < start.len() && start.starts_with(bytes))
         };
         while !self.ended && matters(&self.buffer[self.start..self.end]) {
             self.fill()?;

@@ -1,15 +1,17 @@
-//! Reading records: sources in a row, decompressed, cut into windows.
+//! Reading records: sources in a row, each by the reader of its format, cut into windows.
 //!
 //! ```text
-//!  source ──► compression ──► lines ──► text │ jsonl ──► window
-//!  files,     gzip, zstd      limit,    records           texts, columns, rejects
-//!  pipes                      numbers
+//!  source ─┬► compression ──► lines ──► text │ jsonl ─┬► window
+//!  files,  │  gzip, zstd      limit,    records       │  texts, columns, rejects, position
+//!  pipes   └► columnar ──► parquet │ arrow ───────────┘
 //! ```
 //!
-//! A reader holds one window and one record at most, whatever the size of the sources; a record above
-//! the limit is rejected while it is being read.
+//! A reader of lines holds one window and one record at most, whatever the size of the sources; a record
+//! above the limit is rejected while it is being read. A reader of tables holds one decoded batch more.
 
+mod bytes;
 mod cells;
+mod columnar;
 mod columns;
 mod compression;
 mod fields;
@@ -17,10 +19,13 @@ mod format;
 mod json;
 mod jsonl;
 mod lines;
+mod objects;
 mod options;
 mod pace;
 mod parse;
 mod paths;
+mod reader;
+mod rows;
 mod source;
 mod text;
 mod window;
@@ -30,28 +35,40 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use bytes::{Bytes, Object};
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
-pub use options::{DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, WINDOW_BYTES};
+pub use options::{
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
+};
 pub use pace::Settled;
 pub use source::Source;
 
+use arrow::datatypes::SchemaRef;
+
 use crate::error::Result;
-use crate::record::{Origin, SourceNames, Window};
+use crate::position::{Position, Seek};
+use crate::record::{SourceNames, Window};
 use columns::Columns;
 use pace::Pace;
-use parse::{Parsed, Parser};
-use source::{OpenSource, Planned, Stdin};
+use parse::Parser;
+use reader::{Filled, Reader};
+use rows::RowReader;
+use source::{From, Planned, Stdin};
 use window::Filling;
 
 /// Reads windows from sources.
 pub struct RecordReader {
-    sources: Vec<Planned>,
+    options: Arc<InputOptions>,
+    sources: Vec<Arc<Planned>>,
     names: SourceNames,
+    total_bytes: Option<u64>,
     stdin: Option<Stdin>,
     /// The source that is read, the last of those that were begun.
-    opened: Option<OpenSource>,
+    opened: Option<Box<dyn Reader>>,
     begun: usize,
+    /// Whether the window that is being filled holds columns of tables.
+    columnar: bool,
     failed: bool,
     /// Bytes of the sources that were read to their end.
     consumed: u64,
@@ -84,16 +101,20 @@ impl RecordReader {
         }
         let columns = Columns::new(options.id_type, &options.keep, &options.text_field);
         let window_bytes = options.window_bytes.min(options::MOST_BYTES);
+        let options = Arc::new(options);
         Ok(Self {
             names: sources.iter().map(|source| source.name.clone()).collect(),
-            sources,
+            total_bytes: sources.iter().map(|source| source.bytes).sum(),
+            sources: options::parts(sources, &options)?,
             stdin,
             opened: None,
             begun: 0,
+            columnar: false,
             failed: false,
             consumed: 0,
             filling: Filling::new(columns, options.window_rows, window_bytes),
-            parser: Parser::new(options),
+            parser: Parser::new(Arc::clone(&options)),
+            options,
             pace: Pace::new(),
         })
     }
@@ -107,7 +128,7 @@ impl RecordReader {
     /// Size of all sources together, where all are regular files.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
-        self.sources.iter().map(|source| source.bytes).sum()
+        self.total_bytes
     }
 
     /// Lets the first windows be small, for an output that somebody waits for: each next one may be twice as
@@ -126,8 +147,8 @@ impl RecordReader {
     /// Reads the next window; `None` at the end. A window may hold rejects alone.
     ///
     /// # Errors
-    /// If a source cannot be read to its end, or if standard input without a format holds JSONL. Bad
-    /// records are no error here but [`Window::rejects`].
+    /// If a source cannot be read to its end, is not what it was taken for, or lacks a field that was named.
+    /// Bad records are no error here but [`Window::rejects`].
     pub fn next_window(&mut self) -> Result<Option<Window>> {
         if self.failed {
             return Ok(None);
@@ -136,63 +157,98 @@ impl RecordReader {
         self.failed = true;
         self.fill()?;
         self.failed = false;
-        if self.filling.records() == 0 {
+        if self.filling.is_empty() {
             return Ok(None);
         }
-        let consumed = self.consumed + self.opened.as_ref().map_or(0, OpenSource::consumed);
-        let warnings = self.parser.unseen();
-        let window = self.filling.close(consumed)?;
+        self.parser.check_seen(&self.sources)?;
+        let consumed = self.consumed + self.opened.as_ref().map_or(0, |opened| opened.consumed());
+        let position = self.position();
+        let window = self.filling.close(consumed, position)?;
         self.pace.handed_on();
-        Ok(Some(Window { warnings, ..window }))
+        Ok(Some(window))
+    }
+
+    /// Where the record that is read next stands.
+    fn position(&self) -> Position {
+        let (source, (lines, seek)) = match &self.opened {
+            Some(opened) => (self.sources[self.begun - 1].index, opened.place()),
+            None => {
+                let next = self.sources.get(self.begun).map(|source| source.index);
+                let end = u32::try_from(self.names.len()).expect("sources are counted in 32 bits");
+                (next.unwrap_or(end), (0, Seek::Reread))
+            }
+        };
+        Position {
+            source,
+            lines,
+            seek,
+        }
     }
 
     /// Reads until the window is full or the sources are at their end.
     fn fill(&mut self) -> Result<()> {
         while !self.filling.is_full() {
-            let Some(opened) = &mut self.opened else {
-                let Some(source) = self.sources.get(self.begun) else {
-                    break;
-                };
-                // It may wait for its writer, and records of other sources don't wait with it.
-                if source.may_pause() && self.filling.records() > 0 {
-                    break;
+            if let Some(opened) = &mut self.opened {
+                match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
+                    Filled::Window => return Ok(()),
+                    // Of several streams in one source, each ends as the input does.
+                    Filled::End if self.options.streams => return Ok(()),
+                    Filled::End => {
+                        self.consumed += opened.consumed();
+                        self.opened = None;
+                    }
                 }
-                self.begun += 1;
-                let (opened, ahead) = source.open(&mut self.stdin, self.parser.limit())?;
-                (self.opened, self.pace.source) = (Some(opened), ahead);
                 continue;
+            }
+            let Some(source) = self.sources.get(self.begun) else {
+                break;
             };
-            if self.filling.records() > 0 && !opened.lines.has_line() && self.pace.pauses() {
+            let columnar = source.format.is_table();
+            // Columns of tables and records of lines don't share a window. And a source may wait for its
+            // writer: records of others don't wait with it.
+            if (columnar != self.columnar || source.may_pause()) && !self.filling.is_empty() {
                 break;
             }
-            let source = &self.sources[self.begun - 1];
-            let line = match opened.lines.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => {
-                    self.consumed += opened.consumed();
-                    self.opened = None;
-                    continue;
-                }
-                Err(error) => return Err(source.failed(opened, error)),
+            self.columnar = columnar;
+            self.begun += 1;
+            let columns = &mut self.filling.columns;
+            let mut from = From {
+                stdin: &mut self.stdin,
+                pace: &mut self.pace,
             };
-            let origin = Origin {
-                source: source.index,
-                line: line.number,
-                offset: line.offset,
-            };
-            match self.parser.parse(source, &line, &self.filling.columns)? {
-                Parsed::Record(record) => self.filling.accept(origin, &record, line.bytes),
-                Parsed::Reject(reason) => self.filling.reject(origin, reason, line.bytes),
-                Parsed::Nothing => {}
-            }
+            self.opened = Some(if columnar {
+                columnar::open(source, &self.options, &mut from, columns)?
+            } else {
+                let limit = self.options.max_record_bytes;
+                Box::new(RowReader::open(source, &mut from, limit, columns)?)
+            });
         }
         Ok(())
+    }
+
+    /// Under [`InputOptions::streams`]: goes on to the next stream of the source, behind the end of the one
+    /// before. False: there is none.
+    ///
+    /// # Errors
+    /// If what follows is no stream, or lacks a column that was named.
+    pub fn next_stream(&mut self) -> Result<bool> {
+        match &mut self.opened {
+            Some(opened) => opened.next_stream(&mut self.filling),
+            None => Ok(false),
+        }
+    }
+
+    /// Every column of the table that is being read (or was read last, with one source), with its type; `None`
+    /// before the first window and for sources without a schema.
+    #[must_use]
+    pub fn table_schema(&self) -> Option<SchemaRef> {
+        self.opened.as_ref().and_then(|opened| opened.schema())
     }
 
     /// Schema of [`Window::columns`]. A kept field without a type is known after the first window that
     /// holds a text; before it, it is a string.
     #[must_use]
-    pub fn schema(&self) -> arrow::datatypes::SchemaRef {
+    pub fn schema(&self) -> SchemaRef {
         self.filling.columns.schema()
     }
 }

@@ -1,9 +1,12 @@
 //! How to read, and which settings contradict each other.
 
+use std::sync::Arc;
+
 use super::fields::{IdType, Keep, KeepType};
 use super::format::InputFormat;
 use super::source::{Planned, Source};
 use crate::error::{Error, Result};
+use crate::position::Position;
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
 pub(super) const MOST_BYTES: usize = 1 << 30;
@@ -23,9 +26,9 @@ pub struct InputOptions {
     /// Format of every source; `None`: from each path's ending, text for standard input. Compression is
     /// recognised in any case: by the ending, else by the first bytes.
     pub format: Option<InputFormat>,
-    /// JSONL field that holds the text; nested as `a.b`.
+    /// Field or column that holds the text; nested as `a.b`.
     pub text_field: String,
-    /// JSONL field that holds the id; nested as `a.b`.
+    /// Field or column that holds the id; nested as `a.b`.
     pub id_field: String,
     /// Type of the `id` column.
     pub id_type: IdType,
@@ -37,6 +40,57 @@ pub struct InputOptions {
     pub window_rows: usize,
     /// Bytes of text, ids and kept fields after which a window is closed.
     pub window_bytes: usize,
+    /// Makes each record batch of a table a window of its own, whatever its size, with all of its columns in
+    /// [`crate::record::Window::batch`].
+    pub window_per_batch: bool,
+    /// Whether standard input holds Arrow stream after stream: each ends as an input does, and
+    /// [`crate::input::RecordReader::next_stream`] goes on.
+    pub streams: bool,
+    /// Where to begin, as an earlier run's [`crate::record::Window::position`] says; what comes before it is not
+    /// read. Types of kept fields that no `NAME:TYPE` and no table gives are decided anew, by the first
+    /// window from there.
+    pub start: Option<Position>,
+    /// Which parts of which sources are read; `None`: all of them.
+    pub shares: Option<Vec<Share>>,
+}
+
+/// A part of one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Index into the list of sources.
+    pub source: u32,
+    /// What of it.
+    pub part: Part,
+}
+
+/// What of a source is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Of lines that are not compressed: those that begin in these bytes. Cuts that follow one another give
+    /// every line once.
+    Bytes {
+        /// The first byte.
+        start: u64,
+        /// The byte behind the last.
+        end: u64,
+    },
+    /// Of Parquet: these row groups.
+    RowGroups {
+        /// The first one's number, from 0.
+        start: u64,
+        /// The number behind the last one's.
+        end: u64,
+    },
+}
+
+impl InputOptions {
+    /// Whether the user has named the field of the id: the default need not be there, ids are null then.
+    pub(super) fn names_id(&self) -> bool {
+        self.id_field != Self::default().id_field
+    }
 }
 
 impl Default for InputOptions {
@@ -52,6 +106,10 @@ impl Default for InputOptions {
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,
             window_bytes: WINDOW_BYTES,
+            window_per_batch: false,
+            streams: false,
+            start: None,
+            shares: None,
         }
     }
 }
@@ -139,8 +197,8 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
     for (option, name, default) in named {
         if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
             return Err(Error::usage(format!(
-                "`{option} {name}` needs JSONL, but {} is read as text, which has no fields (its ids are \
-                 line numbers); say `-i jsonl` if it is JSONL",
+                "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
+                 numbers); say `-i jsonl` if it is JSONL",
                 sources.first().map_or("the input", |source| &source.name)
             )));
         }
@@ -156,10 +214,46 @@ pub(super) fn check_text(source: &Planned, options: &InputOptions) -> Result<()>
     });
     match strange {
         Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
-            "`--keep {keep}` needs JSONL, but {} is read as text, which has only the text itself \
+            "`--keep {keep}` needs fields, but {} is read as text, which has only the text itself \
              (`--keep {text_field}`); say `-i jsonl` if it is JSONL",
             source.name
         ))),
         _ => Ok(()),
     }
+}
+
+/// The parts that are read, in order, from the start on.
+pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec<Arc<Planned>>> {
+    let first = options.start.map_or(0, |start| start.source);
+    let wholes = (0..sources.len()).map(|source| (source, Part::Whole));
+    let asked: Vec<(usize, Part)> = match &options.shares {
+        None => wholes.collect(),
+        Some(shares) => (shares.iter())
+            .map(|share| (share.source as usize, share.part))
+            .collect(),
+    };
+    let mut parts = Vec::with_capacity(asked.len());
+    for (index, part) in asked {
+        let source: &Planned = sources.get(index).ok_or_else(|| {
+            Error::internal(format!("a share of source {index}, which is not there"))
+        })?;
+        let fits = match part {
+            Part::Whole => true,
+            Part::Bytes { .. } => !source.format.is_table() && source.encoding.is_none(),
+            Part::RowGroups { .. } => source.format == InputFormat::Parquet,
+        };
+        if !fits {
+            return Err(source.usage("this input cannot be read in such parts"));
+        }
+        if source.index < first {
+            continue;
+        }
+        let start = options.start.filter(|start| start.source == source.index);
+        parts.push(Arc::new(Planned {
+            part,
+            start: start.map(|start| (start.lines, start.seek)),
+            ..source.clone()
+        }));
+    }
+    Ok(parts)
 }

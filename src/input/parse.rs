@@ -1,10 +1,11 @@
 //! One line, parsed as its source's format says.
 
 use std::str;
+use std::sync::Arc;
 
 use super::columns::Columns;
 use super::format::InputFormat;
-use super::jsonl::{self, Jsonl};
+use super::jsonl::{self, Jsonl, Unseen};
 use super::lines::Line;
 use super::source::Planned;
 use super::window::Record;
@@ -23,12 +24,12 @@ pub(super) enum Parsed<'a> {
 
 /// Parses lines of all formats.
 pub(super) struct Parser {
-    options: InputOptions,
+    options: Arc<InputOptions>,
     jsonl: Jsonl,
 }
 
 impl Parser {
-    pub(super) fn new(options: InputOptions) -> Self {
+    pub(super) fn new(options: Arc<InputOptions>) -> Self {
         Self {
             jsonl: Jsonl::new(&options),
             options,
@@ -36,7 +37,7 @@ impl Parser {
     }
 
     /// Bytes of a record at most.
-    pub(super) fn limit(&self) -> usize {
+    fn limit(&self) -> usize {
         self.options.max_record_bytes
     }
 
@@ -88,14 +89,33 @@ impl Parser {
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
             InputFormat::Jsonl => Ok(self
                 .jsonl
-                .record(text, columns)
+                .record(text, source.index, columns)
                 .map_or_else(Parsed::Reject, Parsed::Record)),
+            InputFormat::Parquet | InputFormat::Arrow => {
+                Err(Error::internal("a table read as lines"))
+            }
         }
     }
 
-    /// See [`Jsonl::unseen`].
-    pub(super) fn unseen(&mut self) -> Vec<String> {
-        self.jsonl.unseen()
+    /// At the end of a window: whether every named field was in some record of the first one.
+    ///
+    /// # Errors
+    /// If one was in none.
+    pub(super) fn check_seen(&mut self, sources: &[Arc<Planned>]) -> Result<()> {
+        match self.jsonl.unseen() {
+            None => Ok(()),
+            Some(Unseen {
+                option,
+                name,
+                source,
+                fields,
+            }) => {
+                let mut sources = sources.iter().filter(|planned| planned.index == source);
+                let source = sources.next();
+                let source = source.ok_or_else(|| Error::internal("a record of no source"))?;
+                Err(source.missing(option, &name, fields.iter().map(String::as_str)))
+            }
+        }
     }
 
     fn looks_like_jsonl(&self, source: &Planned, line: &str, has_text: bool) -> Error {

@@ -1,16 +1,21 @@
 //! Sources: found and judged before any work, opened one at a time when their turn comes.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::compression::{self, Decoded, Encoding};
+use super::bytes::{Bytes, FileBytes, Object};
+use super::compression::{self, Counted, Decoded, Encoding};
 use super::format::{self, InputFormat};
 use super::lines::{LineReader, Start};
-use super::pace::Ahead;
+use super::options::Part;
+use super::pace::{Ahead, Pace};
+use super::{columnar, json};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::position::Seek;
 use crate::threads::exhausted;
 
 /// How standard input is called in messages.
@@ -23,20 +28,23 @@ pub enum Source {
     Stdin,
     /// A file, a FIFO or a device.
     Path(PathBuf),
+    /// Anything else that has a name and can be read anywhere.
+    Object(Object),
 }
 
 impl Source {
-    /// The path; none for standard input.
+    /// The path of a file, or the name of an object; none for standard input.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Stdin => None,
+            Self::Object(object) => Some(Path::new(&object.name)),
             Self::Path(path) => Some(path),
         }
     }
 }
 
-impl From<PathBuf> for Source {
+impl std::convert::From<PathBuf> for Source {
     /// As on the command line: `-` is standard input.
     fn from(path: PathBuf) -> Self {
         if path == Path::new("-") {
@@ -48,7 +56,7 @@ impl From<PathBuf> for Source {
 }
 
 /// A source that was looked at.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Planned {
     /// Its place among the sources.
     pub index: u32,
@@ -59,8 +67,23 @@ pub(super) struct Planned {
     pub guessed: bool,
     /// The compression that its name promises.
     pub encoding: Option<Encoding>,
-    /// Its size, where it is a regular file.
+    /// Its size, where it is a regular file or an object.
     pub bytes: Option<u64>,
+    /// What of it is read.
+    pub part: Part,
+    /// Where to begin: lines or rows before, and how to get there.
+    pub start: Option<(u64, Seek)>,
+}
+
+/// Fields that are listed in a message.
+const LISTED: usize = 40;
+
+fn unknown(name: &str) -> Error {
+    Error::usage(format!(
+        "cannot tell the format of {name}: endings that are known are .txt, .jsonl and .ndjson, each also with \
+         .gz or .zst, .parquet, .arrow, .arrows, .ipc and .feather; say which it is with `-i`, for example \
+         `-i text` or `-i jsonl`"
+    ))
 }
 
 /// Standard input, taken once.
@@ -98,6 +121,12 @@ impl Stdin {
     }
 }
 
+/// What a source is opened from: standard input, and what tells when it pauses.
+pub(super) struct From<'r> {
+    pub stdin: &'r mut Option<Stdin>,
+    pub pace: &'r mut Pace,
+}
+
 impl Planned {
     /// Looks at a source and decides its format. A regular file is opened and closed again, so that one
     /// that cannot be read fails now, and thousands need no descriptors. Anything else can be opened only
@@ -109,16 +138,33 @@ impl Planned {
         format: Option<InputFormat>,
         stdin: Option<&Stdin>,
     ) -> Result<Self> {
-        let Source::Path(path) = source else {
-            return Ok(Self {
-                index,
-                source: Source::Stdin,
-                name: STDIN.to_owned(),
-                format: format.unwrap_or(InputFormat::Text),
-                guessed: format.is_none(),
-                encoding: None,
-                bytes: stdin.and_then(|stdin| stdin.bytes),
-            });
+        let plan = |name: String, format, encoding, bytes| Self {
+            index,
+            source: source.clone(),
+            name,
+            format,
+            guessed: false,
+            encoding,
+            bytes,
+            part: Part::Whole,
+            start: None,
+        };
+        let path = match source {
+            Source::Path(path) => path,
+            Source::Stdin => {
+                let bytes = stdin.and_then(|stdin| stdin.bytes);
+                let format_or = format.unwrap_or(InputFormat::Text);
+                let plan = plan(STDIN.to_owned(), format_or, None, bytes);
+                return Ok(Self {
+                    guessed: format.is_none(),
+                    ..plan
+                });
+            }
+            Source::Object(Object { name, bytes }) => {
+                let (ending, encoding) = format::by_ending(Path::new(name));
+                let format = format.or(ending).ok_or_else(|| unknown(name))?;
+                return plan(name.clone(), format, encoding, Some(bytes.len())).checked();
+            }
         };
         let failed = |error| Error::io("read", path, error);
         let name = path.display().to_string();
@@ -134,40 +180,52 @@ impl Planned {
                 path.join("*.jsonl").display()
             )));
         }
-        if metadata.is_file() {
-            File::open(path).map_err(failed)?;
-        }
         let (ending, encoding) = format::by_ending(path);
-        let format = format.or(ending).ok_or_else(|| {
-            Error::usage(format!(
-                "cannot tell the format of {name}: endings that are known are .txt, .jsonl and .ndjson, \
-                 each also with .gz or .zst; say `-i text` or `-i jsonl`"
-            ))
-        })?;
-        Ok(Self {
-            index,
-            source: source.clone(),
-            name,
-            format,
-            guessed: false,
-            encoding,
-            bytes: metadata.is_file().then_some(metadata.len()),
-        })
+        let mut format = format.or(ending);
+        if metadata.is_file() {
+            let mut file = File::open(path).map_err(failed)?;
+            if format.is_none() {
+                let mut start = Vec::new();
+                file.by_ref()
+                    .take(8)
+                    .read_to_end(&mut start)
+                    .map_err(failed)?;
+                format = columnar::recognised(&start);
+            }
+        }
+        let format = format.ok_or_else(|| unknown(&name))?;
+        let bytes = metadata.is_file().then_some(metadata.len());
+        plan(name, format, encoding, bytes).checked()
     }
 
-    /// Whether it is a pipe, a device, or something else whose size nobody knows.
-    pub(super) fn may_pause(&self) -> bool {
-        self.bytes.is_none()
+    /// Refuses a table that is compressed as a whole.
+    fn checked(self) -> Result<Self> {
+        if self.format.is_table() && self.encoding.is_some() {
+            return Err(self.usage(format!(
+                "it is compressed as a whole, and {} is read in parts; decompress it first, it compresses its \
+                 columns itself",
+                self.format
+            )));
+        }
+        Ok(self)
     }
 
-    /// Opens the source and reads its first bytes; one that may pause is read ahead.
-    pub(super) fn open(
-        &self,
-        stdin: &mut Option<Stdin>,
-        limit: usize,
-    ) -> Result<(OpenSource, Option<Ahead>)> {
+    /// Its bytes, where they can be read anywhere.
+    pub(super) fn bytes(&self) -> Option<Arc<dyn Bytes>> {
+        match &self.source {
+            Source::Object(object) => Some(Arc::clone(&object.bytes)),
+            Source::Path(path) => Some(Arc::new(FileBytes {
+                path: path.clone(),
+                len: self.bytes?,
+            })),
+            Source::Stdin => None,
+        }
+    }
+
+    /// Its bytes in order, from the beginning; those of a source that may pause are read ahead.
+    pub(super) fn stream(&self, from: &mut From<'_>) -> Result<Box<dyn Read + Send>> {
         let reader: Box<dyn Read + Send> = match &self.source {
-            Source::Stdin => match stdin.take() {
+            Source::Stdin => match from.stdin.take() {
                 Some(stdin) => stdin.reader,
                 None => return Err(Error::internal("standard input read twice")),
             },
@@ -175,13 +233,72 @@ impl Planned {
                 let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
                 Box::new(file)
             }
+            Source::Object(object) => (object.bytes.reader_from(0))
+                .map_err(|error| Error::io("read", &object.name, error))?,
         };
-        let (reader, ahead): (Box<dyn Read + Send>, _) = if self.may_pause() {
-            let ahead = Ahead::of(reader).map_err(exhausted)?;
-            (Box::new(ahead.clone()), Some(ahead))
-        } else {
-            (reader, None)
+        from.pace.source = None;
+        if !self.may_pause() {
+            return Ok(reader);
+        }
+        let ahead = Ahead::of(reader).map_err(exhausted)?;
+        from.pace.source = Some(ahead.clone());
+        Ok(Box::new(ahead))
+    }
+
+    /// What was asked for cannot be had from this source.
+    pub(super) fn usage(&self, reason: impl fmt::Display) -> Error {
+        Error::usage(format!("{}: {reason}", self.name))
+    }
+
+    /// It has no such field, but others.
+    pub(super) fn missing<'n>(
+        &self,
+        option: &str,
+        name: &str,
+        fields: impl Iterator<Item = &'n str>,
+    ) -> Error {
+        let (what, whose) = match self.format {
+            InputFormat::Text | InputFormat::Jsonl => ("field", "the first record has"),
+            InputFormat::Parquet | InputFormat::Arrow => ("column", "there are"),
         };
+        let mut names: Vec<_> = fields
+            .map(|name| format!("`{}`", json::excerpt(name)))
+            .collect();
+        let more = names.len().saturating_sub(LISTED);
+        names.truncate(LISTED);
+        let there = match (names.is_empty(), more) {
+            (true, _) => "there is none at all".to_owned(),
+            (false, 0) => format!("{whose} {}", names.join(", ")),
+            (false, more) => format!("{whose} {} and {more} more", names.join(", ")),
+        };
+        self.usage(format!(
+            "no {what} is called `{}`; {there}: name one of them with `{option}`",
+            json::excerpt(name)
+        ))
+    }
+
+    /// Whether it is a pipe, a device, or something else whose size nobody knows.
+    pub(super) fn may_pause(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Opens the source and reads its first bytes.
+    pub(super) fn open(&self, from: &mut From<'_>, limit: usize) -> Result<OpenSource> {
+        if let Some((lines, Seek::Byte { byte })) = self.start
+            && let Some(bytes) = self.bytes()
+        {
+            let failed = |error| Error::io("read", &self.name, error);
+            let reader = bytes.reader_from(byte).map_err(failed)?;
+            let rest = self.bytes.map(|bytes| bytes.saturating_sub(byte));
+            let counted = Counted::new(reader, rest);
+            from.pace.source = None;
+            return Ok(OpenSource {
+                compressed: counted.count(),
+                lines: LineReader::behind(Box::new(counted), limit, lines, byte),
+                encoding: Encoding::Plain,
+            });
+        }
+        let reader = self.stream(from)?;
         let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
             let named = self.encoding.unwrap_or(Encoding::Plain);
             let reason = compression::explain_start(named, &error);
@@ -198,7 +315,10 @@ impl Planned {
             compressed: consumed,
         };
         match opened.lines.begin() {
-            Ok(Start::Utf8) => Ok((opened, ahead)),
+            Ok(Start::Utf8) => {
+                self.skip(&mut opened)?;
+                Ok(opened)
+            }
             Ok(Start::Utf16(name)) => Err(Error::input(
                 Place::file(&self.name),
                 format!(
@@ -209,6 +329,26 @@ impl Planned {
         }
     }
 
+    /// Passes over the lines before the start and before this part.
+    fn skip(&self, opened: &mut OpenSource) -> Result<()> {
+        let lines = self.start.map_or(0, |(lines, _)| lines);
+        let byte = match self.part {
+            Part::Bytes { start, .. } => start,
+            Part::Whole | Part::RowGroups { .. } => 0,
+        };
+        if byte > 0 && opened.encoding != Encoding::Plain {
+            return Err(self.usage("a compressed input cannot be read in parts"));
+        }
+        while opened.lines.number() < lines || opened.lines.offset() < byte {
+            match opened.lines.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => return Err(self.failed(opened, error)),
+            }
+        }
+        Ok(())
+    }
+
     /// The error of a source that cannot be read on.
     pub(super) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
         let reason = compression::explain(opened.encoding, &error);
@@ -216,6 +356,10 @@ impl Planned {
     }
 
     fn error(&self, reason: Option<String>, line: u64, error: io::Error) -> Error {
+        // A store's refusal, in words already.
+        if let Some(own) = Error::behind(&error) {
+            return own;
+        }
         let place = match line {
             0 => Place::file(&self.name),
             line => Place::file(&self.name).line(line),
@@ -237,6 +381,17 @@ pub(super) struct OpenSource {
 }
 
 impl OpenSource {
+    /// Where the next line stands.
+    pub(super) fn place(&self) -> (u64, Seek) {
+        let seek = match self.encoding {
+            Encoding::Plain => Seek::Byte {
+                byte: self.lines.offset(),
+            },
+            Encoding::Gzip | Encoding::Zstd => Seek::Reread,
+        };
+        (self.lines.number(), seek)
+    }
+
     /// How many bytes of the source (compressed, where it is) were consumed.
     pub(super) fn consumed(&self) -> u64 {
         match self.encoding {

@@ -1,14 +1,15 @@
-//! Gathering records until a window is full.
+//! Gathering records until a window is full: one by one, or as pieces of a table.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
+use arrow::compute::{concat_batches, filter_record_batch};
 
 use super::cells::Cell;
 use super::columns::Columns;
 use crate::error::{Error, Result};
+use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
 
 /// Records of the first window of a run that begins small: enough for every worker.
@@ -22,9 +23,27 @@ pub(super) struct Record<'a> {
     pub kept: Vec<Cell<'a>>,
 }
 
+/// Consecutive rows of a table, ready for the window.
+pub(super) struct Piece<'a> {
+    /// The texts in order; `Err`: why the row is rejected.
+    pub texts: Vec<Result<Cow<'a, str>, String>>,
+    /// As many rows, in the schema of the window's columns.
+    pub columns: RecordBatch,
+    /// The first row's; the others follow.
+    pub origin: Origin,
+    /// Bytes that the columns hold, about.
+    pub bytes: usize,
+}
+
 /// The window that is being filled.
 pub(super) struct Filling {
     pub columns: Columns,
+    /// Of tables: what follows one another in this window's columns.
+    pieces: Vec<RecordBatch>,
+    /// A record batch that is a window of its own, as it came.
+    whole: Option<RecordBatch>,
+    /// Warnings that go with this window.
+    pub warnings: Vec<String>,
     texts: Texts,
     origins: Vec<Origin>,
     rejects: Vec<Reject>,
@@ -41,6 +60,9 @@ impl Filling {
     pub(super) fn new(columns: Columns, most_rows: usize, most_bytes: usize) -> Self {
         Self {
             columns,
+            pieces: Vec::new(),
+            whole: None,
+            warnings: Vec::new(),
             texts: Texts::default(),
             origins: Vec::new(),
             rejects: Vec::new(),
@@ -62,9 +84,62 @@ impl Filling {
         self.origins.len() + self.rejects.len()
     }
 
+    /// Whether there is nothing to make a window of.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records() == 0 && self.whole.is_none()
+    }
+
     /// Whether it is time to close the window.
     pub(super) fn is_full(&self) -> bool {
-        self.records() > 0 && (self.records() >= self.rows || self.bytes >= self.most_bytes)
+        self.whole.is_some()
+            || self.records() > 0 && (self.records() >= self.rows || self.bytes >= self.most_bytes)
+    }
+
+    /// How many more rows of these sizes it takes to fill the window; at least one where there is any.
+    pub(super) fn room(&self, sizes: impl Iterator<Item = usize>) -> usize {
+        let mut bytes = self.bytes;
+        let fits = |size: &usize| {
+            let room = bytes < self.most_bytes;
+            bytes += size;
+            room
+        };
+        let rows = self.rows.saturating_sub(self.records());
+        sizes.take(rows).take_while(fits).count()
+    }
+
+    /// Takes rows of a table.
+    pub(super) fn accept_piece(&mut self, piece: Piece<'_>) -> Result<()> {
+        let Piece {
+            texts,
+            columns,
+            mut origin,
+            bytes,
+        } = piece;
+        self.bytes += bytes;
+        let stays: Vec<bool> = texts.iter().map(Result::is_ok).collect();
+        for text in texts {
+            match text {
+                Ok(text) => {
+                    self.bytes += text.len();
+                    self.texts.push(&text);
+                    self.origins.push(origin);
+                }
+                Err(reason) => self.reject(origin, reason, b""),
+            }
+            origin.line += 1;
+            origin.offset += 1;
+        }
+        self.pieces.push(if stays.contains(&false) {
+            filter(&columns, stays)?
+        } else {
+            columns
+        });
+        Ok(())
+    }
+
+    /// Makes the window that of one record batch, whatever its size.
+    pub(super) fn close_with(&mut self, whole: RecordBatch) {
+        self.whole = Some(whole);
     }
 
     /// Takes a record; `raw` is the line that it was read from.
@@ -93,23 +168,34 @@ impl Filling {
     }
 
     /// Closes the window and starts the next.
-    pub(super) fn close(&mut self, consumed: u64) -> Result<Window> {
+    pub(super) fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
         // Without any text there is nothing to decide by: the next window counts as the first.
         let misfits = if self.columns.undecided() && !self.origins.is_empty() {
             self.columns.decide()
         } else {
             BTreeMap::new()
         };
+        if !self.origins.is_empty() {
+            self.columns.fix();
+        }
         self.bytes = 0;
         self.rows = self.rows.saturating_mul(2).min(self.most_rows);
         let raw = std::mem::take(&mut self.raw);
+        let columns = match std::mem::take(&mut self.pieces) {
+            pieces if pieces.is_empty() => self.columns.finish()?,
+            pieces if pieces.len() == 1 => pieces.into_iter().next().expect("there is one"),
+            pieces => concat_batches(&self.columns.schema(), &pieces)
+                .map_err(|error| Error::internal(format!("columns of the input: {error}")))?,
+        };
         let window = Window {
-            columns: self.columns.finish()?,
+            columns,
             texts: std::mem::take(&mut self.texts),
             origins: std::mem::take(&mut self.origins),
             rejects: std::mem::take(&mut self.rejects),
             consumed,
-            warnings: Vec::new(),
+            position,
+            batch: self.whole.take(),
+            warnings: std::mem::take(&mut self.warnings),
             mark: None,
         };
         without(window, misfits, &raw)

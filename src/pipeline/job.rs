@@ -386,6 +386,10 @@ fn fingerprint(
         max_record_bytes,
         window_rows: _,
         window_bytes,
+        window_per_batch: _,
+        streams: _,
+        start: _,
+        shares: _,
     } = &options.input;
     all.set("input_format", format!("{format:?}"));
     all.set("text", text_field.clone());

@@ -128,6 +128,7 @@ fn run(
         max_record_bytes: 200,
         window_rows: 7,
         window_bytes: 1 << 20,
+        ..InputOptions::default()
     };
     let info = EngineInfo::new("fake", "1".into(), Provider::Cpu);
     let engine: Box<dyn Engine> = Box::new(Fake {

@@ -110,6 +110,10 @@ impl ObjectFile {
         match self.0 {}
     }
 
+    pub fn read_at(&self, _: u64, _: usize) -> Result<Vec<u8>> {
+        match self.0 {}
+    }
+
     pub fn reader(self: &Arc<Self>, _: u64) -> ObjectReader {
         match self.0 {}
     }

@@ -205,6 +205,7 @@ impl Address {
     }
 
     /// The folders before the first one that is a pattern, with their last slash.
+    #[cfg(any(feature = "cloud", test))]
     pub(super) fn fixed_prefix(&self) -> &str {
         let fixed = self.key.split(['*', '?', '[', '{']).next().unwrap_or("");
         &fixed[..fixed.rfind('/').map_or(0, |slash| slash + 1)]

@@ -13,12 +13,13 @@ use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support;
 
 /// What README.md links to for reference.
-const DOCS: [&str; 7] = [
+const DOCS: [&str; 8] = [
     "docs/bench.md",
     "docs/devices.md",
     "docs/inspect.md",
     "docs/jobs.md",
     "docs/numbers.md",
+    "docs/object-stores.md",
     "docs/providers.md",
     "docs/speed.md",
 ];

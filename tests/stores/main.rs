@@ -1,7 +1,7 @@
 //! Object stores: the library's own reading, listing and writing, and whole runs of the real binary, against servers
 //! that others have made (moto for S3, azurite for Azure) and against ones that go wrong on demand.
 //!
-//! `objects.rs`: the library. `runs.rs`: `embed` from and to stores. `refused.rs`: who says no, and what is said
+//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `refused.rs`: who says no, and what is said
 //! then. `stopped.rs`: interrupts and kills.
 
 #[path = "../support/hub/mod.rs"]
@@ -13,6 +13,9 @@ mod servers;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod datasets;
+#[cfg(unix)]
+mod inputs;
 mod objects;
 mod refused;
 mod runs;

@@ -179,9 +179,22 @@ pub fn storage<'a>(
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
     cancel: &CancelToken,
 ) -> Storage {
+    storage_with(
+        Settings::from_environment(&HubOptions::default()).unwrap(),
+        settings,
+        cancel,
+    )
+}
+
+/// The same with settings of the Hub.
+pub fn storage_with<'a>(
+    hub: Settings,
+    settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    cancel: &CancelToken,
+) -> Storage {
     let hub = Settings {
         pause: std::time::Duration::from_millis(1),
-        ..Settings::from_environment(&HubOptions::default()).unwrap()
+        ..hub
     };
     let option = |(key, value): (&str, &str)| StorageOption {
         key: key.to_ascii_lowercase(),

@@ -7,7 +7,7 @@ use crate::runs::World;
 use crate::servers::{Server, moto};
 use crate::support::wait_for;
 
-fn signal(child: &Child, signal: i32) {
+pub fn signal(child: &Child, signal: i32) {
     let id = libc::pid_t::try_from(child.id()).unwrap();
     // SAFETY: the child has not been waited for, so its id is still its own.
     assert_eq!(unsafe { libc::kill(id, signal) }, 0);

@@ -81,7 +81,7 @@ fn kept_fields_become_typed_columns() {
     let files = Files::new().with(
         "a.jsonl",
         r#"{"text":"t","s":"x","i":1,"f":1,"b":true,"o":{ "k":[1] },"m":{"y":2.5},"n":null}
-{"text":"u","s":null,"i":null,"f":1.5,"o":"any","m":{}}"#,
+{"text":"u","s":null,"i":null,"f":1.5,"o":"any","m":{},"none":null}"#,
     );
     let keep = ["s", "i", "f", "b", "o", "m.y", "n", "text", "none:int"];
     let mut reader = files.open(keeping(&keep)).unwrap();

@@ -3,6 +3,7 @@
 mod columns;
 mod records;
 mod sources;
+mod tables;
 
 use std::fs;
 use std::io::Cursor;
@@ -51,7 +52,7 @@ impl Files {
     fn path(&self, index: usize) -> &Path {
         match &self.sources[index] {
             Source::Path(path) => path,
-            Source::Stdin => unreachable!("only files are here"),
+            _ => unreachable!("only files are here"),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use arrow::array::Array;
+
 use super::*;
 use crate::input::compression::tests::gzip;
 use crate::record::Reject;
@@ -65,32 +67,44 @@ fn nul_bytes_are_no_text() {
 }
 
 #[test]
-fn fields_that_no_record_has_are_told_once() {
+fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
     let line = "{\"text\":\"a\",\"title\":\"b\"}\n";
     let files = Files::new().with("a.jsonl", line.repeat(3));
-    let misspelt = InputOptions {
-        id_field: "key".into(),
-        window_rows: 2,
-        ..keeping(&["titel", "title"])
-    };
-    let warnings: Vec<_> = files
-        .read(misspelt)
-        .into_iter()
-        .map(|window| window.warnings)
-        .collect();
-    assert_eq!(warnings.len(), 2);
-    assert_eq!(warnings[1], [""; 0]);
-    let [id, keep] = &warnings[0][..] else {
-        panic!("{warnings:?}");
-    };
-    assert!(id.contains("--id-field key"), "{id}");
-    assert!(
-        keep.contains("--keep titel") && keep.ends_with("has `text`, `title`"),
-        "{keep}"
-    );
-    // The default need not be there, and null is there.
-    let null = Files::new().with("a.jsonl", "{\"text\":\"a\",\"title\":null}\n");
-    assert_eq!(null.window(keeping(&["title"])).warnings, [""; 0]);
+    for (options, option, name) in [
+        (keeping(&["title", "titel"]), "--keep", "titel"),
+        (
+            InputOptions {
+                id_field: "key".into(),
+                ..options()
+            },
+            "--id-field",
+            "key",
+        ),
+        (
+            InputOptions {
+                text_field: "body".into(),
+                ..options()
+            },
+            "--text-field",
+            "body",
+        ),
+    ] {
+        let error = failure(windows(files.open(options).unwrap()));
+        let expected = format!(
+            "a.jsonl: no field is called `{name}`; the first record has `text`, `title`: name one of them \
+             with `{option}`"
+        );
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    // The default need not be there, null is there, and so is what a later record of the window has.
+    let files = Files::new().with("a.jsonl", "{\"text\":\"a\",\"title\":null}\n");
+    assert_eq!(files.window(keeping(&["title"])).warnings, [""; 0]);
+    let files = files.with("b.jsonl", "{\"text\":\"a\",\"more\":1}\n");
+    let window = files.window(keeping(&["title", "more"]));
+    assert_eq!(window.columns["more"].null_count(), 1);
+    // What no line could be parsed of says nothing about fields.
+    let files = Files::new().with("a.jsonl", "{\n");
+    assert_eq!(files.window(keeping(&["title"])).rejects.len(), 1);
 }
 
 #[test]
@@ -107,7 +121,7 @@ fn text_has_no_fields() {
     ] {
         let files = Files::new().with("a.txt", "a\n");
         let error = failure(files.open(wrong.clone()));
-        assert!(error.contains("needs JSONL"), "{error}");
+        assert!(error.contains("needs fields"), "{error}");
         // Beside JSONL it is meant for that.
         let files = files.with("b.jsonl", "{\"text\":\"b\"}\n");
         assert!(files.open(wrong).is_ok());
@@ -216,9 +230,11 @@ proptest::proptest! {
         let files = Files::new().with("a.jsonl", &data);
         let windows = match windows(files.open(kept).unwrap()) {
             Ok(windows) => windows,
-            // The whole file is refused: it begins like UTF-16.
+            // The whole file is refused: it begins like UTF-16, or a field's name was damaged wherever it stood.
             Err(error) => {
-                assert!(error.to_string().contains("UTF-16"), "{error}");
+                let error = error.to_string();
+                let refused = ["is UTF-16", "no field is called"];
+                assert!(refused.iter().any(|words| error.contains(words)), "{error}");
                 return Ok(());
             }
         };

@@ -147,7 +147,7 @@ fn options_that_contradict_each_other_are_refused() {
         (
             &text,
             keeping(&["text:int"]),
-            "`--keep text:int` needs JSONL",
+            "`--keep text:int` needs fields",
         ),
         (
             &text,

@@ -303,8 +303,9 @@ impl State {
     fn hub(&self, request: &Request) -> Reply {
         let nature = self.nature.lock().unwrap().clone();
         let path = unescaped(&request.path);
-        let (api, rest) = match path.strip_prefix("/api/models/") {
-            Some(rest) => (true, rest.to_owned()),
+        let (api, rest) = match path.strip_prefix("/api/") {
+            // Of a dataset the name begins with `datasets/`, as in its addresses.
+            Some(rest) => (true, rest.trim_start_matches("models/").to_owned()),
             None => (false, path.trim_start_matches('/').to_owned()),
         };
         let (id, rest) = split(&rest, if api { &API } else { &["resolve"] });

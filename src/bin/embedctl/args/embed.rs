@@ -25,10 +25,12 @@ use super::values::{
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
-    /// Files to read, one after another; '-' or nothing: standard input
+    /// Files or addresses to read, one after another; '-' or nothing: standard input
     ///
     /// The ending decides the format: .txt is text, a record a line; .jsonl and .ndjson are JSON objects,
     /// one a line; each also with .gz or .zst behind. Any other ending needs --input-format.
+    /// Addresses are s3://, gs://, az:// (an object, a pattern, or with a slash at the end everything below),
+    /// https://, and hf://datasets/ORG/NAME/FILE.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 

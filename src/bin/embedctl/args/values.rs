@@ -60,6 +60,10 @@ pub enum InputFormatName {
     Text,
     /// A line is a JSON object
     Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// Apache Arrow: a file, or a stream
+    Arrow,
 }
 
 impl From<InputFormatName> for InputFormat {
@@ -67,6 +71,8 @@ impl From<InputFormatName> for InputFormat {
         match name {
             InputFormatName::Text => Self::Text,
             InputFormatName::Jsonl => Self::Jsonl,
+            InputFormatName::Parquet => Self::Parquet,
+            InputFormatName::Arrow => Self::Arrow,
         }
     }
 }

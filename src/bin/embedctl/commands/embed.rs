@@ -300,5 +300,6 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
             .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
         window_rows: args.limits.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
+        ..InputOptions::default()
     })
 }

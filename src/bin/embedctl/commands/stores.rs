@@ -1,6 +1,7 @@
 //! Addresses among the inputs and outputs of a run: the object stores that they need.
 
 use embedctl::cancel::CancelToken;
+use embedctl::input::{InputFormat, Source};
 use embedctl::model::hub::Settings;
 use embedctl::output::Destination;
 use embedctl::pipeline::EmbedOptions;
@@ -33,6 +34,39 @@ pub fn open(
     }
     let hub = Settings::from_environment(&super::hub_options(messages))?;
     let storage = Storage::new(hub, settings.to_vec(), cancel)?;
-    options.files.use_storage(storage);
+    options.files.use_storage(storage.clone());
+    let mut sources = Vec::with_capacity(options.sources.len());
+    for source in std::mem::take(&mut options.sources) {
+        match source.path().filter(|path| Address::is_url_path(path)) {
+            None => sources.push(source),
+            Some(path) => {
+                let address = Address::parse(&path.to_string_lossy())?;
+                sources.extend(found(&storage, &address, options.input.format.is_some())?);
+            }
+        }
+    }
+    options.sources = sources;
     Ok(())
+}
+
+/// The objects that an address means; of all below a prefix, those whose names tell a format, unless all have the
+/// same.
+fn found(
+    storage: &Storage,
+    address: &Address,
+    any_name: bool,
+) -> Result<impl Iterator<Item = Source>, Failure> {
+    let mut objects = storage.list(address)?;
+    if address.is_prefix() && !any_name {
+        objects.retain(|object| InputFormat::is_named_by(object.address().path()));
+        if objects.is_empty() {
+            return Err(Failure::usage(format!(
+                "{address}: no object below it has a name that tells its format; say it with -i"
+            )));
+        }
+    }
+    let sources = objects
+        .into_iter()
+        .map(|object| Source::Object(object.into()));
+    Ok(sources)
 }

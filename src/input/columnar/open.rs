@@ -1,0 +1,288 @@
+//! Opening a table: which kind its first bytes say it is, and where reading begins.
+
+use std::error::Error as StdError;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::arrow::{ARROW, ArrowFile, ArrowStream};
+use super::parquet::Parquet;
+use super::table::Table;
+use super::{Batches, TableReader};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::input::bytes::Bytes;
+use crate::input::columns::Columns;
+use crate::input::compression::Counted;
+use crate::input::format::InputFormat;
+use crate::input::options::{InputOptions, Part};
+use crate::input::reader::Reader;
+use crate::input::source::{From, Planned};
+use crate::position::Seek;
+use crate::threads::panic_message;
+
+/// What a Parquet file begins and ends with.
+pub(crate) const PARQUET: &[u8] = b"PAR1";
+const ENCRYPTED: &[u8] = b"PARE";
+const FEATHER_1: &[u8] = b"FEA1";
+
+/// The format that a source's first bytes are the start of, where that is certain.
+pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
+    if start.starts_with(PARQUET) {
+        Some(InputFormat::Parquet)
+    } else if start.starts_with(ARROW) || start.starts_with(&[0xff; 4]) {
+        Some(InputFormat::Arrow)
+    } else {
+        None
+    }
+}
+
+/// Opens a table, and gives the window's columns their types.
+///
+/// # Errors
+/// If it is cut short, damaged or something else, or lacks a column that is asked for.
+pub(crate) fn open(
+    source: &Arc<Planned>,
+    options: &Arc<InputOptions>,
+    from: &mut From<'_>,
+    columns: &mut Columns,
+) -> Result<Box<dyn Reader>> {
+    let (batches, table, rows, skip) = match (source.format, source.bytes()) {
+        (InputFormat::Parquet, Some(bytes)) => {
+            from.pace.source = None;
+            check_parquet(source, bytes.as_ref())?;
+            let mut parquet = Parquet::open(source, bytes)?;
+            let table = Table::new(source, options, &parquet.schema(), columns)?;
+            let window = (options.window_rows, options.window_bytes);
+            parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
+            let (first, end) = match source.part {
+                Part::RowGroups { start, end } => (start, end),
+                Part::Whole | Part::Bytes { .. } => (0, u64::MAX),
+            };
+            parquet.stop_before(index(end));
+            let rows = match source.start {
+                Some((_, Seek::RowGroup { group, row })) => parquet.seek(index(group), index(row)),
+                _ => parquet.seek(index(first), 0),
+            };
+            (Box::new(parquet) as Box<dyn Batches>, table, rows, 0)
+        }
+        (InputFormat::Parquet, None) => {
+            return Err(source.usage(
+                "Parquet is read from its end, so it has to be a file; save it first, or send Arrow \
+                 (`-i arrow`) through the pipe"
+                    .to_owned(),
+            ));
+        }
+        (_, bytes) => arrow(source, options, bytes, from, columns)?,
+    };
+    let mut reader = TableReader {
+        source: Arc::clone(source),
+        batches,
+        table,
+        pending: None,
+        rows,
+        window_per_batch: options.window_per_batch,
+    };
+    skip_rows(&mut reader, skip, columns)?;
+    Ok(Box::new(reader))
+}
+
+type Opened = (Box<dyn Batches>, Table, u64, u64);
+
+fn arrow(
+    source: &Arc<Planned>,
+    options: &Arc<InputOptions>,
+    bytes: Option<Arc<dyn Bytes>>,
+    from: &mut From<'_>,
+    columns: &mut Columns,
+) -> Result<Opened> {
+    let failed = |error| damaged(source, "its start", error);
+    if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= ARROW.len() as u64) {
+        let mut start = [0; ARROW.len()];
+        bytes.read_at(0, &mut start).map_err(failed)?;
+        if start == ARROW {
+            from.pace.source = None;
+            let mut file = ArrowFile::open(source, bytes)?;
+            let table = Table::new(source, options, &file.schema(), columns)?;
+            if !options.window_per_batch {
+                file.project(&table)?;
+            }
+            let rows = match source.start {
+                Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), index(row))?,
+                _ => 0,
+            };
+            return Ok((Box::new(file), table, rows, 0));
+        }
+    }
+    let mut stream = Counted::new(source.stream(from)?, source.bytes);
+    let mut next = || {
+        let mut bytes = Vec::new();
+        let read = stream
+            .by_ref()
+            .take(ARROW.len() as u64)
+            .read_to_end(&mut bytes);
+        read.map(|_| bytes).map_err(failed)
+    };
+    let mut start = next()?;
+    check_arrow(source, &start)?;
+    // A file is a stream behind its magic and zeros, with a footer that nobody needs here.
+    if start == ARROW {
+        start = next()?;
+        while start == [0; ARROW.len()] {
+            start = next()?;
+        }
+    }
+    let count = stream.count();
+    let consumed = Box::new(move || count.load(Ordering::Relaxed));
+    // What may pause is read ahead already, and nothing may wait in a second buffer.
+    let rest: Box<dyn Read + Send> = if source.may_pause() {
+        Box::new(stream)
+    } else {
+        Box::new(io::BufReader::with_capacity(1 << 16, stream))
+    };
+    let stream = Box::new(io::Cursor::new(start).chain(rest));
+    let stream = ArrowStream::open(source, stream, consumed)?;
+    let table = Table::new(source, options, &stream.schema(), columns)?;
+    let before = source.start.map_or(0, |(rows, _)| rows);
+    Ok((Box::new(stream), table, 0, before))
+}
+
+/// Reads `skip` rows for nothing.
+fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &Columns) -> Result<()> {
+    while skip > 0 {
+        let Some((batch, seek)) = reader.batches.next()? else {
+            break;
+        };
+        let rows = batch.num_rows() as u64;
+        if rows > skip {
+            let first = index(skip);
+            let rest = batch.slice(first, batch.num_rows() - first);
+            reader.pending = Some((reader.table.prepare(&rest, columns)?, 0, seek));
+        }
+        reader.rows += rows.min(skip);
+        skip -= rows.min(skip);
+    }
+    Ok(())
+}
+
+fn check_parquet(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
+    let wrong = |reason: &str| Err(Error::input(Place::file(&source.name), reason));
+    let read = |offset: u64| {
+        let mut found = [0; 4];
+        let read = bytes.read_at(offset, &mut found);
+        read.map_err(|error| damaged(source, "its start", error))?;
+        Ok(found)
+    };
+    if bytes.is_empty() {
+        return wrong(
+            "is empty, and a Parquet file has a footer at least; write it again (is its writer still at work?)",
+        );
+    }
+    if bytes.len() < 12 {
+        return wrong("is too short to be Parquet; copy or write it again");
+    }
+    let (start, end) = (read(0)?, read(bytes.len() - 4)?);
+    match (start.as_slice(), end.as_slice()) {
+        (ENCRYPTED, _) | (_, ENCRYPTED) => {
+            wrong("is encrypted Parquet, which embedctl does not read; write it without encryption")
+        }
+        (PARQUET, PARQUET) => Ok(()),
+        (PARQUET, _) => wrong(
+            "begins as Parquet and has no footer at its end, so it is cut short or still being written; \
+             copy it again when it is complete",
+        ),
+        _ => wrong("is no Parquet file; say what it is with `-i`"),
+    }
+}
+
+fn check_arrow(source: &Planned, start: &[u8]) -> Result<()> {
+    let wrong = |reason: &str| Err(Error::input(Place::file(&source.name), reason));
+    match start {
+        [] => wrong(
+            "is empty, and an Arrow stream has a schema at least; write it again (did its writer fail?)",
+        ),
+        _ if start.starts_with(FEATHER_1) => wrong(
+            "is Feather version 1, which Arrow has given up; write it again with \
+             `pyarrow.feather.write_feather(table, path)`",
+        ),
+        _ if start.starts_with(PARQUET) => wrong("is Parquet; say `-i parquet`"),
+        _ if start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => {
+            wrong(
+                "is compressed as a whole; decompress it first, Arrow compresses its buffers itself",
+            )
+        }
+        // A stream's first message: a mark and a length, or (before 0.15) the length alone.
+        [0xff, 0xff, 0xff, 0xff, ..] => Ok(()),
+        [_, _, _, 0, ..] => Ok(()),
+        _ if start == ARROW => Ok(()),
+        _ => wrong("is neither an Arrow file nor an Arrow stream; say what it is with `-i`"),
+    }
+}
+
+/// What `decode` makes of the source at `place`. Decoders panic over some damage; that is the data's fault.
+pub(super) fn guarded<T, E: StdError + Send + Sync + 'static>(
+    source: &Planned,
+    place: impl Fn() -> String,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(decoded) => decoded.map_err(|error| damaged(source, &place(), error)),
+        Err(panic) => {
+            let error = io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic));
+            Err(damaged(source, &place(), error))
+        }
+    }
+}
+
+/// The error of a table that cannot be read on at `place`.
+pub(super) fn damaged(
+    source: &Planned,
+    place: &str,
+    error: impl StdError + Send + Sync + 'static,
+) -> Error {
+    // A store's refusal, in words already.
+    if let Some(own) = Error::behind(&error) {
+        return own;
+    }
+    if refused_by_system(&error) {
+        return Error::new(ErrorKind::Io, "", "read")
+            .at(Place::file(&source.name))
+            .caused_by(error);
+    }
+    let message = error.to_string();
+    let mut said = message.as_str();
+    for prefix in [
+        "Parquet error: ",
+        "External: ",
+        "EOF: ",
+        "Ipc error: ",
+        "Io error: ",
+    ] {
+        said = said.strip_prefix(prefix).unwrap_or(said);
+    }
+    Error::input(
+        Place::file(&source.name),
+        format!("{place} cannot be read ({said}), so it is cut short or damaged"),
+    )
+    .with_remedy("copy or write it again")
+    .caused_by(error)
+}
+
+/// Whether a system call was refused, and nothing is known about the data.
+fn refused_by_system(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>()
+            && io.raw_os_error().is_some()
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A number of a row group or a row. What doesn't fit is behind any end.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

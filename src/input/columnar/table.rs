@@ -1,0 +1,292 @@
+//! What is asked of a table: which of its columns are text, id and kept, and what becomes of a batch.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::fit::{fit, misfits, not_json};
+use super::select::{Column, find, is_ambiguous};
+use super::texts::{Strings, is_text};
+use crate::error::{Error, Result};
+use crate::input::columns::{Columns, is_json};
+use crate::input::fields::IdType;
+use crate::input::options::InputOptions;
+use crate::input::source::Planned;
+
+/// The asked columns of one table.
+pub(super) struct Table {
+    source: Arc<Planned>,
+    options: Arc<InputOptions>,
+    text: Column,
+    /// `None`: there is none, and ids are null.
+    id: Option<Column>,
+    kept: Vec<Option<Column>>,
+}
+
+/// A batch, ready to be cut into pieces of windows.
+pub(super) struct Prepared {
+    texts: Strings,
+    text_field: String,
+    limit: usize,
+    /// Rows that cannot be embedded for their other columns' sake, and why.
+    bad: BTreeMap<usize, String>,
+    /// In the schema of the window's columns.
+    pub columns: RecordBatch,
+    /// Bytes that a row's columns hold on average, about.
+    pub kept_bytes: usize,
+}
+
+impl Table {
+    /// Finds the asked columns in a table of that schema, and gives the window's columns their types.
+    ///
+    /// # Errors
+    /// If one is missing, is there twice, or has a type that cannot stand there.
+    pub(super) fn new(
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        schema: &SchemaRef,
+        columns: &mut Columns,
+    ) -> Result<Self> {
+        let mut table = Self {
+            source: Arc::clone(source),
+            options: Arc::clone(options),
+            text: text_column(source, options, schema)?,
+            id: None,
+            kept: Vec::new(),
+        };
+        table.begin(schema, columns)?;
+        Ok(table)
+    }
+
+    /// As [`Table::new`], for another stream of the same source.
+    ///
+    /// # Errors
+    /// As [`Table::new`].
+    pub(super) fn begin(&mut self, schema: &SchemaRef, columns: &mut Columns) -> Result<()> {
+        let (source, options) = (&self.source, &self.options);
+        self.text = text_column(source, options, schema)?;
+        self.id = find(schema, &options.id_field);
+        match &self.id {
+            None if options.names_id() => {
+                return Err(missing(source, schema, "--id-field", &options.id_field));
+            }
+            None => {}
+            Some(id) => check_id(source, options, schema, id)?,
+        }
+        self.kept = Vec::new();
+        for keep in &options.keep {
+            let found = find(schema, &keep.name);
+            if found.is_none() && !columns.is_fixed() {
+                return Err(missing(source, schema, "--keep", &keep.name));
+            }
+            check_once(source, schema, &keep.name)?;
+            self.kept.push(found);
+        }
+        let field = |column: &Option<Column>| column.as_ref().map(|found| Arc::clone(&found.field));
+        let fields: Vec<_> = self.kept.iter().map(field).collect();
+        columns
+            .adopt(&fields)
+            .map_err(|reason| source.usage(reason))
+    }
+
+    /// The columns to be read, by their paths.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &[String]> {
+        let kept = self.kept.iter().flatten();
+        let asked = [&self.text].into_iter().chain(&self.id).chain(kept);
+        asked.map(|column| column.path.as_slice())
+    }
+
+    /// The name of the text's column at the top, where nothing else is made of it.
+    pub(super) fn text_alone(&self) -> Option<&str> {
+        let [name] = self.text.path.as_slice() else {
+            return None;
+        };
+        let mut paths = self.paths().filter(|path| path.first() == Some(name));
+        (paths.next().is_some() && paths.next().is_none()).then_some(name)
+    }
+
+    /// Takes the asked columns out of a batch.
+    ///
+    /// # Errors
+    /// Only of a kind that a defect of ours has.
+    pub(super) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
+        let rows = batch.num_rows();
+        let schema = columns.schema();
+        let mut bad = BTreeMap::new();
+        let mut arrays = Vec::with_capacity(schema.fields().len());
+        let asked = [&self.id].into_iter().chain(&self.kept);
+        for (field, column) in schema.fields().iter().zip(asked) {
+            let to = field.data_type();
+            let Some(column) = column else {
+                arrays.push(new_null_array(to, rows));
+                continue;
+            };
+            let found = column.of(batch)?;
+            let array = fit(&found, to)?;
+            for row in misfits(&found, &array) {
+                let reason = || self.misfit(column, field.name(), to, &found, row);
+                bad.entry(row).or_insert_with(reason);
+            }
+            if is_json(field) && !is_json(&column.field) {
+                for row in not_json(&array)? {
+                    let reason = format!(
+                        "the column `{0}` holds no JSON here; keep it as a string (`--keep {0}`)",
+                        field.name()
+                    );
+                    bad.entry(row).or_insert(reason);
+                }
+            }
+            arrays.push(array);
+        }
+        let bytes: usize = arrays.iter().map(size).sum();
+        let columns = RecordBatch::try_new(schema, arrays)
+            .map_err(|error| Error::internal(format!("columns of the input: {error}")))?;
+        Ok(Prepared {
+            texts: Strings::new(&self.text.of(batch)?)?,
+            text_field: self.options.text_field.clone(),
+            limit: self.options.max_record_bytes,
+            bad,
+            columns,
+            kept_bytes: bytes / rows.max(1),
+        })
+    }
+
+    fn misfit(
+        &self,
+        column: &Column,
+        name: &str,
+        to: &DataType,
+        found: &ArrayRef,
+        row: usize,
+    ) -> String {
+        let value = fit(found, &DataType::Utf8View).and_then(|text| Strings::new(&text));
+        let value = value.ok().and_then(|text| {
+            text.get(row)
+                .map(|text| format!(" ({})", crate::input::json::excerpt(text)))
+        });
+        let value = value.unwrap_or_default();
+        if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
+            return format!(
+                "the id `{}` is beyond 64 bits{value}; use `--id-type string`",
+                self.options.id_field
+            );
+        }
+        format!(
+            "the kept column `{name}` holds a value that is no {to}{value}; use `--keep {name}:string`"
+        )
+    }
+}
+
+impl Prepared {
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.columns.num_rows()
+    }
+
+    /// Bytes of a row: its text and its columns, about.
+    pub(super) fn size(&self, row: usize) -> usize {
+        self.texts.get(row).map_or(0, str::len) + self.kept_bytes
+    }
+
+    /// The text of a row, or why there is none to embed.
+    pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, String> {
+        if let Some(reason) = self.bad.get(&row) {
+            return Err(reason.clone());
+        }
+        let name = &self.text_field;
+        match self.texts.get(row) {
+            None => Err(format!(
+                "the column `{name}` is null, not a string; name the column that holds the text with \
+                 `--text-field`"
+            )),
+            Some(text) if text.len() > self.limit => Err(format!(
+                "the text has {} bytes, more than the limit of {}; raise it with `--max-record-bytes`",
+                text.len(),
+                self.limit
+            )),
+            Some(text) => Ok(Cow::Borrowed(text)),
+        }
+    }
+}
+
+/// What a slice of a column holds, about: shared buffers count by their share of rows.
+fn size(array: &ArrayRef) -> usize {
+    array
+        .to_data()
+        .get_slice_memory_size()
+        .unwrap_or_else(|_| array.get_buffer_memory_size())
+}
+
+fn text_column(source: &Planned, options: &InputOptions, schema: &SchemaRef) -> Result<Column> {
+    let name = &options.text_field;
+    check_once(source, schema, name)?;
+    let Some(column) = find(schema, name) else {
+        return Err(missing(source, schema, "--text-field", name));
+    };
+    let kind = column.field.data_type();
+    if is_text(kind) {
+        return Ok(column);
+    }
+    Err(source.usage(format!(
+        "the column `{name}` has the type {kind}, and texts are strings; name the column that holds the \
+         text with `--text-field`{}",
+        strings(schema)
+    )))
+}
+
+fn check_id(
+    source: &Planned,
+    options: &InputOptions,
+    schema: &SchemaRef,
+    id: &Column,
+) -> Result<()> {
+    let name = &options.id_field;
+    check_once(source, schema, name)?;
+    let kind = match id.field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        kind => kind,
+    };
+    let remedy = match options.id_type {
+        _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
+        IdType::String if is_text(kind) => return Ok(()),
+        IdType::String => {
+            "ids are strings or integers; name another column with `--id-field`, and carry this one \
+             through with `--keep`"
+        }
+        IdType::Int if is_text(kind) => {
+            "`--id-type int` takes integers alone; use `--id-type string`"
+        }
+        IdType::Int => {
+            "`--id-type int` takes integers alone; name another column with `--id-field`"
+        }
+    };
+    Err(source.usage(format!("the id `{name}` has the type {kind}, but {remedy}")))
+}
+
+fn check_once(source: &Planned, schema: &SchemaRef, name: &str) -> Result<()> {
+    if !is_ambiguous(schema, name) {
+        return Ok(());
+    }
+    Err(source.usage(format!(
+        "there are several columns called `{name}`; rename all but one of them"
+    )))
+}
+
+fn missing(source: &Planned, schema: &SchemaRef, option: &str, name: &str) -> Error {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    source.missing(option, name, names)
+}
+
+/// The columns that could hold texts, for messages.
+fn strings(schema: &SchemaRef) -> String {
+    let fields = schema.fields().iter();
+    let texts = fields.filter(|field| is_text(field.data_type()));
+    let names: Vec<_> = texts.map(|field| format!("`{}`", field.name())).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(" (strings are in {})", names.join(", "))
+}

@@ -1,0 +1,50 @@
+//! What every format is to the reader of all sources.
+
+use arrow::datatypes::SchemaRef;
+
+use super::pace::Pace;
+use super::parse::Parser;
+use super::window::Filling;
+use crate::error::Result;
+use crate::position::Seek;
+
+/// How filling a window ended.
+pub(super) enum Filled {
+    /// The window is full, or the source pauses and nothing is to be done meanwhile.
+    Window,
+    /// There are no more records.
+    End,
+}
+
+/// Reads one source of one format.
+pub(super) trait Reader: Send {
+    /// Adds records to `filling` until it is full.
+    ///
+    /// # Errors
+    /// If the source cannot be read to its end, or is not what it was taken for.
+    fn fill(
+        &mut self,
+        parser: &mut Parser,
+        filling: &mut Filling,
+        pace: &mut Pace,
+    ) -> Result<Filled>;
+
+    /// Bytes of the source (compressed, where it is) that were consumed so far.
+    fn consumed(&self) -> u64;
+
+    /// Lines or rows read so far, and how another run gets behind them.
+    fn place(&self) -> (u64, Seek);
+
+    /// Every column of a table, whether it is read or not; `None`: the source has no schema.
+    fn schema(&self) -> Option<SchemaRef> {
+        None
+    }
+
+    /// Begins the next of several streams in one source; false where there is none.
+    ///
+    /// # Errors
+    /// If what follows is no stream.
+    fn next_stream(&mut self, _filling: &mut Filling) -> Result<bool> {
+        Ok(false)
+    }
+}

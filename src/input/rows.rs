@@ -1,0 +1,95 @@
+//! Sources of lines: each is a record, a bad one, or nothing.
+
+use std::sync::Arc;
+
+use super::columnar;
+use super::columns::Columns;
+use super::options::Part;
+use super::pace::Pace;
+use super::parse::{Parsed, Parser};
+use super::reader::{Filled, Reader};
+use super::source::{From, OpenSource, Planned};
+use super::window::Filling;
+use crate::error::Result;
+use crate::position::Seek;
+use crate::record::Origin;
+
+/// Reads lines.
+pub(super) struct RowReader {
+    source: Arc<Planned>,
+    opened: OpenSource,
+    /// The byte at which no line of this part begins any more.
+    end: u64,
+}
+
+impl RowReader {
+    /// Opens the source and reads its first bytes.
+    pub(super) fn open(
+        source: &Arc<Planned>,
+        from: &mut From<'_>,
+        limit: usize,
+        columns: &Columns,
+    ) -> Result<Self> {
+        columns
+            .check_lines()
+            .map_err(|reason| source.usage(reason))?;
+        let opened = source.open(from, limit)?;
+        if source.guessed
+            && let Some(format) = columnar::recognised(opened.lines.ahead())
+        {
+            return Err(source.usage(format!(
+                "this is no text, it looks like {format}; say `-i {format}`"
+            )));
+        }
+        Ok(Self {
+            source: Arc::clone(source),
+            opened,
+            end: match source.part {
+                Part::Bytes { end, .. } => end,
+                Part::Whole | Part::RowGroups { .. } => u64::MAX,
+            },
+        })
+    }
+}
+
+impl Reader for RowReader {
+    fn fill(
+        &mut self,
+        parser: &mut Parser,
+        filling: &mut Filling,
+        pace: &mut Pace,
+    ) -> Result<Filled> {
+        while !filling.is_full() {
+            if self.opened.lines.offset() >= self.end {
+                return Ok(Filled::End);
+            }
+            if !filling.is_empty() && !self.opened.lines.has_line() && pace.pauses() {
+                return Ok(Filled::Window);
+            }
+            let line = match self.opened.lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(Filled::End),
+                Err(error) => return Err(self.source.failed(&self.opened, error)),
+            };
+            let origin = Origin {
+                source: self.source.index,
+                line: line.number,
+                offset: line.offset,
+            };
+            match parser.parse(&self.source, &line, &filling.columns)? {
+                Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
+                Parsed::Reject(reason) => filling.reject(origin, reason, line.bytes),
+                Parsed::Nothing => {}
+            }
+        }
+        Ok(Filled::Window)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.opened.consumed()
+    }
+
+    fn place(&self) -> (u64, Seek) {
+        self.opened.place()
+    }
+}
