@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_embedctl_global_optspecs
-    string join \n q/quiet v/verbose progress= log-format= color= offline cache-dir= h/help V/version
+    string join \n q/quiet v/verbose progress= log-format= color= offline cache-dir= config= no-config h/help V/version
 end
 
 function __fish_embedctl_needs_command
@@ -33,9 +33,11 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -l color -d 'Colour mess
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_needs_command" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
@@ -43,6 +45,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fet
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Show what a model is, and what would run it here'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show which settings are in force, and where each comes from'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -128,6 +131,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l color -d 'Co
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
@@ -135,6 +139,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empt
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
@@ -171,6 +176,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l color -d 
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l all -d 'Fetch everything in the repository'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'Show the model\'s files with weights and their sizes, and fetch nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l check -d 'Verify what is here: name every damaged or missing file, and fetch it again'
@@ -178,6 +184,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l json -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
@@ -199,10 +206,12 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l color -d 'Col
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l json -d 'Print one JSON object instead of the table'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "native\t''
 cpu\t''
@@ -226,10 +235,12 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l color -d '
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l json -d 'Print one JSON object instead of the table'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'Built-in texts [default: mixed]' -r -f -a "short\t''
 long\t''
@@ -294,12 +305,31 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l color -d 'Co
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed to use'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l json -d 'Print one JSON object instead of tables'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l all -d 'Show defaults too'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l json -d 'Print one JSON object'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -310,9 +340,11 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l color 
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l dir -d 'Write all pages into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
@@ -324,15 +356,18 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l color -d 'Colo
 always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s q -l quiet -d 'Say nothing but errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

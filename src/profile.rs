@@ -140,10 +140,16 @@ fn path(folder: &Path, fingerprint: &str, machine: &str, provider: &str) -> Path
     folder.join(format!("{model}-{machine}-{provider}.json"))
 }
 
-/// Where profiles are kept: `$XDG_CONFIG_HOME/embedctl/profiles`, or `~/.config/embedctl/profiles`; on
-/// Windows `%APPDATA%\embedctl\profiles`. `None` where no home is known.
+/// Where profiles are kept: `profiles` in [`config_folder`].
 #[must_use]
 pub fn default_folder() -> Option<PathBuf> {
+    config_folder().map(|folder| folder.join("profiles"))
+}
+
+/// Where what a user has set is kept: `$XDG_CONFIG_HOME/embedctl`, or `~/.config/embedctl`; on Windows
+/// `%APPDATA%\embedctl`. `None` where no home is known.
+#[must_use]
+pub fn config_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     // As the specification has it, a relative path counts as none.
     let configured = variable("XDG_CONFIG_HOME")
@@ -159,7 +165,7 @@ pub fn default_folder() -> Option<PathBuf> {
         })
         .or_else(|| std::env::home_dir().map(|home| home.join(".config")))
         .filter(|path| path.is_absolute())?;
-    Some(config.join("embedctl").join("profiles"))
+    Some(config.join("embedctl"))
 }
 
 /// Identifies an ONNX file as far as speed goes, without reading all of it: a SHA-256 of its size and of

@@ -32,6 +32,7 @@ fn embed(texts: &[String], library: Option<&Path>, args: &[&str]) -> Matrix {
     );
     std::fs::write(&input, texts.join("\n") + "\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command.env("EMBEDCTL_NO_CONFIG", "1");
     command.arg("embed").arg(&input).arg("-o").arg(&out);
     command.args(["-m", MODEL, "-q", "-p", provider]).args(args);
     if let Some(library) = library {

@@ -135,6 +135,7 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.npy");
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command.env("EMBEDCTL_NO_CONFIG", "1");
     command
         .arg("embed")
         .arg(texts)

@@ -36,6 +36,7 @@ pub(crate) use cause::Cause;
 pub use plugin::{Plugin, PluginDevice, PluginReport};
 pub use probe::ProbeCommand;
 pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
+pub use trust::doubt;
 
 use crate::error::{Error, ErrorKind};
 

@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// Why a file that was found is not to be run, or `None`: it may. On Windows, whose permissions have
 /// another form, only relative paths are doubted.
-pub(crate) fn doubt(path: &Path) -> Option<String> {
+#[must_use]
+pub fn doubt(path: &Path) -> Option<String> {
     if !path.is_absolute() {
         return Some(
             "it was found by a relative path, which leads elsewhere in every folder; only absolute ones are followed"

@@ -6,6 +6,7 @@
 
 mod bench;
 mod completions;
+mod config;
 mod devices;
 mod embed;
 #[cfg(unix)]

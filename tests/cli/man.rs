@@ -39,6 +39,7 @@ fn all_pages_into_a_folder() {
     let expected = [
         "embedctl-bench.1",
         "embedctl-completions.1",
+        "embedctl-config.1",
         "embedctl-devices.1",
         "embedctl-download.1",
         "embedctl-embed.1",

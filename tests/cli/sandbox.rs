@@ -64,6 +64,8 @@ impl Sandbox {
             .env("HOME", self.folder.path())
             // Nobody listens there: no test asks a real Hub.
             .env("HF_ENDPOINT", "http://127.0.0.1:1")
+            // Nor does anybody's file with settings, such as one above this folder, reach a test.
+            .env("EMBEDCTL_NO_CONFIG", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -15,6 +15,7 @@ use crate::support;
 /// What README.md links to for reference.
 const DOCS: [&str; 8] = [
     "docs/bench.md",
+    "docs/configuration.md",
     "docs/devices.md",
     "docs/inspect.md",
     "docs/jobs.md",

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use embedctl::{Error, ErrorKind};
 
@@ -82,6 +83,39 @@ impl Failure {
             };
             let set: Vec<String> = set.iter().map(value).collect();
             self.hint = Some(format!("the environment says {}", set.join(" ")));
+        }
+        self
+    }
+
+    /// Names the files with settings that options came from, where nothing better is advised.
+    pub fn named_by_files(mut self, files: &[PathBuf]) -> Self {
+        let causes = &mut self.error.chain();
+        let of_options = causes.any(|cause| {
+            cause.downcast_ref::<Error>().is_some_and(|error| {
+                use ErrorKind::{
+                    Engine, Model, NamedLibrary, NoLibrary, NoRepository, Provider, Usage,
+                };
+                let kinds = [
+                    Engine,
+                    Model,
+                    NamedLibrary,
+                    NoLibrary,
+                    NoRepository,
+                    Provider,
+                    Usage,
+                ];
+                kinds.contains(&error.kind())
+            })
+        });
+        if self.hint.is_none() && of_options && !files.is_empty() {
+            let files: Vec<String> = files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect();
+            self.hint = Some(format!(
+                "options also come from {}: `embedctl config` shows them",
+                files.join(" and ")
+            ));
         }
         self
     }

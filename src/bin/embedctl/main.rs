@@ -10,6 +10,7 @@
 
 mod args;
 mod commands;
+mod config;
 mod crash;
 mod exit;
 mod failure;
@@ -19,9 +20,12 @@ mod numbers;
 mod printer;
 mod stdout;
 
+use std::ffi::OsString;
+
 use embedctl::runtime;
 
 use crate::args::Args;
+use crate::config::Config;
 use crate::exit::ExitCode;
 use crate::printer::Printer;
 
@@ -47,8 +51,8 @@ fn main() {
     {
         commands::tokenize().leave();
     }
-    let args = match args::parse(std::env::args_os()) {
-        Ok(args) => args,
+    let (args, config) = match parse(std::env::args_os().collect()) {
+        Ok(parsed) => parsed,
         Err(answer) => printer::print_parser_answer(&answer).leave(),
     };
     if args.wants_no_tf32() {
@@ -57,15 +61,33 @@ fn main() {
     }
     let printer = Printer::new(&args.messages);
     printer.take_over_panics();
-    finish(&args, &printer).leave()
+    for (path, doubt) in &config.passed_over {
+        printer.warning(format!(
+            "{} is passed over: {doubt}; --config {} takes it all the same",
+            path.display(),
+            path.display()
+        ));
+    }
+    finish(&args, &config, &printer).leave()
+}
+
+/// What was typed, with what files say where nothing was.
+fn parse(typed: Vec<OsString>) -> Result<(Args, Config), clap::Error> {
+    let config = Config::read(&typed)?;
+    let (arguments, taken) = config.complete(typed)?;
+    let mut args = args::parse(arguments).map_err(|error| config::located(error, &taken))?;
+    args.files = taken.iter().map(|entry| entry.place.file.clone()).collect();
+    args.files.dedup();
+    Ok((args, config))
 }
 
 /// Runs the command and says what went wrong, if anything did.
-fn finish(args: &Args, printer: &Printer) -> ExitCode {
-    match failure::catch_panic(|| commands::run(args, printer)) {
+fn finish(args: &Args, config: &Config, printer: &Printer) -> ExitCode {
+    match failure::catch_panic(|| commands::run(args, config, printer)) {
         Ok(code) => code,
         Err(failure) => {
             let failure = failure.named_by_variables(&args.variables);
+            let failure = failure.named_by_files(&args.files);
             let code = failure.exit_code();
             if code.is_worth_a_message() {
                 printer.failure(&failure);

@@ -2,6 +2,7 @@
 //! stage, which builds the library's options, lives with each command.
 
 mod bench;
+mod config;
 mod devices;
 mod download;
 mod embed;
@@ -13,7 +14,7 @@ mod values;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::builder::Resettable;
+use clap::builder::{FalseyValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{
     Arg, ArgAction, ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser,
@@ -21,6 +22,7 @@ use clap::{
 };
 
 pub use bench::BenchArgs;
+pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, NumberArgs, OnnxArgs};
@@ -51,6 +53,10 @@ pub struct Args {
     /// Environment variables that took the place of options.
     #[arg(skip)]
     pub variables: Vec<OsString>,
+
+    /// Files with settings that took the place of options.
+    #[arg(skip)]
+    pub files: Vec<PathBuf>,
 }
 
 impl Args {
@@ -74,6 +80,7 @@ pub enum Command {
     Info(InfoArgs),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
+    Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -119,6 +126,32 @@ pub struct MessageArgs {
     /// Without it: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model")]
     pub cache_dir: Option<PathBuf>,
+
+    /// File with settings; no other is read
+    ///
+    /// Without it: embedctl.toml in the working folder or the nearest above it, and the user's own config.toml.
+    /// `embedctl config` shows both.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "EMBEDCTL_CONFIG",
+        hide_env_values = true,
+        value_hint = ValueHint::FilePath,
+        help_heading = "Settings"
+    )]
+    pub config: Option<PathBuf>,
+
+    /// Read no file with settings
+    #[arg(
+        long,
+        global = true,
+        env = "EMBEDCTL_NO_CONFIG",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new(),
+        help_heading = "Settings"
+    )]
+    pub no_config: bool,
 }
 
 /// When something is done that suits terminals.
@@ -176,6 +209,7 @@ pub enum Page {
     Info,
     Devices,
     Bench,
+    Config,
     Completions,
     Man,
 }
@@ -189,6 +223,7 @@ impl Page {
             Self::Info => "info",
             Self::Devices => "devices",
             Self::Bench => "bench",
+            Self::Config => "config",
             Self::Completions => "completions",
             Self::Man => "man",
         }
@@ -199,8 +234,7 @@ impl Page {
 ///
 /// # Errors
 /// clap's answer: a usage error, or the text of `--help` and `--version`.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+pub fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
     let mut matches = without_empty_variables(command())
         .try_get_matches_from(&arguments)
         .map_err(|error| refused::improved(error, &arguments))?;
@@ -254,7 +288,7 @@ fn negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// A variable that is set to nothing counts as unset, as it does elsewhere in Unix.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
+pub fn without_empty_variables(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
             let value = arg.get_env().and_then(std::env::var_os);

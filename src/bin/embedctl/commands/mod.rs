@@ -3,6 +3,7 @@
 
 mod bench;
 mod completions;
+mod config;
 mod devices;
 mod download;
 mod embed;
@@ -21,6 +22,7 @@ use embedctl::model::hub::HubOptions;
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
 use crate::args::{Args, Command, MessageArgs};
+use crate::config::Config;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -29,13 +31,14 @@ pub use probe::{arguments as probe_arguments, command as probe_command, run as p
 pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 
 /// Runs the command that was asked for.
-pub fn run(args: &Args, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),
+        Command::Config(args) => config::run(args, config, printer),
         Command::Completions(completions) => completions::run(completions, printer),
         Command::Man(man) => man::run(man, printer),
     }

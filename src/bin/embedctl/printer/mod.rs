@@ -2,6 +2,7 @@
 //! in which colour. Standard output is for data alone.
 
 mod bench;
+mod config;
 mod devices;
 mod info;
 mod meter;

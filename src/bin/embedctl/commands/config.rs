@@ -1,0 +1,76 @@
+//! `embedctl config`: which settings are in force, and where each comes from.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::args::{self, ConfigArgs};
+use crate::config::{Config, Setting, Source};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Prints them.
+pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<ExitCode, Failure> {
+    let mut program = args::command();
+    program.build();
+    let wanted = |name: &str| match args.command {
+        Some(page) => page.name() == name,
+        None => name != "help",
+    };
+    let mut settings = Vec::new();
+    for command in program.get_subcommands() {
+        let name = command.get_name();
+        if wanted(name) {
+            let of_command = config.settings(command).map_err(|error| {
+                Failure::usage(error.to_string().trim_start_matches("error: ").trim())
+            })?;
+            settings.extend(of_command.into_iter().map(|setting| (name, setting)));
+        }
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&fields(config, &settings));
+        printer.json(&format!("{}\n", json.context("cannot write JSON")?))?;
+    } else {
+        settings.retain(|(_, setting)| {
+            let said = !matches!(setting.source, Source::Default);
+            said || (args.all && !setting.values.is_empty())
+        });
+        printer.config(config, &settings)?;
+    }
+    Ok(ExitCode::Done)
+}
+
+fn fields(config: &Config, settings: &[(&str, Setting<'_>)]) -> Value {
+    let files = config
+        .files
+        .iter()
+        .map(|file| json!({"path": file.path, "kind": file.kind.name(), "there": true}));
+    let absent =
+        (config.absent.iter()).map(|path| json!({"path": path, "kind": "user", "there": false}));
+    let settings = settings.iter().map(|(command, setting)| {
+        let (source, file, line, variable) = match &setting.source {
+            Source::File(entry) => (
+                "file",
+                Some(&entry.place.file),
+                Some(entry.place.line),
+                None,
+            ),
+            Source::Variable(name) => ("environment", None, None, Some(name)),
+            Source::Default => ("default", None, None, None),
+        };
+        json!({
+            "command": command,
+            "key": setting.key,
+            "values": setting.values,
+            "source": source,
+            "file": file,
+            "line": line,
+            "variable": variable,
+        })
+    });
+    json!({
+        "schema": 1,
+        "files": files.chain(absent).collect::<Vec<_>>(),
+        "settings": settings.collect::<Vec<_>>(),
+    })
+}

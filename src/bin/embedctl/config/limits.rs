@@ -1,0 +1,76 @@
+//! What a file with settings may say.
+//!
+//! A project's file is its author's: somebody who only looks at the project, or works in a shared folder,
+//! must not run a library or a program that it names, send data or secrets to where it says, or write
+//! outside. Such keys are for the user's own file, the environment and the command line. The user's own file
+//! may name them as long as nobody else can write to it.
+
+use clap::{Arg, ValueHint};
+use embedctl::runtime;
+
+use super::file::Entry;
+use super::places::Kind;
+
+/// Words in names of options that lead to code, to secrets or to where these are sent.
+const GRAVE: [&str; 9] = [
+    "lib",
+    "library",
+    "plugin",
+    "provider-option",
+    "probe",
+    "token",
+    "endpoint",
+    "storage",
+    "cache",
+];
+
+/// Options by which files are replaced.
+const REPLACES: [&str; 2] = ["force", "overwrite"];
+
+/// Why an entry may not stand in that file of that kind; `None`: it may.
+pub(super) fn forbids(
+    kind: Kind,
+    file: &std::path::Path,
+    arg: &Arg,
+    entry: &Entry,
+) -> Option<String> {
+    let long = arg.get_long().unwrap_or_default();
+    let grave = GRAVE
+        .iter()
+        .any(|word| long == *word || long.split('-').any(|part| part == *word));
+    match kind {
+        Kind::Project => {
+            let what = if grave {
+                "could run code of its author or tell them secrets"
+            } else if REPLACES.contains(&long) || (is_path(arg) && long != "model") {
+                "could write where its author wants"
+            } else {
+                return None;
+            };
+            Some(format!(
+                "a project's file may not set {}, which {what}; put it into your own file \
+                 (`embedctl config` says where that is), or give it as an option",
+                entry.key
+            ))
+        }
+        Kind::User | Kind::Named if grave => {
+            let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+            let doubt = runtime::doubt(&absolute)?;
+            Some(format!(
+                "{} leads to code or secrets, and others could have written it: {doubt}; take their \
+                 permission to write away, or give it as an option",
+                entry.key
+            ))
+        }
+        Kind::User | Kind::Named => None,
+    }
+}
+
+/// Whether an option takes a path.
+pub(super) fn is_path(arg: &Arg) -> bool {
+    use ValueHint::{AnyPath, DirPath, ExecutablePath, FilePath};
+    matches!(
+        arg.get_value_hint(),
+        AnyPath | DirPath | ExecutablePath | FilePath
+    )
+}

@@ -1,0 +1,307 @@
+//! Options that stand in files: `embedctl.toml` of a project, and the user's own `config.toml`.
+//!
+//! A file's keys are the long names of options, for all commands or in a table of one. They are put among
+//! the arguments where neither the command line nor the environment says anything, so that they are checked
+//! as what is typed. Nearer files go before farther ones, a command's table before what is for all.
+//!
+//! Who looks at a project should not run what its author wants: see [`limits`].
+
+mod file;
+mod limits;
+mod places;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use embedctl::runtime;
+
+use crate::args;
+use file::ConfigFile;
+pub use file::Entry;
+pub use places::Kind;
+
+/// The files in force, the nearest first.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// Those that are there.
+    pub files: Vec<ConfigFile>,
+    /// Where files are looked for that are not there.
+    pub absent: Vec<PathBuf>,
+    /// Projects' files that others could have written, and why.
+    pub passed_over: Vec<(PathBuf, String)>,
+}
+
+impl Config {
+    /// The files that `arguments` (program name first) and the environment ask for.
+    ///
+    /// # Errors
+    /// If one cannot be read, says what no command has, or what it may not.
+    pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let Some(typed) = lenient(arguments).filter(|typed| !typed.get_flag("no_config")) else {
+            return Ok(Self::default());
+        };
+        let mut config = Self::default();
+        let mut command = args::command();
+        command.build();
+        for (path, kind) in places::all(typed.get_one::<PathBuf>("config")) {
+            if let Some(doubt) = (kind == Kind::Project)
+                .then(|| runtime::doubt(&path))
+                .flatten()
+            {
+                config.passed_over.push((path, doubt));
+                continue;
+            }
+            match ConfigFile::read(&path, kind, &command).map_err(refusal)? {
+                Some(file) => config.files.push(file),
+                None if kind == Kind::Named => {
+                    let reason = "--config (or EMBEDCTL_CONFIG): there is no such file";
+                    return Err(refusal(format!("{}: {reason}", path.display())));
+                }
+                None if kind == Kind::User => config.absent.push(path),
+                None => {}
+            }
+        }
+        Ok(config)
+    }
+
+    /// `arguments` with what the files say beside them, and what was taken.
+    ///
+    /// # Errors
+    /// If two settings of one file exclude each other.
+    pub fn complete(
+        &self,
+        arguments: Vec<OsString>,
+    ) -> Result<(Vec<OsString>, Vec<&Entry>), clap::Error> {
+        let typed = lenient(&arguments);
+        let Some((name, of_command)) = typed.as_ref().and_then(ArgMatches::subcommand) else {
+            return Ok((arguments, Vec::new()));
+        };
+        let mut command = args::command();
+        command.build();
+        let Some(command) = command.find_subcommand(name) else {
+            return Ok((arguments, Vec::new()));
+        };
+        let taken = self.taken(command, of_command)?;
+        let mut completed = arguments;
+        let end = completed.iter().position(|argument| argument == "--");
+        let words = taken.iter().flat_map(|(arg, entry)| words(arg, entry));
+        let at = end.unwrap_or(completed.len());
+        completed.splice(at..at, words.map(OsString::from));
+        Ok((
+            completed,
+            taken.into_iter().map(|(_, entry)| entry).collect(),
+        ))
+    }
+
+    /// What is in force for `command`, the nearest first, where nothing is `typed`.
+    fn taken<'e, 'c>(
+        &'e self,
+        command: &'c Command,
+        typed: &ArgMatches,
+    ) -> Result<Vec<(&'c Arg, &'e Entry)>, clap::Error> {
+        let excludes = |one: &Arg, other: &Arg| {
+            let conflicts = |a: &Arg, b: &Arg| {
+                let others = command.get_arg_conflicts_with(a);
+                others
+                    .iter()
+                    .any(|conflict| conflict.get_id() == b.get_id())
+            };
+            conflicts(one, other) || conflicts(other, one)
+        };
+        let mut taken: Vec<(&'c Arg, &'e Entry)> = Vec::new();
+        for (index, entry) in self.in_order(command.get_name()) {
+            let Some(arg) = option(command, &entry.key) else {
+                continue; // another command's
+            };
+            let given = |arg: &Arg| {
+                let source = typed.try_get_raw(arg.get_id().as_str());
+                source.is_ok()
+                    && matches!(
+                        typed.value_source(arg.get_id().as_str()),
+                        Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+                    )
+            };
+            let mut others = command.get_arguments();
+            if given(arg) || others.any(|other| given(other) && excludes(arg, other)) {
+                continue;
+            }
+            if taken.iter().any(|(one, _)| one.get_id() == arg.get_id()) {
+                continue;
+            }
+            // What is false is a word too: it goes before a farther file's true.
+            if let Some((_, other)) = taken
+                .iter()
+                .find(|(one, other)| excludes(arg, one) && !is_off(one, other))
+            {
+                let own = self.files[index].entries.iter();
+                if !is_off(arg, entry) && own.into_iter().any(|one| std::ptr::eq(one, *other)) {
+                    return Err(refusal(format!(
+                        "{} and {} exclude each other; keep one of them ({}, {})",
+                        other.key, entry.key, other.place, entry.place
+                    )));
+                }
+                continue;
+            }
+            taken.push((arg, entry));
+        }
+        Ok(taken)
+    }
+
+    /// What the files say to a command, the nearest first, with each file's index.
+    fn in_order(&self, command: &str) -> Vec<(usize, &Entry)> {
+        let mut found = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            for table in [Some(command), None] {
+                let entries = file.entries.iter();
+                let of = entries.filter(|entry| entry.table.as_deref() == table);
+                found.extend(of.map(|entry| (index, entry)));
+            }
+        }
+        found
+    }
+
+    /// The settings of a command, as `embedctl config` shows them.
+    pub fn settings<'a>(&'a self, command: &'a Command) -> Result<Vec<Setting<'a>>, clap::Error> {
+        // Nothing but the environment has been typed.
+        let typed = lenient(&["embedctl".into(), command.get_name().into()]);
+        let typed = (typed.as_ref()).and_then(|typed| typed.subcommand_matches(command.get_name()));
+        let Some(typed) = typed else {
+            return Ok(Vec::new());
+        };
+        let taken = self.taken(command, typed)?;
+        let of = |arg: &'a Arg| {
+            let key = key(arg)?;
+            let variable = arg
+                .get_env()
+                .map(|name| name.to_string_lossy().into_owned());
+            let value = |name: &String| std::env::var(name).ok().filter(|value| !value.is_empty());
+            let (values, source) = if let Some((name, value)) =
+                variable.and_then(|name| Some((name.clone(), value(&name)?)))
+            {
+                (vec![value], Source::Variable(name))
+            } else if let Some((_, entry)) =
+                taken.iter().find(|(one, _)| one.get_id() == arg.get_id())
+            {
+                (entry.values.clone(), Source::File(entry))
+            } else {
+                let values = arg.get_default_values().iter();
+                let values = values.map(|value| value.to_string_lossy().into_owned());
+                (values.collect(), Source::Default)
+            };
+            Some(Setting {
+                key,
+                values,
+                source,
+            })
+        };
+        Ok(command.get_arguments().filter_map(of).collect())
+    }
+}
+
+/// A setting of a command.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The option's long name.
+    pub key: &'a str,
+    /// What it is; none where nothing says and there is no fixed default.
+    pub values: Vec<String>,
+    /// Where that comes from.
+    pub source: Source<'a>,
+}
+
+/// Where a setting comes from.
+#[derive(Debug)]
+pub enum Source<'a> {
+    /// A file.
+    File(&'a Entry),
+    /// An environment variable.
+    Variable(String),
+    /// The program.
+    Default,
+}
+
+/// What can be understood of a command line before all of it is checked.
+///
+/// `None` where help or the version is asked for, which no file should keep from being shown.
+fn lenient(arguments: &[OsString]) -> Option<ArgMatches> {
+    let command = args::without_empty_variables(args::command());
+    command
+        .ignore_errors(true)
+        .try_get_matches_from(arguments)
+        .ok()
+}
+
+/// The name by which files know an option; `None` for what stands in no file.
+fn key(arg: &Arg) -> Option<&str> {
+    let name = match arg.get_long() {
+        Some(long) => long,
+        // A model can be the first argument, and is meant by the same variable.
+        None if arg.get_env().is_some() => arg.get_id().as_str(),
+        None => return None,
+    };
+    (!["help", "version", "config", "no-config"].contains(&name)).then_some(name)
+}
+
+/// The option of a command that a file's key means.
+fn option<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let aliases = |arg: &Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        aliases.contains(&name)
+    };
+    let mut options = command.get_arguments();
+    options.find(|arg| key(arg).is_some_and(|key| key == name || aliases(arg)))
+}
+
+/// Whether an option takes no value: it is there or not.
+fn is_switch(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
+}
+
+fn is_off(arg: &Arg, entry: &Entry) -> bool {
+    is_switch(arg) && entry.values == ["false"]
+}
+
+/// An entry as it would be typed.
+fn words(arg: &Arg, entry: &Entry) -> Vec<String> {
+    let long = arg.get_long().map(|long| format!("--{long}"));
+    match (long, arg.get_action()) {
+        (Some(long), ArgAction::SetTrue) if entry.values == ["true"] => vec![long],
+        (_, ArgAction::SetTrue) => Vec::new(),
+        (Some(long), ArgAction::Count) => {
+            let times = entry.values.first().and_then(|times| times.parse().ok());
+            vec![long; times.unwrap_or(0)]
+        }
+        (Some(long), _) => {
+            let values = entry.values.iter();
+            values.map(|value| format!("{long}={value}")).collect()
+        }
+        (None, _) => entry.values.clone(),
+    }
+}
+
+/// clap's own kind of error, for what it would print and the exit code that goes with it.
+fn refusal(reason: String) -> clap::Error {
+    clap::Error::raw(ErrorKind::ValueValidation, format!("{reason}\n"))
+}
+
+/// What clap says about an option, with the place where it stands.
+pub fn located(mut error: clap::Error, taken: &[&Entry]) -> clap::Error {
+    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg).cloned() else {
+        return error;
+    };
+    let option = named.split([' ', '=']).next().unwrap_or_default();
+    let option = option.trim_start_matches('-');
+    if let Some(entry) = taken.iter().find(|entry| entry.key == option) {
+        let place = format!("{} ({named})", entry.place);
+        error.insert(ContextKind::InvalidArg, ContextValue::String(place));
+    }
+    error
+}
+
+/// Whether a path leads elsewhere in every folder.
+fn is_relative(path: &str) -> bool {
+    Path::new(path).is_relative() && path != "-"
+}

@@ -1,0 +1,51 @@
+//! Where files with settings stand.
+
+use std::path::{Path, PathBuf};
+
+/// The name of a project's file.
+const PROJECT: &str = "embedctl.toml";
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Found in the working folder or above it: of whoever wrote the project.
+    Project,
+    /// The user's own.
+    User,
+    /// Named by an option or the environment.
+    Named,
+}
+
+impl Kind {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+            Self::Named => "named",
+        }
+    }
+}
+
+/// Where to look, the nearest first: the file that is named and no other; else the project's and the user's.
+pub(super) fn all(named: Option<&PathBuf>) -> Vec<(PathBuf, Kind)> {
+    if let Some(path) = named {
+        return vec![(path.clone(), Kind::Named)];
+    }
+    let project = std::env::current_dir()
+        .ok()
+        .and_then(|folder| project(&folder));
+    let user = embedctl::profile::config_folder().map(|folder| folder.join("config.toml"));
+    let project = project.map(|path| (path, Kind::Project));
+    project
+        .into_iter()
+        .chain(user.map(|path| (path, Kind::User)))
+        .collect()
+}
+
+/// The nearest project's file in `folder` or above it.
+fn project(folder: &Path) -> Option<PathBuf> {
+    let mut files = folder.ancestors().map(|folder| folder.join(PROJECT));
+    // Whatever stands there, reading it will say what is wrong with it.
+    files.find(|file| file.symlink_metadata().is_ok())
+}

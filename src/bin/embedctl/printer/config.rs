@@ -1,0 +1,51 @@
+//! The table of `embedctl config`, for people.
+
+use super::Printer;
+use super::table::Table;
+use crate::config::{Config, Setting, Source};
+use crate::failure::Failure;
+
+impl Printer {
+    /// The table, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn config(&self, config: &Config, settings: &[(&str, Setting<'_>)]) -> Result<(), Failure> {
+        self.text(&table(config, settings))
+    }
+}
+
+fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
+    let mut table = Table::default();
+    table.line("Files, the nearest first");
+    for file in &config.files {
+        table.line(&format!("  {}", file.path.display()));
+    }
+    for path in &config.absent {
+        table.line(&format!("  {} (not there)", path.display()));
+    }
+    if config.files.is_empty() && config.absent.is_empty() {
+        table.line("  none is read");
+    }
+    let mut last = "";
+    for (command, setting) in settings {
+        if *command != last {
+            table.line(&format!("\n{command}"));
+            last = command;
+        }
+        let source = match &setting.source {
+            Source::File(entry) => entry.place.to_string(),
+            Source::Variable(name) => name.clone(),
+            Source::Default => "default".to_owned(),
+        };
+        let key = setting.key;
+        table.line(&format!(
+            "  {key:<18} {}  ({source})",
+            setting.values.join(", ")
+        ));
+    }
+    if settings.is_empty() {
+        table.line("\nNo file and no variable sets anything; --all shows the defaults.");
+    }
+    table.text
+}
