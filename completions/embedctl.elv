@@ -96,6 +96,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --force 'Replace OUT if it exists'
             cand --overwrite 'Replace OUT if it exists'
             cand --resume 'Go on where an earlier run of the same command was stopped'
+            cand --dry-run 'Read the first 1,000 records, say what the run would do, and write nothing'
             cand --no-profile 'Ignore the settings that `bench --tune` has found for this model here'
             cand --fail-on-empty 'Fail, and write nothing, if there is no record to embed'
             cand -q 'Say nothing but errors and rejected records'

@@ -134,6 +134,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records, say what the run would do, and write nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail, and write nothing, if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'

@@ -104,6 +104,11 @@ impl Embedder {
         &self.model
     }
 
+    /// The tokens of `texts`, as they would be embedded.
+    pub(crate) fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+        self.tokenizer.tokenize(texts)
+    }
+
     /// Embeds `texts`; vectors come in their order.
     ///
     /// # Errors

@@ -45,6 +45,7 @@ pub mod size;
 mod small_file;
 pub mod stage;
 pub mod storage;
+pub mod survey;
 mod threads;
 pub mod tokenize;
 

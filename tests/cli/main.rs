@@ -8,6 +8,7 @@ mod bench;
 mod completions;
 mod config;
 mod devices;
+mod dry_run;
 mod embed;
 #[cfg(unix)]
 mod faults;

@@ -102,6 +102,13 @@ pub struct OutputArgs {
     /// is complete there is nothing to do.
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
+
+    /// Read the first 1,000 records, say what the run would do, and write nothing
+    ///
+    /// Names the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size
+    /// of the output from a short measurement. It goes to standard output, with --log-format json as one object.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// What records look like.

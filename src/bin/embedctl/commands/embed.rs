@@ -17,6 +17,7 @@ use embedctl::output::{Destination, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
+use embedctl::survey;
 
 use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
@@ -25,7 +26,7 @@ use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::numbers::Numbers;
-use crate::printer::{Printer, Report};
+use crate::printer::{Printer, Report, destination as destination_name};
 use crate::stdout;
 
 /// Embeds what was asked for and reports it.
@@ -35,7 +36,10 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
     let options = options(args, messages)?;
-    let numbers = Numbers::begin(&args.numbers, &options, printer)?;
+    let numbers = match args.output.dry_run {
+        true => None, // it writes nothing
+        false => Numbers::begin(&args.numbers, &options, printer)?,
+    };
     let result = embed(args, messages, options.clone(), numbers.as_ref(), printer)
         .map_err(|failure| resume::explain(failure, &options));
     if let Some(numbers) = numbers {
@@ -74,6 +78,9 @@ fn embed(
         ensured.map_err(super::stopped)?;
     }
 
+    if args.output.dry_run {
+        return dry_run(&options, &cancel, printer);
+    }
     if let Some(code) = resume::finished(&options, printer)? {
         return Ok(code);
     }
@@ -136,6 +143,25 @@ fn embed(
         return Ok(resume::code(&job.state()?));
     }
     Ok(if summary.counts.rejected > 0 {
+        ExitCode::Rejected
+    } else {
+        ExitCode::Done
+    })
+}
+
+/// Records that `--dry-run` reads.
+const SAMPLE: u64 = 1000;
+
+/// Says what the run would do.
+fn dry_run(
+    options: &EmbedOptions,
+    cancel: &CancelToken,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    let survey = survey::survey(options, Some(SAMPLE), cancel)?;
+    tell(options, printer);
+    printer.survey(&survey, &destination_name(&options.output.destination))?;
+    Ok(if survey.sample.rejected > 0 {
         ExitCode::Rejected
     } else {
         ExitCode::Done

@@ -8,6 +8,7 @@ mod info;
 mod meter;
 mod progress;
 mod summary;
+mod survey;
 mod table;
 mod transfer;
 

@@ -1,0 +1,120 @@
+//! What `embed --dry-run` has found out.
+
+use std::time::Duration;
+
+use embedctl::survey::{Estimate, Survey};
+use serde_json::Value;
+
+use super::Printer;
+use super::summary::{bytes, count, duration, engine, number};
+use super::table::Table;
+use crate::failure::Failure;
+
+impl Printer {
+    /// The table, or with `--log-format json` one object, to standard output.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn survey(&self, survey: &Survey, output: &str) -> Result<(), Failure> {
+        if self.json {
+            let object = serde_json::to_value(survey).unwrap_or(Value::Null);
+            return self.json(&format!("{object}\n"));
+        }
+        self.text(&table(survey, output))
+    }
+}
+
+fn table(survey: &Survey, output: &str) -> String {
+    let mut table = Table::default();
+    let sample = &survey.sample;
+    let what = match sample.whole {
+        true => "all of the input".to_owned(),
+        false => format!("the first {}", number(sample.records, "record")),
+    };
+    table.line(&format!("Counted in {what}"));
+    let records = format!(
+        "{} = {} to embed + {} to be rejected",
+        count(sample.records),
+        count(sample.rows),
+        count(sample.rejected)
+    );
+    table.entry("records", &records);
+    table.entry("tokens", &tokens(survey));
+    if sample.repeated > 0 {
+        let rows = number(sample.repeated, "row");
+        let text = format!("{rows} with the text of an earlier one; within a window such run once");
+        table.entry("repeated", &text);
+    }
+    for (index, (name, kind)) in survey.columns.iter().enumerate() {
+        let label = if index == 0 { "columns" } else { "" };
+        table.entry(label, &format!("{name}: {kind}"));
+    }
+    for (index, reject) in survey.rejects.iter().enumerate() {
+        let label = if index == 0 { "rejects" } else { "" };
+        table.entry(label, reject);
+    }
+    table.line("");
+    table.line("Would run");
+    table.entry("model", &survey.model);
+    table.entry("engine", &engine(&survey.engine));
+    table.entry("threads", &count(survey.threads as u64));
+    table.entry("vectors", &number(survey.dimensions as u64, "dimension"));
+    table.line("");
+    match &survey.estimate {
+        Some(all) => estimate(survey, all, output, &mut table),
+        None => table.line(
+            "How much there is cannot be told beforehand (a pipe, or an input whose size is unknown).",
+        ),
+    }
+    table.line("");
+    table.line("Nothing was written.");
+    table.text
+}
+
+fn tokens(survey: &Survey) -> String {
+    let sample = &survey.sample;
+    let mean = sample.tokens as f64 / (sample.rows as f64).max(1.0);
+    let mut text = format!("{}, {mean:.1} a row", count(sample.tokens));
+    if let Some(limit) = survey.max_length {
+        let share = 100.0 * sample.truncated as f64 / (sample.rows as f64).max(1.0);
+        text += &match sample.truncated {
+            0 => format!("; no row is longer than {}", count(limit as u64)),
+            rows => {
+                let were = if rows == 1 { "is" } else { "are" };
+                format!(
+                    "; {} ({share:.1} %) {were} cut to {}",
+                    number(rows, "row"),
+                    count(limit as u64)
+                )
+            }
+        };
+    }
+    text
+}
+
+fn estimate(survey: &Survey, all: &Estimate, output: &str, table: &mut Table) {
+    let measured = &survey.measured;
+    let about = if survey.sample.whole { "" } else { "about " };
+    table.line(&format!(
+        "Estimated from {} embedded in {} and {} written",
+        number(measured.rows, "row"),
+        duration(Duration::from_secs_f64(measured.seconds)),
+        number(measured.written, "row"),
+    ));
+    table.entry("records", &format!("{about}{}", count(all.records)));
+    table.entry("tokens", &format!("{about}{}", count(all.tokens)));
+    let time = all.seconds.map_or("unknown".to_owned(), |seconds| {
+        // Fractions of a second would be false precision.
+        let time = Duration::from_secs_f64(seconds.ceil().max(1.0));
+        format!(
+            "about {}, of which {} open the model",
+            duration(time),
+            duration(Duration::from_secs_f64(measured.load_seconds))
+        )
+    });
+    table.entry("time", &time);
+    let size = all.bytes.map_or("unknown".to_owned(), |size| {
+        format!("about {}", bytes(size))
+    });
+    table.entry("size", &format!("{size} in {output}"));
+}

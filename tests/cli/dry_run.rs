@@ -1,0 +1,126 @@
+//! `embed --dry-run`: what a run would do, found out without doing it.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+fn survey(sandbox: &Sandbox, line: &str) -> (Option<i32>, Value) {
+    let line = format!("{line} --dry-run --log-format json");
+    let output = sandbox.embed_command(&line).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let json = serde_json::from_slice(&output.stdout);
+    (
+        output.status.code(),
+        json.unwrap_or_else(|_| panic!("{said}")),
+    )
+}
+
+#[test]
+fn a_small_input_is_counted_exactly_and_nothing_is_written() {
+    let sandbox = Sandbox::new();
+    let long = "word ".repeat(300);
+    sandbox.write(
+        "a.jsonl",
+        format!("{{\"text\": \"one\", \"year\": 1999}}\n{{\"text\": \"one\"}}\n{{\"text\": \"{long}\"}}\n"),
+    );
+    let line =
+        "a.jsonl -o out.npy --keep year --stats stats.json --rejects rejects.jsonl --on-error skip";
+    let (code, found) = survey(&sandbox, line);
+    assert_eq!(code, Some(0), "{found}");
+    assert_eq!(sandbox.files(), ["a.jsonl"]);
+    // As a run counts them.
+    let run = sandbox.embed("a.jsonl -o out.npy --keep year");
+    assert_eq!(run.code, Some(0), "{run}");
+    let made: Value =
+        serde_json::from_str(&fs::read_to_string(sandbox.path("out.npy.json")).unwrap()).unwrap();
+    let sample = &found["sample"];
+    assert_eq!(sample["tokens"], made["tokens"]["embedded"]);
+    assert_eq!(sample["truncated"], made["rows"]["truncated"]);
+    for (name, expected) in [
+        ("whole", json!(true)),
+        ("records", json!(3)),
+        ("rows", json!(3)),
+        ("repeated", json!(1)),
+        ("truncated", json!(1)),
+        ("rejected", json!(0)),
+    ] {
+        assert_eq!(sample[name], expected, "{name}");
+    }
+    assert_eq!(found["columns"], json!([["id", "Utf8"], ["year", "Int64"]]));
+    assert_eq!(found["dimensions"], 48);
+    assert_eq!(found["engine"]["provider"], "rten");
+    assert_eq!(found["estimate"]["records"], 3);
+    assert!(found["measured"]["rows"].as_u64() > Some(0), "{found}");
+}
+
+#[test]
+fn a_larger_input_is_estimated_from_a_sample() {
+    let sandbox = Sandbox::new();
+    let mut text = String::new();
+    for line in 0..4000 {
+        writeln!(text, "line {line:04} of a text").unwrap();
+    }
+    sandbox.write("a.txt", text);
+    let (code, found) = survey(&sandbox, "a.txt -o out.parquet");
+    assert_eq!(code, Some(0), "{found}");
+    assert_eq!(
+        (&found["sample"]["whole"], &found["sample"]["records"]),
+        (&json!(false), &json!(1000))
+    );
+    let near = |name: &str, expected: u64| {
+        let estimate = found["estimate"][name].as_f64().unwrap();
+        let off = estimate / expected as f64;
+        assert!(
+            (0.85..1.15).contains(&off),
+            "{name}: {estimate}, not {expected}: {found}"
+        );
+    };
+    near("records", 4000);
+    let run = sandbox.embed("a.txt -o out.parquet");
+    assert_eq!(run.code, Some(0), "{run}");
+    near(
+        "bytes",
+        fs::metadata(sandbox.path("out.parquet")).unwrap().len(),
+    );
+    assert!(found["estimate"]["seconds"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn people_get_a_table_and_bad_records_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "{\"text\": \"one\"}\n{\"txt\": \"two\"}\n");
+    let run = sandbox.embed("a.jsonl -o out.npy --dry-run");
+    assert_eq!(run.code, Some(3), "{run}");
+    for words in [
+        "Counted in all of the input\n",
+        "records      2 = 1 to embed + 1 to be rejected\n",
+        "columns      id: Utf8\n",
+        "rejects      a.jsonl:2:",
+        "vectors      48 dimensions\n",
+        "in out.npy\n",
+        "Nothing was written.\n",
+    ] {
+        assert!(run.stdout.contains(words), "{words}{run}");
+    }
+    assert_eq!(sandbox.files(), ["a.jsonl"]);
+}
+
+#[test]
+fn a_pipe_is_counted_and_not_estimated_and_what_cannot_begin_is_refused() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.embed_command("-o out.npy --dry-run");
+    let input = "one\n".repeat(2000);
+    let run = sandbox.run_with_input(&mut command, input.as_bytes());
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stdout.contains("Counted in the first 1,000 records"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("cannot be told beforehand"), "{run}");
+    sandbox.write("out.npy", "");
+    let run = sandbox.embed("a.txt -o out.npy --dry-run");
+    assert_eq!(run.code, Some(2), "{run}");
+}
