@@ -53,6 +53,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--output-format', '--output-format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format [default: by the ending of OUT; jsonl for ''-'']')
+            [CompletionResult]::new('--dtype', '--dtype', [CompletionResultType]::ParameterName, 'Type of a vector''s components [default: f32; what -f says for i8bin and u8bin]')
+            [CompletionResult]::new('--calibration', '--calibration', [CompletionResultType]::ParameterName, 'File that says which range of each component int8 and uint8 divide into 256 steps')
             [CompletionResult]::new('--vector-type', '--vector-type', [CompletionResultType]::ParameterName, 'Kind of list that a vector is in Parquet and Arrow [default: fixed]')
             [CompletionResult]::new('--embedding-field', '--embedding-field', [CompletionResultType]::ParameterName, 'Name of the vectors'' column [default: embedding]')
             [CompletionResult]::new('--embedding-column', '--embedding-column', [CompletionResultType]::ParameterName, 'Name of the vectors'' column [default: embedding]')

@@ -49,6 +49,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -f 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand --output-format 'Format [default: by the ending of OUT; jsonl for ''-'']'
             cand --format 'Format [default: by the ending of OUT; jsonl for ''-'']'
+            cand --dtype 'Type of a vector''s components [default: f32; what -f says for i8bin and u8bin]'
+            cand --calibration 'File that says which range of each component int8 and uint8 divide into 256 steps'
             cand --vector-type 'Kind of list that a vector is in Parquet and Arrow [default: fixed]'
             cand --embedding-field 'Name of the vectors'' column [default: embedding]'
             cand --embedding-column 'Name of the vectors'' column [default: embedding]'

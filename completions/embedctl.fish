@@ -56,7 +56,18 @@ arrows\t'The same columns as Arrow\'s IPC stream'
 npy\t'A matrix, with its rows\' ids in a file beside it'
 jsonl\t'A JSON object for each row'
 jsonl.gz\t'The same, compressed with gzip'
-jsonl.zst\t'The same, compressed with zstd'"
+jsonl.zst\t'The same, compressed with zstd'
+pgcopy\t'Rows for PostgreSQL\'s COPY ... WITH (FORMAT binary), vectors in pgvector\'s types'
+fbin\t'A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows\' ids beside it'
+i8bin\t'The same with int8'
+u8bin\t'The same with uint8'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dtype -d 'Type of a vector\'s components [default: f32; what -f says for i8bin and u8bin]' -r -f -a "f32\t''
+f16\t''
+int8\t''
+uint8\t''
+binary\t''
+ubinary\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File that says which range of each component int8 and uint8 divide into 256 steps' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'Kind of list that a vector is in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Lists of fixed size, which is what vectors are'
 list\t'Lists of variable length, for readers that know no others (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r

@@ -86,7 +86,7 @@ impl Embedder {
         })
     }
 
-    /// Width of a vector.
+    /// Width of a vector; where several widths were asked for, they follow one another in it.
     #[must_use]
     pub fn dimensions(&self) -> usize {
         self.pooler.width()

@@ -19,7 +19,8 @@ pub struct Pooler {
     pools: bool,
     excluded: usize,
     steps: Vec<Step>,
-    kept: usize,
+    /// Widths of the vectors that are cut out of one.
+    kept: Vec<usize>,
     normalize_last: bool,
 }
 
@@ -37,15 +38,15 @@ impl Pooler {
                 prompt_tokens
             },
             steps: config.steps.clone(),
-            kept: config.width,
+            kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
     }
 
-    /// Width of a finished vector.
+    /// Width of a row's finished vectors, all together.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.kept
+        self.kept.iter().sum()
     }
 
     /// Whether token states of this width fit the modules.
@@ -64,7 +65,7 @@ impl Pooler {
         {
             Some(Step::Dense(dense)) => dense.input == pooled,
             Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
-            _ => pooled >= self.kept,
+            _ => self.kept.iter().all(|&kept| kept <= pooled),
         }
     }
 
@@ -108,10 +109,11 @@ impl Pooler {
     }
 
     fn finish(&self, vector: Vec<f32>, out: &mut Vec<f32>) {
-        let end = out.len() + self.kept;
-        if let Some(mut vector) = self.after_steps(vector) {
-            vector.truncate(self.kept);
-            out.extend_from_slice(&vector);
+        let (start, end) = (out.len(), out.len() + self.width());
+        if let Some(vector) = self.after_steps(vector)
+            && self.cut(&vector, out).is_none()
+        {
+            out.truncate(start);
         }
         // Whoever takes the vectors finds it, and rejects the row.
         out.resize(end, f32::NAN);
@@ -128,12 +130,20 @@ impl Pooler {
                 Step::Normalize => normalize(&mut vector)?,
             }
         }
-        vector = finite(vector)?;
-        vector.truncate(self.kept);
-        if self.normalize_last {
-            normalize(&mut vector)?;
+        finite(vector)
+    }
+
+    /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32.
+    fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
+        let is_normalized = self.steps.last() == Some(&Step::Normalize);
+        for &kept in &self.kept {
+            let start = out.len();
+            out.extend_from_slice(&vector[..kept]);
+            if self.normalize_last && !(is_normalized && kept == vector.len()) {
+                normalize(&mut out[start..])?;
+            }
         }
-        Some(vector)
+        Some(())
     }
 }
 
@@ -405,13 +415,41 @@ mod tests {
             pools: true,
             excluded: 0,
             steps,
-            kept: 2,
+            kept: vec![2],
             normalize_last: false,
         };
         let mut out = Vec::new();
         pooler.finish_pooled(&pooled, &mut out);
         assert_eq!(out.len(), 2);
         out
+    }
+
+    #[test]
+    fn several_widths_are_each_as_it_would_be_alone() {
+        let states = [0.3, -0.7, 0.2, 0.9];
+        for (steps, normalize_last) in [
+            (vec![Step::Normalize], true),
+            (vec![Step::Normalize], false),
+            (Vec::new(), true),
+        ] {
+            let with = |kept: Vec<usize>| {
+                let pooler = Pooler {
+                    modes: vec![PoolingMode::Mean],
+                    pools: true,
+                    excluded: 0,
+                    steps: steps.clone(),
+                    kept,
+                    normalize_last,
+                };
+                let mut out = Vec::new();
+                pooler.finish_pooled(&states, &mut out);
+                out
+            };
+            let alone = [vec![1], vec![3], vec![4], vec![2]].map(with);
+            assert_eq!(with(vec![1, 3, 4, 2]), alone.concat());
+            let length: f32 = alone[1].iter().map(|value| value * value).sum();
+            assert_eq!((length - 1.0).abs() < 1e-6, normalize_last);
+        }
     }
 
     fn dense_with(activation: Activation, bias: f32) -> Step {

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::engine::{EngineInfo, Provider};
-use crate::model::{Model, ModelProvenance, OutputChoice};
+use crate::model::{Dimensions, Model, ModelProvenance, OutputChoice};
 use crate::profile::Tuned;
 use crate::progress::Counts;
 
@@ -35,8 +35,8 @@ pub struct Provenance<'a> {
     /// Tokens of a row at most; absent where the model has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// Width of a vector.
-    pub dimensions: usize,
+    /// Width of a vector; a list where a row has several.
+    pub dimensions: Dimensions,
     /// Engine and provider that did the work.
     pub engine: &'a EngineInfo,
     /// The tuned profile that was used; absent where none was.
@@ -114,7 +114,7 @@ impl<'a> Provenance<'a> {
             normalized: config.normalized(),
             prompt: &config.prompt,
             max_length: config.limit(),
-            dimensions: config.width,
+            dimensions: config.vectors(),
             engine,
             profile,
             rows: RowCounts {

@@ -98,7 +98,7 @@ impl Configuration {
             max_length: self.max_length,
             prompt: self.prompt.clone(),
             prompt_name: self.prompt_name.clone(),
-            dimensions: self.dimensions,
+            dimensions: self.dimensions.into_iter().collect(),
             ..ModelOptions::default()
         })
     }

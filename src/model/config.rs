@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 use super::layers::{Dense, LayerNorm};
 
 /// Which side of a long text is cut off.
@@ -11,6 +13,19 @@ use super::layers::{Dense, LayerNorm};
 pub enum Side {
     Left,
     Right,
+}
+
+/// Widths of a row's vectors, one as a rule: a number in JSON then, else a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dimensions(pub Vec<usize>);
+
+impl Serialize for Dimensions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
 }
 
 /// The tokens that are put around a text, and the segments that the model is told.
@@ -194,13 +209,13 @@ pub struct ModelConfig {
     pub include_prompt: bool,
     /// Modules after pooling.
     pub steps: Vec<Step>,
-    /// Components kept after the last module (Matryoshka).
-    pub dimensions: Option<usize>,
+    /// Components kept after the last module (Matryoshka); several make a vector each, empty keeps all.
+    pub dimensions: Vec<usize>,
     /// Normalize after everything else, the cut to `dimensions` included.
     pub normalize_last: bool,
     /// Width of a hidden state (of a finished vector, where the graph pools).
     pub hidden_width: usize,
-    /// Width of a finished vector.
+    /// Width of a row's finished vectors, all together.
     pub width: usize,
     /// Prompts by name.
     pub prompts: Prompts,
@@ -222,10 +237,19 @@ impl ModelConfig {
         (self.max_length != Self::UNLIMITED).then_some(self.max_length)
     }
 
+    /// Widths of a row's vectors.
+    #[must_use]
+    pub fn vectors(&self) -> Dimensions {
+        match self.dimensions.is_empty() {
+            true => Dimensions(vec![self.width]),
+            false => Dimensions(self.dimensions.clone()),
+        }
+    }
+
     /// Whether finished vectors have unit length by construction.
     #[must_use]
     pub fn normalized(&self) -> bool {
         self.normalize_last
-            || (self.dimensions.is_none() && self.steps.last() == Some(&Step::Normalize))
+            || (self.dimensions.is_empty() && self.steps.last() == Some(&Step::Normalize))
     }
 }

@@ -31,7 +31,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
-pub use config::{Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step};
+pub use config::{
+    Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step,
+};
 pub use files::{ModelFile, ModelName};
 pub use graph::{ElementType, Graph, Value};
 pub use layers::{Activation, Dense, LayerNorm, Residual};

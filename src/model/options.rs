@@ -31,8 +31,8 @@ pub struct ModelOptions {
     pub prompt: Option<String>,
     /// `--prompt-name`: a prompt of the model's own.
     pub prompt_name: Option<String>,
-    /// `--dimensions`: components kept.
-    pub dimensions: Option<usize>,
+    /// `--dimensions`: components kept; several make a vector each. Empty: what the model's files say.
+    pub dimensions: Vec<usize>,
 }
 
 impl ModelOptions {

@@ -121,8 +121,8 @@ pub(super) fn resolve(
             pooled.steps.pop();
         }
     }
-    let dimensions = dimensions(full, options, truncate_dim)?;
-    let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_none();
+    let (dimensions, width) = dimensions(full, options, truncate_dim)?;
+    let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let positions = match range.after_padding {
         Some(id) => Positions::AfterPadding(id),
         None => Positions::FromZero,
@@ -143,7 +143,7 @@ pub(super) fn resolve(
             dimensions,
             normalize_last: options.normalize == Some(true) && !ends_normalized,
             hidden_width: hidden,
-            width: dimensions.unwrap_or(full),
+            width,
             prompts,
             prompt,
             dropped_id: None,
@@ -609,16 +609,35 @@ pub(super) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
     Ok(width)
 }
 
+/// Which components are kept, and the width of all vectors of a row together.
 pub(super) fn dimensions(
     full: usize,
     options: &ModelOptions,
     stated: Option<usize>,
-) -> Result<Option<usize>> {
-    match options.dimensions {
-        Some(asked) if asked == 0 || asked > full => Err(Error::usage(format!(
-            "--dimensions {asked} is not possible: this model's vectors have {full} components"
-        ))),
-        Some(asked) => Ok((asked < full).then_some(asked)),
-        None => Ok(stated.filter(|&stated| stated > 0 && stated < full)),
+) -> Result<(Vec<usize>, usize)> {
+    let asked = &options.dimensions;
+    if let Some(wrong) = asked.iter().find(|&&asked| asked == 0 || asked > full) {
+        return Err(Error::usage(format!(
+            "--dimensions {wrong} is not possible: this model's vectors have {full} components"
+        )));
     }
+    if let Some(twice) = (1..asked.len()).find(|&index| asked[..index].contains(&asked[index])) {
+        let twice = asked[twice];
+        return Err(Error::usage(format!(
+            "--dimensions: {twice} is listed twice"
+        )));
+    }
+    let kept = match &asked[..] {
+        [] => stated
+            .filter(|&stated| stated > 0 && stated < full)
+            .into_iter()
+            .collect(),
+        [one] if *one == full => Vec::new(),
+        asked => asked.to_vec(),
+    };
+    let width = match kept.is_empty() {
+        true => full,
+        false => kept.iter().sum(),
+    };
+    Ok((kept, width))
 }

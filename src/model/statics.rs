@@ -190,8 +190,8 @@ fn finish(
             steps.pop();
         }
     }
-    let dimensions = resolve::dimensions(full, options, truncate)?;
-    let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_none();
+    let (dimensions, width) = resolve::dimensions(full, options, truncate)?;
+    let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let mut config = ModelConfig {
         max_length: ModelConfig::UNLIMITED,
         positions_limit: None,
@@ -207,7 +207,7 @@ fn finish(
         dimensions,
         normalize_last: options.normalize == Some(true) && !ends_normalized,
         hidden_width: hidden,
-        width: dimensions.unwrap_or(full),
+        width,
         prompts,
         prompt,
         dropped_id: None,

@@ -317,21 +317,30 @@ fn dimensions_and_normalization_can_be_overridden() {
     };
     let usual = variant.config();
     assert_eq!((usual.width, usual.normalized()), (48, true));
-    let cut = with(|options| options.dimensions = Some(16))
+    let cut = with(|options| options.dimensions = vec![16])
         .unwrap()
         .config;
     assert_eq!((cut.width, cut.normalized()), (16, false));
     let both = with(|options| {
-        options.dimensions = Some(16);
+        options.dimensions = vec![16];
         options.normalize = Some(true);
     });
     assert!(both.unwrap().config.normalized());
+    let several = with(|options| options.dimensions = vec![48, 16]).unwrap();
+    assert_eq!(several.config.vectors().0, [48, 16]);
+    assert_eq!(several.config.width, 64);
+    let all = with(|options| options.dimensions = vec![48]).unwrap();
+    assert_eq!((all.config.width, all.config.normalized()), (48, true));
+    assert_says(
+        with(|options| options.dimensions = vec![16, 8, 16]),
+        &["16 is listed twice"],
+    );
     let raw = with(|options| options.normalize = Some(false))
         .unwrap()
         .config;
     assert!(!raw.steps.contains(&Step::Normalize) && !raw.normalized());
     assert_says(
-        with(|options| options.dimensions = Some(49)),
+        with(|options| options.dimensions = vec![16, 49]),
         &["--dimensions 49", "48"],
     );
     let concatenated =

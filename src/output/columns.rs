@@ -1,47 +1,69 @@
 //! The columns `id` and kept fields, as JSON.
 
-use arrow::array::{
-    Array, AsArray, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch,
-    StringArray,
-};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
+use std::sync::LazyLock;
+
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
+use arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use serde::Serialize;
 
+use super::retype;
 use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
+
+/// Objects have all their fields.
+static OPTIONS: LazyLock<EncoderOptions> =
+    LazyLock::new(|| EncoderOptions::default().with_explicit_nulls(true));
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {
     columns: Vec<(Vec<u8>, Values<'a>)>,
 }
 
-/// A column by its type.
+/// A column by how it is written.
 enum Values<'a> {
-    Null,
-    Boolean(&'a BooleanArray),
-    Int(&'a Int64Array),
-    Float(&'a Float64Array),
-    String(&'a StringArray),
-    LargeString(&'a LargeStringArray),
+    /// Texts that are JSON already.
     Json(&'a StringArray),
+    /// Any of Arrow's types.
+    Other(NullableEncoder<'a>),
+}
+
+/// Whether a column's strings are JSON.
+pub(super) fn is_json(field: &Field) -> bool {
+    let kind = field.metadata().get(JSON_COLUMN.0);
+    field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
+}
+
+/// Columns in types that [`Columns`] takes.
+///
+/// # Errors
+/// If one cannot be had so, which is a bug.
+pub(super) fn for_json(batch: &RecordBatch) -> Result<RecordBatch> {
+    retype::batch(batch, retype::without_named_zone)
+        .map_err(|error| Error::internal(format!("columns for JSON: {error}")))
 }
 
 impl<'a> Columns<'a> {
-    /// Looks at each column's type once.
+    /// Looks at each type of a batch of [`for_json`] once.
     ///
     /// # Errors
-    /// If the input made a column of a type that it should not.
+    /// If JSON has no form for one.
     pub fn new(batch: &'a RecordBatch) -> Result<Self> {
         let schema = batch.schema_ref();
         let columns = schema.fields().iter().zip(batch.columns());
-        let columns = columns
-            .map(|(field, array)| {
-                let mut key = Vec::new();
-                push(&mut key, field.name());
-                key.push(b':');
-                Ok((key, Values::new(field, array.as_ref())?))
-            })
-            .collect::<Result<_>>()?;
+        let columns = columns.map(|(field, array)| {
+            let mut key = Vec::new();
+            push(&mut key, field.name());
+            key.push(b':');
+            let values = if is_json(field) {
+                Values::Json(array.as_string())
+            } else {
+                let encoder = make_encoder(field, array.as_ref(), &OPTIONS);
+                Values::Other(encoder.map_err(|_| without_form(field))?)
+            };
+            Ok((key, values))
+        });
+        let columns = columns.collect::<Result<_>>()?;
         Ok(Self { columns })
     }
 
@@ -51,62 +73,32 @@ impl<'a> Columns<'a> {
     }
 
     /// Appends `"name":value` of one column and row.
-    pub fn write(&self, column: usize, row: usize, out: &mut Vec<u8>) {
-        let (key, values) = &self.columns[column];
-        out.extend_from_slice(key);
-        values.write(row, out);
+    pub fn write(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.columns[column].0);
+        self.write_value(column, row, out);
+    }
+
+    /// Appends the value of one column and row.
+    pub fn write_value(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
+        let (_, values) = &mut self.columns[column];
+        match values {
+            // A line break can only stand between tokens here, and a row is a line.
+            Values::Json(array) if array.is_valid(row) => {
+                out.extend(array.value(row).bytes().map(|byte| match byte {
+                    b'\n' | b'\r' => b' ',
+                    byte => byte,
+                }));
+            }
+            Values::Other(encoder) if !encoder.is_null(row) => encoder.encode(row, out),
+            _ => out.extend_from_slice(b"null"),
+        }
     }
 }
 
-impl<'a> Values<'a> {
-    fn new(field: &Field, array: &'a dyn Array) -> Result<Self> {
-        let json = field
-            .metadata()
-            .get(JSON_COLUMN.0)
-            .is_some_and(|kind| kind == JSON_COLUMN.1);
-        Ok(match array.data_type() {
-            DataType::Null => Self::Null,
-            DataType::Boolean => Self::Boolean(array.as_boolean()),
-            DataType::Int64 => Self::Int(array.as_primitive::<Int64Type>()),
-            DataType::Float64 => Self::Float(array.as_primitive::<Float64Type>()),
-            DataType::Utf8 if json => Self::Json(array.as_string()),
-            DataType::Utf8 => Self::String(array.as_string()),
-            DataType::LargeUtf8 => Self::LargeString(array.as_string()),
-            other => {
-                return Err(Error::internal(format!(
-                    "column {:?} has the type {other}, which no output writes",
-                    field.name()
-                )));
-            }
-        })
-    }
-
-    fn write(&self, row: usize, out: &mut Vec<u8>) {
-        let array: &dyn Array = match self {
-            Self::Null => return out.extend_from_slice(b"null"),
-            Self::Boolean(array) => *array,
-            Self::Int(array) => *array,
-            Self::Float(array) => *array,
-            Self::String(array) | Self::Json(array) => *array,
-            Self::LargeString(array) => *array,
-        };
-        if array.is_null(row) {
-            return out.extend_from_slice(b"null");
-        }
-        match self {
-            Self::Null => {}
-            Self::Boolean(array) => push(out, &array.value(row)),
-            Self::Int(array) => push(out, &array.value(row)),
-            Self::Float(array) => push(out, &array.value(row)),
-            Self::String(array) => push(out, array.value(row)),
-            Self::LargeString(array) => push(out, array.value(row)),
-            // A line break can only stand between tokens here, and a row is a line.
-            Self::Json(array) => out.extend(array.value(row).bytes().map(|byte| match byte {
-                b'\n' | b'\r' => b' ',
-                byte => byte,
-            })),
-        }
-    }
+fn without_form(field: &Field) -> Error {
+    let (name, kind) = (field.name(), field.data_type());
+    Error::usage(format!("--keep {name}: JSON has no form for {kind}"))
+        .with_remedy("leave it out, or choose -f parquet or -f arrow")
 }
 
 /// Appends a value as JSON; numbers in their shortest form that reads back equal, those that JSON
@@ -120,10 +112,14 @@ pub(super) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 mod tests {
     use super::*;
     use crate::output::testing::kept_batch;
-    use arrow::datatypes::{Schema, UInt8Type};
+    use arrow::array::{
+        ArrayRef, Decimal128Array, DictionaryArray, Int8Array, ListArray, StructArray,
+        TimestampMillisecondArray, UnionArray,
+    };
+    use arrow::datatypes::{Int8Type, Schema, UInt8Type};
     use std::sync::Arc;
 
-    fn row(columns: &Columns<'_>, row: usize) -> String {
+    fn row(columns: &mut Columns<'_>, row: usize) -> String {
         let mut out = Vec::new();
         for column in 0..columns.len() {
             if column > 0 {
@@ -137,17 +133,17 @@ mod tests {
     #[test]
     fn every_type_and_its_nulls() {
         let batch = kept_batch();
-        let columns = Columns::new(&batch).unwrap();
+        let mut columns = Columns::new(&batch).unwrap();
         assert_eq!(
-            row(&columns, 0),
+            row(&mut columns, 0),
             r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
         );
         assert_eq!(
-            row(&columns, 1),
+            row(&mut columns, 1),
             r#""id":null "a.b":null "int":null "float":null "bool":null "json":null"#
         );
         assert_eq!(
-            row(&columns, 2),
+            row(&mut columns, 2),
             r#""id":"" "a.b":"" "int":0 "float":null "bool":false "json":"日本\n""#
         );
     }
@@ -159,14 +155,55 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![field]));
         let array = StringArray::from(vec!["{\r\n\"a\":1}"]);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap();
-        assert_eq!(row(&Columns::new(&batch).unwrap(), 0), "\"j\":{  \"a\":1}");
+        assert_eq!(
+            row(&mut Columns::new(&batch).unwrap(), 0),
+            "\"j\":{  \"a\":1}"
+        );
     }
 
     #[test]
-    fn other_types_are_a_bug() {
-        let array = arrow::array::PrimitiveArray::<UInt8Type>::from(vec![1]);
-        let batch = RecordBatch::try_from_iter([("odd", Arc::new(array) as _)]).unwrap();
-        let error = Columns::new(&batch).err().unwrap().to_string();
-        assert!(error.contains("\"odd\""), "{error}");
+    fn arrows_other_types_have_their_usual_form() {
+        let times = TimestampMillisecondArray::from(vec![Some(1_500), None]).with_timezone("UTC");
+        let decimals = Decimal128Array::from(vec![Some(-1234), None]);
+        let decimals = decimals.with_precision_and_scale(9, 2).unwrap();
+        let words: DictionaryArray<Int8Type> = [Some("a"), None].into_iter().collect();
+        let lists = vec![Some(vec![Some(1), None]), None];
+        let lists = ListArray::from_iter_primitive::<UInt8Type, _, _>(lists);
+        let inner = Arc::new(Field::new("x", DataType::Utf8, true));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>, None]));
+        let both = StructArray::from(vec![(inner, texts)]);
+        let batch = RecordBatch::try_from_iter([
+            ("time", Arc::new(times) as ArrayRef),
+            ("price", Arc::new(decimals)),
+            ("word", Arc::new(words)),
+            ("list", Arc::new(lists)),
+            ("both", Arc::new(both)),
+        ])
+        .unwrap();
+        let batch = for_json(&batch).unwrap();
+        let mut columns = Columns::new(&batch).unwrap();
+        assert_eq!(
+            row(&mut columns, 0),
+            r#""time":"1970-01-01T00:00:01.500Z" "price":-12.34 "word":"a" "list":[1,null] "both":{"x":null}"#
+        );
+        assert_eq!(
+            row(&mut columns, 1),
+            r#""time":null "price":null "word":null "list":null "both":{"x":null}"#
+        );
+    }
+
+    #[test]
+    fn what_json_has_no_form_for_is_refused_by_its_name() {
+        let union = UnionArray::try_new(
+            [(0, Arc::new(Field::new("a", DataType::Int8, true)))]
+                .into_iter()
+                .collect(),
+            Vec::<i8>::from([0]).into(),
+            None,
+            vec![Arc::new(Int8Array::from(vec![1]))],
+        );
+        let batch = RecordBatch::try_from_iter([("odd", Arc::new(union.unwrap()) as ArrayRef)]);
+        let error = Columns::new(&batch.unwrap()).err().unwrap().to_string();
+        assert!(error.contains("--keep odd"), "{error}");
     }
 }

@@ -5,12 +5,13 @@ use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use half::f16;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+use super::calibration::Calibration;
 use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Place, Result};
 use crate::record::Rows;
 
 /// How vectors are written.
@@ -42,16 +43,26 @@ impl Encoding {
     /// If the options contradict each other or the format.
     pub fn new(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
+        let calibration = match &options.calibration {
+            Some(path) if dtype.needs_ranges() => Some((path, Calibration::read(path)?)),
+            _ => None,
+        };
         let names = options.columns(dimensions);
         let columns = names.into_iter().zip(dimensions);
-        let columns = columns.map(|(name, &dimensions)| VectorColumn {
-            name,
-            dimensions,
-            width: dtype.width(dimensions),
-            ranges: None,
+        let columns = columns.map(|(name, &dimensions)| {
+            let ranges = calibration
+                .as_ref()
+                .map(|(path, all)| all.of_column(path, &name, dimensions))
+                .transpose()?;
+            Ok(VectorColumn {
+                name,
+                dimensions,
+                width: dtype.width(dimensions),
+                ranges,
+            })
         });
         Ok(Self {
-            columns: columns.collect(),
+            columns: columns.collect::<Result<_>>()?,
             dtype,
             list: options.vector_type.unwrap_or_default(),
             nullable: options.nullable,
@@ -177,6 +188,12 @@ impl Encoding {
     /// Adds to a run's provenance how its vectors were written.
     pub fn describe(&self, provenance: &mut Map<String, Value>) {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
+        let columns = self.columns.iter();
+        let ranges = columns.filter_map(|it| Some((it.name.clone(), it.ranges.as_ref()?)));
+        let ranges: Map<String, Value> = ranges.map(|(name, it)| (name, json!(it))).collect();
+        if !ranges.is_empty() {
+            provenance.insert("calibration".to_owned(), json!({"ranges": ranges}));
+        }
     }
 }
 
@@ -192,14 +209,11 @@ fn fixed(width: usize) -> i32 {
 }
 
 fn beyond_f16(rows: &Rows, index: usize, value: f32) -> Error {
-    let row = &rows.refs[index / rows.dimensions];
-    Error::new(
-        ErrorKind::Record,
-        format!("record {}", row.record + 1),
-        format!(
-            "its vector holds {value}, and f16 ends at {}",
-            f16::MAX.to_f32()
-        ),
+    let record = rows.refs[index / rows.dimensions].record + 1;
+    let most = f16::MAX.to_f32();
+    Error::record(
+        Place::file(format!("record {record}")),
+        format!("its vector holds {value}, and f16 ends at {most}"),
     )
     .with_remedy("choose --dtype f32, or --normalize true")
 }

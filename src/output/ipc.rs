@@ -5,16 +5,15 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
+use super::retype;
 use super::table::Table;
 use super::target::Target;
 use super::{Finish, Hash, PROVENANCE_KEY, VectorWriter};
@@ -79,7 +78,10 @@ impl IpcWriter {
         if let Some(sink) = self.sink.take() {
             let schema = self.table.schema(columns);
             let writer = match self.is_file {
-                true => FileWriter::try_new(sink, &plain_schema(schema)).map(Writer::File),
+                true => {
+                    FileWriter::try_new(sink, &retype::schema(schema, retype::without_dictionary))
+                        .map(Writer::File)
+                }
                 false => StreamWriter::try_new(sink, schema).map(Writer::Stream),
             };
             let writer = writer.map_err(|error| encoding_error(&self.shown, "Arrow", &error))?;
@@ -143,7 +145,8 @@ impl Writer {
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         match self {
-            Self::File(writer) => writer.write(&plain_batch(batch)?),
+            // A file has one dictionary for each column, and batches come with dictionaries of their own.
+            Self::File(writer) => writer.write(&retype::batch(batch, retype::without_dictionary)?),
             Self::Stream(writer) => {
                 writer.write(batch)?;
                 writer.flush()
@@ -162,48 +165,5 @@ impl Writer {
                 writer.flush()
             }
         }
-    }
-}
-
-/// A file has one dictionary for each column, and batches come with dictionaries of their own: their values
-/// are written out.
-fn plain_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let schema = plain_schema(batch.schema_ref());
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns: Vec<ArrayRef> = columns
-        .map(
-            |(array, field)| match array.data_type() == field.data_type() {
-                true => Ok(Arc::clone(array)),
-                false => cast(array, field.data_type()),
-            },
-        )
-        .collect::<Result<_, _>>()?;
-    RecordBatch::try_new(schema, columns)
-}
-
-fn plain_schema(schema: &SchemaRef) -> SchemaRef {
-    let has_dictionary = |field: &FieldRef| plain(field.data_type()) != *field.data_type();
-    if !schema.fields().iter().any(has_dictionary) {
-        return Arc::clone(schema);
-    }
-    let fields: Fields = schema.fields().iter().map(plain_field).collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-fn plain_field(field: &FieldRef) -> FieldRef {
-    let kind = plain(field.data_type());
-    Arc::new(Field::clone(field).with_data_type(kind))
-}
-
-/// A type with its dictionaries' values in their place.
-fn plain(kind: &DataType) -> DataType {
-    match kind {
-        DataType::Dictionary(_, values) => plain(values),
-        DataType::List(item) => DataType::List(plain_field(item)),
-        DataType::LargeList(item) => DataType::LargeList(plain_field(item)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_field(item), *size),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries), *sorted),
-        other => other.clone(),
     }
 }

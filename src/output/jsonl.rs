@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use super::columns::{Columns, push};
+use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
 use super::options::Compression;
 use super::target::Target;
@@ -77,7 +77,8 @@ impl VectorWriter for JsonlWriter {
             (key, column.width)
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
-        let columns = Columns::new(&rows.columns)?;
+        let kept = for_json(&rows.columns)?;
+        let mut columns = Columns::new(&kept)?;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });

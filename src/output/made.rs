@@ -43,7 +43,7 @@ pub fn provenance(path: &Path, format: OutputFormat) -> Result<Option<Value>> {
             let text = reader.custom_metadata().get(KEY);
             Ok(text.and_then(|text| serde_json::from_str(text).ok()))
         }
-        OutputFormat::Arrows | OutputFormat::Npy | OutputFormat::Jsonl(_) => {
+        _ => {
             let beside = sidecar_path(path, PROVENANCE);
             match small_file::read(&beside, MOST_BYTES) {
                 Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

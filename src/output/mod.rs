@@ -5,6 +5,7 @@
 //! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
 //! that they do.
 
+mod calibration;
 mod columns;
 mod encoding;
 pub(crate) mod fault;
@@ -12,14 +13,17 @@ mod handle;
 mod ipc;
 mod jsonl;
 mod made;
-mod npy;
+mod matrix;
 mod options;
 mod overlap;
 mod parquet;
+mod pgcopy;
 pub(crate) mod place;
 mod publish;
 mod quantize;
+mod read;
 mod remote;
+mod retype;
 mod sidecar;
 mod table;
 pub(crate) mod target;
@@ -34,8 +38,10 @@ pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
+pub use read::{StoredVector, TakeVector, read_vectors};
 pub use temporary::RunFiles;
 
+use self::calibration::Calibration;
 use self::encoding::Encoding;
 use self::place::Place;
 use self::target::Target;
@@ -147,7 +153,10 @@ pub fn create(
         OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, encoding)),
         OutputFormat::Arrow => Box::new(ipc::IpcWriter::new(target, encoding, true)),
         OutputFormat::Arrows => Box::new(ipc::IpcWriter::new(target, encoding, false)),
-        OutputFormat::Npy => Box::new(npy::NpyWriter::new(target, encoding, names)?),
+        OutputFormat::Npy | OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
+            Box::new(matrix::MatrixWriter::new(target, format, encoding, names)?)
+        }
+        OutputFormat::Pgcopy => Box::new(pgcopy::PgcopyWriter::new(target, encoding)?),
         OutputFormat::Jsonl(compression) => {
             Box::new(jsonl::JsonlWriter::new(target, encoding, compression)?)
         }
@@ -167,7 +176,19 @@ pub fn check(
     files: &RunFiles,
 ) -> Result<()> {
     let (format, place) = plan(options, dimensions, sources, columns)?;
+    if let Some(path) = &options.calibration {
+        Calibration::read(path)?;
+    }
     Target::check(&place, options.force, format.sidecars(), files)
+}
+
+/// The SHA-256 of the ranges that `options` name, if they name any.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn calibration_hash(options: &OutputOptions) -> Result<Option<String>> {
+    let calibration = options.calibration.as_deref().map(Calibration::read);
+    Ok(calibration.transpose()?.map(|ranges| ranges.hash().hex()))
 }
 
 /// The format and the place of an output that options and columns allow.
@@ -211,6 +232,11 @@ fn check_options(
         let remedy = "leave it out, or choose another output format (-f)";
         Err(Error::usage(reason).with_remedy(remedy))
     };
+    let dtype = options.resolved_dtype()?;
+    if options.calibration.is_some() && !dtype.needs_ranges() {
+        let reason = format!("--calibration is for --dtype int8 and uint8, and this is {dtype}");
+        return Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"));
+    }
     if options.vector_type.is_some() && !format.has_lists() {
         return refuse("--vector-type", "has no list types; Parquet and Arrow have");
     }

@@ -33,6 +33,14 @@ pub enum OutputFormat {
     Npy,
     /// One JSON object per line.
     Jsonl(Compression),
+    /// What PostgreSQL's `COPY … WITH (FORMAT binary)` reads, with vectors in pgvector's types.
+    Pgcopy,
+    /// Rows and width as u32, then float32 values: DiskANN's, cuVS' and usearch's.
+    Fbin,
+    /// The same with int8 values.
+    I8bin,
+    /// The same with uint8 values.
+    U8bin,
 }
 
 /// How a line format is compressed.
@@ -47,7 +55,7 @@ pub enum Compression {
 }
 
 /// Every format, with its name and the endings that mean it.
-const FORMATS: [(OutputFormat, &str, &[&str]); 7] = [
+const FORMATS: [(OutputFormat, &str, &[&str]); 11] = [
     (OutputFormat::Parquet, "parquet", &["parquet"]),
     (OutputFormat::Arrow, "arrow", &["arrow", "ipc", "feather"]),
     (OutputFormat::Arrows, "arrows", &["arrows"]),
@@ -67,6 +75,10 @@ const FORMATS: [(OutputFormat, &str, &[&str]); 7] = [
         "jsonl.zst",
         &["jsonl.zst", "ndjson.zst"],
     ),
+    (OutputFormat::Pgcopy, "pgcopy", &["pgcopy"]),
+    (OutputFormat::Fbin, "fbin", &["fbin"]),
+    (OutputFormat::I8bin, "i8bin", &["i8bin"]),
+    (OutputFormat::U8bin, "u8bin", &["u8bin"]),
 ];
 
 impl OutputFormat {
@@ -103,8 +115,8 @@ impl OutputFormat {
     pub(super) const fn sidecars(self) -> &'static [&'static str] {
         match self {
             Self::Parquet | Self::Arrow => &[],
-            Self::Npy => &[ROWS, PROVENANCE],
-            Self::Arrows | Self::Jsonl(_) => &[PROVENANCE],
+            Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin => &[ROWS, PROVENANCE],
+            Self::Arrows | Self::Jsonl(_) | Self::Pgcopy => &[PROVENANCE],
         }
     }
 
@@ -115,7 +127,7 @@ impl OutputFormat {
 
     /// Whether it is one matrix, which has neither names nor nulls.
     pub(super) const fn is_matrix(self) -> bool {
-        matches!(self, Self::Npy)
+        matches!(self, Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin)
     }
 
     /// Whether nobody could read it on a screen.
@@ -151,6 +163,8 @@ pub struct OutputOptions {
     pub force: bool,
     /// Type of a vector's components; `None`: what the format is for, else float32.
     pub dtype: Option<Dtype>,
+    /// A file of vectors, or of ranges, by which int8 and uint8 divide components into steps.
+    pub calibration: Option<PathBuf>,
     /// Kind of list; `None`: of fixed size. Parquet and Arrow have such alone.
     pub vector_type: Option<VectorType>,
     /// Name of the vectors' column; `None`: [`EMBEDDING`]. Where vectors of several widths are written, that
@@ -169,6 +183,7 @@ impl OutputOptions {
             format: None,
             force: false,
             dtype: None,
+            calibration: None,
             vector_type: None,
             embedding_field: None,
             nullable: false,
@@ -197,9 +212,35 @@ impl OutputOptions {
     /// The type of a vector's components that will be written.
     ///
     /// # Errors
-    /// If the format is not known.
+    /// If the format is not known, or does not hold that type.
     pub fn resolved_dtype(&self) -> Result<Dtype> {
-        Ok(self.dtype.unwrap_or_default())
+        let format = self.resolved_format()?;
+        let held: &[Dtype] = match format {
+            OutputFormat::Fbin => &[Dtype::F32],
+            OutputFormat::I8bin => &[Dtype::Int8, Dtype::Binary],
+            OutputFormat::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
+            OutputFormat::Pgcopy => &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
+            _ => &Dtype::ALL,
+        };
+        let dtype = self.dtype.unwrap_or(held[0]);
+        if !held.contains(&dtype) {
+            let held: Vec<&str> = held.iter().map(|it| it.name()).collect();
+            return Err(Error::usage(format!(
+                "--dtype {dtype}: {format} output holds {}",
+                held.join(", ")
+            ))
+            .with_remedy("choose one of these, or another output format (-f)"));
+        }
+        if dtype.needs_ranges() && self.calibration.is_none() {
+            return Err(Error::usage(format!(
+                "--dtype {dtype} needs --calibration FILE: which range of each component is divided into 256 steps \
+                 must not depend on the records at hand"
+            ))
+            .with_remedy(
+                "embed some thousand records with --dtype f32 -o calibration.npy first, and give that file",
+            ));
+        }
+        Ok(dtype)
     }
 
     /// Names of the columns that hold vectors of these widths.
@@ -214,7 +255,7 @@ impl OutputOptions {
 }
 
 /// The usual ending of every format, for messages.
-fn endings() -> String {
+pub(super) fn endings() -> String {
     let names = FORMATS.map(|(_, name, _)| format!(".{name}"));
     let (last, others) = names.split_last().expect("there are formats");
     format!("{} or {last}", others.join(", "))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
 use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
@@ -9,6 +10,7 @@ use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
+use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Field, Schema};
 
 use super::encoding::Encoding;
@@ -52,6 +54,9 @@ impl ParquetWriter {
     /// The writer; the first call decides the columns' types.
     fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<Target>> {
         if let Some(target) = self.target.take() {
+            for field in columns.fields() {
+                check_type(field)?;
+            }
             let schema = self.table.schema(columns).clone();
             let properties = properties(&schema, self.table.encoding(), self.row_group_bytes);
             // The Arrow schema is written at the end, when the provenance is known that belongs into it.
@@ -112,6 +117,24 @@ impl Drop for ParquetWriter {
             writer.inner_mut().abandon();
         }
     }
+}
+
+/// Refuses a kept field of a type that Parquet lacks, by writing one such column to nowhere.
+fn check_type(field: &Field) -> Result<()> {
+    let one = Arc::new(field.clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(vec![one]));
+    let nothing = new_null_array(field.data_type(), 1);
+    let tried =
+        ArrowWriter::try_new(std::io::sink(), Arc::clone(&schema), None).and_then(|mut it| {
+            it.write(&RecordBatch::try_new(schema, vec![nothing])?)?;
+            it.close()
+        });
+    tried.map(|_| ()).map_err(|error| {
+        let (name, kind) = (field.name(), field.data_type());
+        Error::usage(format!("--keep {name}: Parquet has no type for {kind}"))
+            .with_remedy("leave it out, or choose -f arrow")
+            .caused_by(error)
+    })
 }
 
 fn properties(schema: &Schema, encoding: &Encoding, row_group_bytes: usize) -> WriterProperties {

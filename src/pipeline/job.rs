@@ -195,6 +195,7 @@ impl JobRun {
         let fingerprint = fingerprint(&options, &sources, model, files, info)?;
         let fingerprint = job.settle(&begun, &fingerprint, &[SIZES])?;
         let width = model.config.width;
+        let dimensions = model.config.vectors().0;
         let about = About {
             fingerprint: fingerprint.hash(),
             ..About::of(&job, sources)
@@ -204,6 +205,7 @@ impl JobRun {
             Some(format) => {
                 let (output, run, names) =
                     (options.output.clone(), options.files.clone(), names.clone());
+                let dimensions = dimensions.clone();
                 Box::new(move |path| {
                     let output = OutputOptions {
                         destination: Destination::Path(path.to_path_buf()),
@@ -211,7 +213,7 @@ impl JobRun {
                         force: true,
                         ..output.clone()
                     };
-                    output::create(&output, &[width], names.clone(), &schema, &run)
+                    output::create(&output, &dimensions, names.clone(), &schema, &run)
                 })
             }
         };
@@ -220,7 +222,7 @@ impl JobRun {
             job,
             fingerprint,
             names,
-            width,
+            dimensions,
             output: options.output,
             rejects: options.rejects,
             files: options.files,
@@ -234,7 +236,8 @@ pub(super) struct Ending {
     job: Job,
     fingerprint: Fingerprint,
     names: SourceNames,
-    width: usize,
+    /// Widths of a row's vectors.
+    dimensions: Vec<usize>,
     output: OutputOptions,
     rejects: Option<PathBuf>,
     files: RunFiles,
@@ -269,7 +272,7 @@ impl Ending {
     ) -> Result<()> {
         let (storage, mut schema) = (self.job.storage(), schema);
         let (names, files) = (self.names.clone(), &self.files);
-        let mut writer = output::create(&self.output, &[self.width], names, &schema, files)?;
+        let mut writer = output::create(&self.output, &self.dimensions, names, &schema, files)?;
         let rejects = self.rejects.as_ref();
         let mut rejects = rejects
             .map(|path| RejectsWriter::create(path, self.output.force, files))
@@ -402,12 +405,14 @@ fn fingerprint(
         format,
         force: _,
         dtype,
+        calibration: _,
         vector_type,
         embedding_field,
         nullable,
     } = &options.output;
     all.set("format", format!("{format:?}"));
     all.set("dtype", format!("{dtype:?}"));
+    all.set("calibration", output::calibration_hash(&options.output)?);
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
     all.set("nullable", *nullable);

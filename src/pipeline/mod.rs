@@ -39,7 +39,7 @@ use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provid
 use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Job, JobOptions, State};
-use crate::model::{Model, ModelOptions, ModelProvenance};
+use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
 use crate::output::{self, Finish, OutputOptions, RunFiles, VectorWriter};
 use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
@@ -99,8 +99,8 @@ pub struct Summary {
     pub engine: EngineInfo,
     /// Hub id or folder of the model.
     pub model: String,
-    /// Width of a vector.
-    pub dimensions: usize,
+    /// Widths of a row's vectors.
+    pub dimensions: Dimensions,
     /// Worker threads.
     pub threads: usize,
     /// Tokens of a row at most, where the model has a limit.
@@ -149,7 +149,13 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
             return Ok(());
         }
     }
-    output::check(&options.output, &[], options.sources.len(), &schema, files)?;
+    output::check(
+        &options.output,
+        &options.model.dimensions,
+        options.sources.len(),
+        &schema,
+        files,
+    )?;
     match &options.rejects {
         Some(path) => RejectsWriter::check(path, options.output.force, files),
         None => Ok(()),
@@ -271,7 +277,7 @@ fn run(
             job.check(&model)?;
             Output::Job(Box::new(job))
         }
-        None => Output::whole(options, model.config.width, &reader)?,
+        None => Output::whole(options, &model.config.vectors().0, &reader)?,
     };
     for note in options.files.take_notes() {
         progress.warning(&note);
@@ -348,10 +354,10 @@ enum Output {
 }
 
 impl Output {
-    fn whole(options: &EmbedOptions, width: usize, reader: &Reading) -> Result<Self> {
+    fn whole(options: &EmbedOptions, dimensions: &[usize], reader: &Reading) -> Result<Self> {
         let (force, files) = (options.output.force, &options.files);
         let (names, schema) = (reader.names(), reader.schema());
-        let writer = output::create(&options.output, &[width], names, &schema, files)?;
+        let writer = output::create(&options.output, dimensions, names, &schema, files)?;
         let rejects = options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, force, files));
         Ok(Self::Whole(writer, rejects.transpose()?))
@@ -614,7 +620,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         counts,
         engine: info,
         model: model.id.clone(),
-        dimensions: model.config.width,
+        dimensions: model.config.vectors(),
         threads,
         max_length: model.config.limit(),
         load,

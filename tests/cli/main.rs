@@ -20,6 +20,7 @@ mod libraries;
 mod man;
 mod messages;
 mod numbers;
+mod outputs;
 mod outside;
 mod sandbox;
 mod streams;

@@ -21,6 +21,7 @@ const DOCS: &[&str] = &[
     "docs/jobs.md",
     "docs/numbers.md",
     "docs/object-stores.md",
+    "docs/output.md",
     "docs/providers.md",
     "docs/speed.md",
 ];
@@ -40,7 +41,7 @@ esac
 /// Puts functions in the place of programs: `embedctl` understands its options, the others do nothing.
 const PARSED: &str = r#"
 embedctl() { command embedctl "$@" --help > /dev/null; }
-for name in pip python3 npm apt source jq; do eval "$name() { :; }"; done
+for name in pip psql python3 npm apt source jq; do eval "$name() { :; }"; done
 "#;
 
 struct Block {

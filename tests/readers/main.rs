@@ -1,5 +1,6 @@
 //! What is written is read by the tools that people read it with: `pyarrow`, `pandas`, `polars`,
-//! `duckdb`, `numpy`.
+//! `duckdb`, `numpy`, LanceDB, PostgreSQL with
+//! pgvector.
 //!
 //! Each test writes rows with this library, has a few lines of Python read them and say as JSON what
 //! they found, and compares that. Skipped by name where the Python packages are absent.
@@ -8,11 +9,14 @@
 #![allow(clippy::cast_precision_loss, clippy::float_cmp)]
 
 mod arrays_and_lines;
+mod dtypes;
 mod parquet;
+mod pgvector;
 mod rows;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -27,15 +31,20 @@ fn read(test: &str, modules: &[&str], name: &str, count: usize, script: &str) ->
     let python = support::python(test, modules)?;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
-    // Standard output may hold a progress bar.
-    let answer = folder.path().join("answer");
     write(&path, count);
+    Some(run(test, &python, &path, folder.path(), script))
+}
+
+/// What a script says of `path`, as JSON; it may leave files in `folder`.
+fn run(test: &str, python: &Path, path: &Path, folder: &Path, script: &str) -> Value {
+    // Standard output may hold a progress bar.
+    let answer = folder.join("answer");
     let prelude = "import json, math, sys\npath = sys.argv[1]\n\
         say = lambda value: json.dump(value, open(sys.argv[2], 'w'), default=lambda x: x.tolist())\n\
         ends = lambda rows: list(rows[:20]) + list(rows[-20:])\n";
     let output = Command::new(python)
         .args(["-c", &format!("{prelude}{script}")])
-        .args([&path, &answer])
+        .args([path, &answer])
         .output()
         .unwrap();
     assert!(
@@ -43,7 +52,7 @@ fn read(test: &str, modules: &[&str], name: &str, count: usize, script: &str) ->
         "{test}:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Some(serde_json::from_slice(&std::fs::read(answer).unwrap()).unwrap())
+    serde_json::from_slice(&std::fs::read(answer).unwrap()).unwrap()
 }
 
 /// Compares the rows at both ends of a file of `count`; `parsed`: whether the reader parses JSON texts.

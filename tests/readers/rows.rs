@@ -108,7 +108,13 @@ pub fn written() -> Value {
 }
 
 pub fn write(path: &Path, count: usize) {
-    let options = OutputOptions::new(Destination::Path(path.to_path_buf()));
+    write_as(path, count, |_| {});
+}
+
+/// Writes `count` rows, with other options than the usual.
+pub fn write_as(path: &Path, count: usize, change: impl FnOnce(&mut OutputOptions)) {
+    let mut options = OutputOptions::new(Destination::Path(path.to_path_buf()));
+    change(&mut options);
     let names = ["in.jsonl".to_string()].into();
     let mut writer =
         output::create(&options, &[DIMENSIONS], names, &schema(), &RunFiles::new()).unwrap();

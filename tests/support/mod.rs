@@ -100,6 +100,36 @@ pub fn program(name: &str, test: &str) -> Option<PathBuf> {
         .or_else(|| skip(test, "shells", name))
 }
 
+/// A Python that has LanceDB, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_LANCEDB` names it: LanceDB is too large to stand beside the other packages.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `lancedb`.
+pub fn lancedb(test: &str) -> Option<PathBuf> {
+    let python = variable("EMBEDCTL_TEST_LANCEDB").map(PathBuf::from);
+    let found = python.filter(|python| python.is_file());
+    found.or_else(|| skip(test, "lancedb", "a Python with lancedb"))
+}
+
+/// The folder whose `node_modules` holds PostgreSQL with pgvector (`tests/pgvector/package.json`), for the
+/// test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_PGVECTOR` names it.
+///
+/// # Panics
+/// If there is none, or no node, and `EMBEDCTL_TEST_REQUIRE` contains `pgvector`.
+pub fn node_packages(test: &str) -> Option<PathBuf> {
+    let folder = variable("EMBEDCTL_TEST_PGVECTOR").map(PathBuf::from);
+    let found = folder.filter(|folder| {
+        let version = Command::new("node").arg("--version").output();
+        let package = folder.join("node_modules/@electric-sql/pglite-pgvector");
+        version.is_ok_and(|output| output.status.success()) && package.is_dir()
+    });
+    let missing = "node with the packages of tests/pgvector/package.json";
+    found.or_else(|| skip(test, "pgvector", missing))
+}
+
 /// A variable that is set to something.
 fn variable(name: impl AsRef<std::ffi::OsStr>) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use ::parquet::file::metadata::ParquetMetaData;
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, RecordBatch, StringArray, new_null_array};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Float32Type, Schema};
+use arrow::datatypes::{DataType, Field, Float32Type, IntervalUnit, Schema};
 use serde_json::Value;
 
 use super::formats::write_kept;
@@ -139,6 +139,27 @@ fn long_kept_texts_close_a_row_group_early() {
     let (batch, metadata) = read_parquet(&path);
     assert_eq!(batch.num_rows(), 100);
     assert!(metadata.num_row_groups() > 1);
+}
+
+#[test]
+fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    let fields = vec![
+        Field::new("id", DataType::Utf8, true),
+        Field::new("time", DataType::Date32, true),
+        Field::new("span", DataType::Interval(IntervalUnit::MonthDayNano), true),
+    ];
+    let schema = Arc::new(Schema::new(fields));
+    let mut writer = create(&options(&path), &[2], names(), &schema, &RunFiles::new()).unwrap();
+    let columns = schema.fields().iter();
+    let columns = columns.map(|field| new_null_array(field.data_type(), 3));
+    let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
+    let message = chain(&writer.write(rows(batch, 0, 2)).unwrap_err());
+    assert!(
+        message.contains("--keep span") && message.contains("-f arrow"),
+        "{message}"
+    );
 }
 
 #[test]

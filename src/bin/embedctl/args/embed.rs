@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::Keep;
 use embedctl::model::{ModelName, PoolingMode, Precision};
+use embedctl::output::Dtype;
 use embedctl::storage::StorageOption;
 
 use super::runtime::RuntimeArgs;
@@ -75,6 +76,25 @@ pub struct OutputArgs {
     /// Format [default: by the ending of OUT; jsonl for '-']
     #[arg(short = 'f', long, value_name = "FORMAT", visible_alias = "format")]
     pub output_format: Option<OutputFormatName>,
+
+    /// Type of a vector's components [default: f32; what -f says for i8bin and u8bin]
+    ///
+    /// f32, f16, int8, uint8, binary or ubinary (a bit for each component, eight to a byte), as
+    /// sentence-transformers quantizes them. int8 and uint8 need --calibration.
+    #[arg(
+        long,
+        value_name = "TYPE",
+        value_parser = Named::new(Dtype::ALL.map(Dtype::name), str::parse::<Dtype>),
+        hide_possible_values = true
+    )]
+    pub dtype: Option<Dtype>,
+
+    /// File that says which range of each component int8 and uint8 divide into 256 steps
+    ///
+    /// Vectors of the same model in any format that is written here, in float32 or float16; or JSON with
+    /// the lists min and max, such as the provenance of an earlier output.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub calibration: Option<PathBuf>,
 
     /// Kind of list that a vector is in Parquet and Arrow [default: fixed]
     #[arg(long, value_name = "KIND")]
@@ -200,9 +220,16 @@ pub struct ModelArgs {
     /// Components of a vector to keep (Matryoshka models)
     ///
     /// What is left is scaled to length 1 again with --normalize true, and else is not, as in
-    /// sentence-transformers.
-    #[arg(long, value_name = "N", value_parser = positive, visible_alias = "truncate-dim")]
-    pub dimensions: Option<usize>,
+    /// sentence-transformers. Several, with commas between, make a column each: 64,256 gives embedding_64
+    /// and embedding_256.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = positive,
+        value_delimiter = ',',
+        visible_alias = "truncate-dim"
+    )]
+    pub dimensions: Vec<usize>,
 }
 
 /// Which of a model's ONNX files.

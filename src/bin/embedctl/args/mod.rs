@@ -118,13 +118,21 @@ pub struct MessageArgs {
     pub color: When,
 
     /// Never use the network: models must be here
-    #[arg(long, global = true, help_heading = "Model")]
+    // Behind a subcommand's own options, however many these are.
+    #[arg(long, global = true, help_heading = "Model", display_order = 900)]
     pub offline: bool,
 
     /// Folder of the Hub's cache, where models are kept
     ///
     /// Without it: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        value_hint = ValueHint::DirPath,
+        help_heading = "Model",
+        display_order = 901
+    )]
     pub cache_dir: Option<PathBuf>,
 
     /// File with settings; no other is read

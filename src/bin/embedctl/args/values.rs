@@ -96,6 +96,14 @@ pub enum OutputFormatName {
     /// The same, compressed with zstd
     #[value(name = "jsonl.zst")]
     JsonlZstd,
+    /// Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types
+    Pgcopy,
+    /// A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it
+    Fbin,
+    /// The same with int8
+    I8bin,
+    /// The same with uint8
+    U8bin,
 }
 
 impl From<OutputFormatName> for OutputFormat {
@@ -108,6 +116,10 @@ impl From<OutputFormatName> for OutputFormat {
             OutputFormatName::Jsonl => Self::Jsonl(Compression::None),
             OutputFormatName::JsonlGzip => Self::Jsonl(Compression::Gzip),
             OutputFormatName::JsonlZstd => Self::Jsonl(Compression::Zstd),
+            OutputFormatName::Pgcopy => Self::Pgcopy,
+            OutputFormatName::Fbin => Self::Fbin,
+            OutputFormatName::I8bin => Self::I8bin,
+            OutputFormatName::U8bin => Self::U8bin,
         }
     }
 }

@@ -197,6 +197,8 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         output: OutputOptions {
             format: args.output.output_format.map(Into::into),
             force: args.output.force,
+            dtype: args.output.dtype,
+            calibration: args.output.calibration.clone(),
             vector_type: args.output.vector_type.map(Into::into),
             embedding_field: args.output.embedding_field.clone(),
             ..OutputOptions::new(destination(&args.output.output))
@@ -233,7 +235,7 @@ fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
         max_length: model.max_length,
         prompt: model.prompt.clone(),
         prompt_name: model.prompt_name.clone(),
-        dimensions: model.dimensions,
+        dimensions: model.dimensions.clone(),
         ..ModelOptions::default() // the rest follows from the providers
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use embedctl::engine::{Cosine, EngineInfo, Provider};
+use embedctl::model::Dimensions;
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
@@ -74,7 +75,7 @@ impl Report<'_> {
         let mut parts = vec![
             format!("model {}", summary.model),
             format!("engine {}", engine(&summary.engine)),
-            number(summary.dimensions as u64, "dimension"),
+            dimensions(&summary.dimensions),
             number(summary.threads as u64, "thread"),
         ];
         let measured = summary.engine.cosine.as_ref();
@@ -354,6 +355,17 @@ pub fn duration(time: Duration) -> String {
     } else {
         let minutes = (seconds / 60.0).round() as u64;
         format!("{} h {:02} min", minutes / 60, minutes % 60)
+    }
+}
+
+/// `384 dimensions`, or `64, 256 dimensions`.
+fn dimensions(widths: &Dimensions) -> String {
+    match &widths.0[..] {
+        [one] => number(*one as u64, "dimension"),
+        several => {
+            let widths: Vec<String> = several.iter().map(usize::to_string).collect();
+            format!("{} dimensions", widths.join(", "))
+        }
     }
 }
 

@@ -1,24 +1,27 @@
-//! NPY: one float32 matrix, and beside it a file that says which record each of its rows came from.
+//! One matrix, and beside it a file that says which record each of its rows came from: NPY, and `fbin`, `i8bin`,
+//! `u8bin` as DiskANN, cuVS and usearch read them (rows and width as u32, then the values).
 
 use std::io::Write;
 
-use super::columns::{Columns, push};
+use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
+use super::options::OutputFormat;
 use super::quantize::Dtype;
 use super::target::{Sidecar, Target};
 use super::{Finish, Hash, VectorWriter, sidecar};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Origin, Rows, SourceNames};
 
-/// Length of the whole header: a multiple of 64, so that the values are aligned when the file is mapped,
+/// Length of NPY's whole header: a multiple of 64, so that the values are aligned when the file is mapped,
 /// and enough for any number of rows, which is known at the end only.
 const HEADER: usize = 128;
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
 const BUFFER: usize = 1 << 20;
 
-pub(super) struct NpyWriter {
+pub(super) struct MatrixWriter {
     target: Target,
+    is_npy: bool,
     encoding: Encoding,
     names: SourceNames,
     rows: u64,
@@ -29,14 +32,20 @@ pub(super) struct NpyWriter {
     described: Hash,
 }
 
-impl NpyWriter {
-    /// Begins an array on a target that can be rewritten.
-    pub fn new(mut target: Target, encoding: Encoding, names: SourceNames) -> Result<Self> {
+impl MatrixWriter {
+    /// Begins a matrix on a target that can be rewritten.
+    pub fn new(
+        mut target: Target,
+        format: OutputFormat,
+        encoding: Encoding,
+        names: SourceNames,
+    ) -> Result<Self> {
         let sidecar = target
             .sidecar(sidecar::ROWS)?
-            .ok_or_else(|| Error::internal("an NPY file was opened on a stream"))?;
+            .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
         let mut writer = Self {
             target,
+            is_npy: format == OutputFormat::Npy,
             encoding,
             names,
             rows: 0,
@@ -45,13 +54,23 @@ impl NpyWriter {
             values: Hash::default(),
             described: Hash::default(),
         };
-        writer.append(&writer.header())?;
+        writer.append(&writer.header()?)?;
         Ok(writer)
     }
 
-    fn header(&self) -> [u8; HEADER] {
-        let column = &self.encoding.columns()[0];
-        header(self.encoding.dtype(), self.rows, column.width)
+    /// What comes before the values: as long for any number of rows.
+    fn header(&self) -> Result<Vec<u8>> {
+        let width = self.encoding.columns()[0].width;
+        if self.is_npy {
+            return Ok(npy_header(self.encoding.dtype(), self.rows, width).into());
+        }
+        let rows = u32::try_from(self.rows).map_err(|_| {
+            let reason = format!("{} rows are more than its header can say", self.rows);
+            Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
+                .with_remedy("choose -f npy or -f parquet, or cut the input")
+        })?;
+        let width = u32::try_from(width).expect("no model has vectors of so many components");
+        Ok([rows.to_le_bytes(), width.to_le_bytes()].concat())
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
@@ -61,7 +80,7 @@ impl NpyWriter {
     }
 
     /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
-    fn describe(&mut self, columns: &Columns<'_>, row: usize, origin: Origin) -> Result<()> {
+    fn describe(&mut self, columns: &mut Columns<'_>, row: usize, origin: Origin) -> Result<()> {
         self.buffer.extend_from_slice(b"{\"row\":");
         push(&mut self.buffer, &(self.rows + row as u64));
         for column in 0..columns.len() {
@@ -91,19 +110,21 @@ impl NpyWriter {
     }
 }
 
-impl VectorWriter for NpyWriter {
+impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
-        let columns = Columns::new(&rows.columns)?;
+        let encoded = self.encoding.encode(&mut rows)?;
+        let kept = for_json(&rows.columns)?;
+        let mut columns = Columns::new(&kept)?;
         for (row, origin) in rows.origins.iter().enumerate() {
-            self.describe(&columns, row, *origin)?;
+            self.describe(&mut columns, row, *origin)?;
             if self.buffer.len() >= BUFFER {
                 self.flush()?;
             }
         }
         self.flush()?;
         self.rows += rows.len() as u64;
-        for elements in self.encoding.encode(&mut rows)? {
+        for elements in encoded {
             let values = elements.into_little_endian();
             self.values.add(&values);
             self.append(&values)?;
@@ -112,7 +133,8 @@ impl VectorWriter for NpyWriter {
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
-        self.target.overwrite_start(&self.header())?;
+        let header = self.header()?;
+        self.target.overwrite_start(&header)?;
         let hashes = [("values", &self.values), ("rows", &self.described)];
         self.target
             .provenance(&finish.provenance(&self.encoding, &hashes))?;
@@ -121,7 +143,7 @@ impl VectorWriter for NpyWriter {
 }
 
 /// The header of version 1.0 for `rows × width` values in C order.
-fn header(dtype: Dtype, rows: u64, width: usize) -> [u8; HEADER] {
+fn npy_header(dtype: Dtype, rows: u64, width: usize) -> [u8; HEADER] {
     let descr = match dtype {
         Dtype::F32 => "<f4",
         Dtype::F16 => "<f2",
@@ -145,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_header_is_numpys() {
-        let header = header(Dtype::F32, 3, 384);
+        let header = npy_header(Dtype::F32, 3, 384);
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert_eq!(
             std::str::from_utf8(&header[10..]).unwrap().trim_end(),
@@ -157,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_header_has_room_for_any_shape() {
-        let header = header(Dtype::F32, u64::MAX, usize::MAX / 4);
+        let header = npy_header(Dtype::F32, u64::MAX, usize::MAX / 4);
         assert_eq!(&header[HEADER - 2..], b" \n");
     }
 }

@@ -1,0 +1,79 @@
+//! Columns in other types than they came in, where a format lacks theirs: through lists, structs and maps.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+
+/// Says what takes a type's place; `None` for those that stay.
+pub(super) type Replace = fn(&DataType) -> Option<DataType>;
+
+/// A dictionary's values in its place.
+pub(super) fn without_dictionary(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Dictionary(_, values) => Some(DataType::clone(values)),
+        _ => None,
+    }
+}
+
+/// The same instants by UTC's clock, where a zone has a name: names need a table of the world's.
+pub(super) fn without_named_zone(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Timestamp(unit, Some(zone)) if !zone.starts_with(['+', '-']) => {
+            Some(DataType::Timestamp(*unit, Some("+00:00".into())))
+        }
+        _ => None,
+    }
+}
+
+/// The rows in the types of [`schema`].
+pub(super) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
+    let schema = schema(batch.schema_ref(), replace);
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns: Vec<ArrayRef> = columns
+        .map(
+            |(array, field)| match array.data_type() == field.data_type() {
+                true => Ok(Arc::clone(array)),
+                false => cast(array, field.data_type()),
+            },
+        )
+        .collect::<Result<_, _>>()?;
+    RecordBatch::try_new(schema, columns)
+}
+
+/// The schema with some types replaced; itself where there are none such.
+pub(super) fn schema(schema: &SchemaRef, replace: Replace) -> SchemaRef {
+    let fields: Vec<FieldRef> = (schema.fields().iter())
+        .map(|field| of_field(field, replace))
+        .collect();
+    if schema.fields()[..] == fields[..] {
+        return Arc::clone(schema);
+    }
+    let metadata = schema.metadata().clone();
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+fn of_field(field: &FieldRef, replace: Replace) -> FieldRef {
+    let kind = of_type(field.data_type(), replace);
+    Arc::new(Field::clone(field).with_data_type(kind))
+}
+
+fn of_type(kind: &DataType, replace: Replace) -> DataType {
+    if let Some(other) = replace(kind) {
+        return of_type(&other, replace);
+    }
+    match kind {
+        DataType::List(item) => DataType::List(of_field(item, replace)),
+        DataType::LargeList(item) => DataType::LargeList(of_field(item, replace)),
+        DataType::FixedSizeList(item, size) => {
+            DataType::FixedSizeList(of_field(item, replace), *size)
+        }
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|it| of_field(it, replace)).collect())
+        }
+        DataType::Map(entries, sorted) => DataType::Map(of_field(entries, replace), *sorted),
+        other => other.clone(),
+    }
+}

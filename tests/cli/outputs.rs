@@ -1,0 +1,171 @@
+//! Formats of output and types of components, by the real binary.
+
+use std::fs;
+use std::io::{Cursor, Read};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Float32Type, Int8Type};
+use arrow::ipc::reader::{FileReader, StreamReader};
+use embedctl::output::read_vectors;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\ntwo words\n\nfour, after an empty line\n");
+    sandbox
+}
+
+/// Every vector of a file.
+fn vectors(sandbox: &Sandbox, name: &str) -> Vec<(String, Vec<f32>)> {
+    let mut all = Vec::new();
+    read_vectors(&sandbox.path(name), &mut |vector| {
+        all.push((vector.column.to_owned(), vector.values.to_vec()));
+        Ok(())
+    })
+    .unwrap();
+    all
+}
+
+fn embed(sandbox: &Sandbox, line: &str) {
+    let run = sandbox.embed(&format!("texts.txt {line}"));
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn steps_of_what_range_must_be_said() {
+    assert_snapshot!(sandbox().embed("texts.txt -o out.npy --dtype int8"));
+}
+
+#[test]
+fn a_type_that_the_format_does_not_hold() {
+    assert_snapshot!(sandbox().embed("texts.txt -o out.pgcopy --dtype int8"));
+}
+
+#[test]
+fn an_option_that_means_nothing_in_the_format() {
+    assert_snapshot!(sandbox().embed("texts.txt -o out.npy --dimensions 8,16"));
+}
+
+#[test]
+fn every_format_holds_the_same_vectors() {
+    let sandbox = sandbox();
+    embed(&sandbox, "-o out.npy");
+    let expected: Vec<Vec<f32>> = vectors(&sandbox, "out.npy")
+        .into_iter()
+        .map(|it| it.1)
+        .collect();
+    assert_eq!((expected.len(), expected[0].len()), (4, 48));
+    for ending in [
+        "parquet",
+        "arrow",
+        "arrows",
+        "jsonl",
+        "jsonl.gz",
+        "jsonl.zst",
+        "pgcopy",
+        "fbin",
+    ] {
+        embed(&sandbox, &format!("-o out.{ending}"));
+        let read = vectors(&sandbox, &format!("out.{ending}")).into_iter();
+        assert!(read.map(|it| it.1).eq(expected.iter().cloned()), "{ending}");
+    }
+    let mut rest = Vec::new();
+    let gzip = fs::File::open(sandbox.path("out.jsonl.gz")).unwrap();
+    flate2::read::GzDecoder::new(gzip)
+        .read_to_end(&mut rest)
+        .unwrap();
+    assert_eq!(rest, fs::read(sandbox.path("out.jsonl")).unwrap());
+}
+
+#[test]
+fn arrow_goes_to_standard_output_as_a_stream_and_to_a_file_with_its_provenance() {
+    let sandbox = sandbox();
+    let output = sandbox
+        .embed_command("texts.txt -f arrow -o -")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let reader = StreamReader::try_new(Cursor::new(output.stdout), None).unwrap();
+    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    embed(&sandbox, "-o out.arrow");
+    let file = fs::File::open(sandbox.path("out.arrow")).unwrap();
+    let reader = FileReader::try_new(file, None).unwrap();
+    let provenance: Value = serde_json::from_str(&reader.custom_metadata()["embedctl"]).unwrap();
+    assert_eq!(
+        (&provenance["dtype"], &provenance["dimensions"]),
+        (&"f32".into(), &48.into())
+    );
+    assert_eq!(provenance["rows"]["embedded"], 4);
+    assert_eq!(batches, reader.map(Result::unwrap).collect::<Vec<_>>());
+}
+
+#[test]
+fn int8_by_the_ranges_of_vectors_and_of_a_provenance() {
+    let sandbox = sandbox();
+    embed(&sandbox, "-o calibration.npy");
+    embed(
+        &sandbox,
+        "-o one.arrow --dtype int8 --calibration calibration.npy",
+    );
+    embed(
+        &sandbox,
+        "-o one.npy --dtype int8 --calibration calibration.npy",
+    );
+    embed(
+        &sandbox,
+        "-o two.arrow --dtype int8 --calibration one.npy.json",
+    );
+    let read = |name: &str| {
+        let file = fs::File::open(sandbox.path(name)).unwrap();
+        let batch = FileReader::try_new(file, None)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
+        let list = batch["embedding"].as_fixed_size_list().values().clone();
+        list.as_primitive::<Int8Type>().values().to_vec()
+    };
+    let values = read("one.arrow");
+    assert_eq!(values.len(), 4 * 48);
+    // Each component's least value is there, and its greatest, but for rounding.
+    for component in 0..48 {
+        let of_rows = (0..4).map(|row| values[row * 48 + component]);
+        assert_eq!(of_rows.clone().min(), Some(-128));
+        assert!(of_rows.max() >= Some(126));
+    }
+    assert_eq!(read("two.arrow"), values);
+}
+
+#[test]
+fn several_widths_come_from_one_pass_each_as_alone() {
+    let sandbox = sandbox();
+    for normalize in ["", "--normalize true"] {
+        let line =
+            format!("-o out.arrow --force --dimensions 8,48,16 --embedding-field v {normalize}");
+        embed(&sandbox, &line);
+        let file = fs::File::open(sandbox.path("out.arrow")).unwrap();
+        let reader = FileReader::try_new(file, None).unwrap();
+        let provenance: Value =
+            serde_json::from_str(&reader.custom_metadata()["embedctl"]).unwrap();
+        assert_eq!(provenance["dimensions"], serde_json::json!([8, 48, 16]));
+        let batch = reader.into_iter().next().unwrap().unwrap();
+        for width in [8, 48, 16] {
+            embed(
+                &sandbox,
+                &format!("-o alone.npy --force --dimensions {width} {normalize}"),
+            );
+            let alone = vectors(&sandbox, "alone.npy")
+                .into_iter()
+                .flat_map(|it| it.1);
+            let column = batch[format!("v_{width}").as_str()]
+                .as_fixed_size_list()
+                .values()
+                .clone();
+            let values = column.as_primitive::<Float32Type>().values();
+            assert!(values.iter().copied().eq(alone), "{width} {normalize}");
+        }
+    }
+}
