@@ -101,6 +101,38 @@ pub(super) fn convert<'a>(
     }
 }
 
+/// The plain text of a field for a column of type `kind`: nothing is null, but in a string.
+///
+/// # Errors
+/// If it is not of that type.
+pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<Cell<'a>, String> {
+    let number = text.trim();
+    let cell = match kind {
+        KeepType::String => return Ok(Cell::String(Cow::Borrowed(text))),
+        _ if number.is_empty() => return Ok(Cell::Null),
+        KeepType::Int => number.parse().ok().map(Cell::Int),
+        KeepType::Float => {
+            let finite = number
+                .parse()
+                .ok()
+                .filter(|number: &f64| number.is_finite());
+            finite.map(Cell::Float)
+        }
+        KeepType::Bool if number.eq_ignore_ascii_case("true") => Some(Cell::Bool(true)),
+        KeepType::Bool if number.eq_ignore_ascii_case("false") => Some(Cell::Bool(false)),
+        KeepType::Bool => None,
+        KeepType::Json => serde_json::from_str::<serde::de::IgnoredAny>(text)
+            .is_ok()
+            .then_some(Cell::Json(text)),
+    };
+    cell.ok_or_else(|| {
+        format!(
+            "the kept field `{name}` is not of type {kind} ({}); mend it, or use `--keep {name}:string`",
+            json::excerpt(text)
+        )
+    })
+}
+
 fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> String {
     let found = json::kind(raw);
     let numeric = matches!(found, JsonType::Integer | JsonType::Float);

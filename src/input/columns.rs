@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder,
+    ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Array, Int64Builder, RecordBatch,
+    StringArray, StringBuilder,
 };
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::cells::{self, Basis, Cell};
 use super::columnar;
-use super::fields::{IdType, Keep, KeepType};
+use super::fields::{IdType, KeepType};
+use super::options::InputOptions;
 use crate::error::{Error, Result};
-use crate::record::JSON_COLUMN;
+use crate::record::{JSON_COLUMN, Origin, SourceNames};
 
 /// Gathers columns row by row, and knows what type each has.
 pub(super) struct Columns {
@@ -23,7 +25,18 @@ pub(super) struct Columns {
     kept: Vec<Column>,
     /// Whether the types are those of a window that was closed, or of a table.
     fixed: bool,
+    /// Whether every field is kept.
+    all: bool,
+    /// The columns `file` and `line`.
+    places: Option<Places>,
     schema: SchemaRef,
+}
+
+/// Where each record stood.
+struct Places {
+    names: SourceNames,
+    files: StringBuilder,
+    lines: Int64Builder,
 }
 
 struct Column {
@@ -44,12 +57,13 @@ enum Builder {
 }
 
 impl Columns {
-    /// Columns without any row. `text_field` is a string whatever the records hold.
-    pub(super) fn new(id_type: IdType, keep: &[Keep], text_field: &str) -> Self {
-        let kept: Vec<Column> = keep
-            .iter()
+    /// Columns without any row. The text is a string whatever the records hold.
+    pub(super) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+        let kept: Vec<Column> = options
+            .kept()
             .map(|keep| {
-                let text = (keep.name == text_field).then_some((KeepType::String, Basis::Values));
+                let text =
+                    (keep.name == options.text_field).then_some((KeepType::String, Basis::Values));
                 let kind = keep.kind.map(|kind| (kind, Basis::Declared)).or(text);
                 Column {
                     name: keep.name.clone(),
@@ -59,17 +73,88 @@ impl Columns {
                 }
             })
             .collect();
-        let id = Builder::new(Some(match id_type {
+        let id = Builder::new(Some(match options.id_type {
             IdType::String => KeepType::String,
             IdType::Int => KeepType::Int,
         }));
-        let schema = schema(&id, &kept);
-        Self {
+        let mut columns = Self {
             id,
             kept,
             fixed: false,
-            schema,
+            all: options.keeps_all(),
+            places: options.source_columns.then(|| Places {
+                names: Arc::clone(names),
+                files: StringBuilder::new(),
+                lines: Int64Builder::new(),
+            }),
+            schema: Arc::new(Schema::empty()),
+        };
+        columns.renew();
+        columns
+    }
+
+    /// Names of the kept columns.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.kept.iter().map(|column| column.name.as_str())
+    }
+
+    /// Whether every field is kept.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.all
+    }
+
+    /// Where every field is kept: adds columns for `fields`, but for the one that ids are read from. After the
+    /// first window fields that have no column are left out, and a warning says so.
+    ///
+    /// # Errors
+    /// If a field is called as a column of the output's own.
+    pub(super) fn expand<'n>(
+        &mut self,
+        fields: impl Iterator<Item = &'n str>,
+        id_field: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if !self.all {
+            return Ok(());
         }
+        let mut left_out = Vec::new();
+        for name in fields.filter(|name| *name != id_field) {
+            if self.names().any(|known| known == name) {
+                continue;
+            }
+            if self.fixed {
+                left_out.push(format!("`{name}`"));
+                continue;
+            }
+            let own = ["id", "embedding"].contains(&name)
+                || (self.places.is_some() && ["file", "line"].contains(&name));
+            if own {
+                return Err(format!(
+                    "`--keep '*'` finds a field `{name}`, and the output has a column of its own by that name; \
+                     rename the field, or name the fields to be kept one by one"
+                ));
+            }
+            self.kept.push(Column {
+                name: name.to_owned(),
+                kind: None,
+                field: None,
+                builder: Builder::Undecided(vec![None; self.id.len()]),
+            });
+        }
+        if !left_out.is_empty() {
+            warnings.push(format!(
+                "fields that were not in the first records are not kept by `--keep '*'`: {}; name them with \
+                 `--keep` where they are wanted",
+                left_out.join(", ")
+            ));
+        }
+        self.renew();
+        Ok(())
+    }
+
+    /// Makes the schema anew.
+    fn renew(&mut self) {
+        self.schema = schema(&self.id, &self.kept, self.places.is_some());
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
@@ -114,7 +199,7 @@ impl Columns {
             }
         }
         self.fixed = true;
-        self.schema = schema(&self.id, &self.kept);
+        self.renew();
         Ok(())
     }
 
@@ -157,9 +242,38 @@ impl Columns {
         }
     }
 
+    /// What the kept column of number `index` will hold for a field of plain text.
+    ///
+    /// # Errors
+    /// As [`Columns::cell`].
+    pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, String> {
+        let column = &self.kept[index];
+        let kind = column.kind.map_or(KeepType::String, |(kind, _)| kind);
+        cells::of_text(&column.name, kind, text)
+    }
+
+    /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
+    pub(super) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
+        let Some(places) = &self.places else {
+            return Vec::new();
+        };
+        let file = places.name(origin);
+        let files = StringArray::from_iter_values(std::iter::repeat_n(file, count));
+        let lines = (0..count as u64).map(|row| line_number(origin.line + row));
+        vec![
+            Arc::new(files),
+            Arc::new(Int64Array::from_iter_values(lines)),
+        ]
+    }
+
     /// Appends one row; `kept` comes from [`Columns::cell`].
-    pub(super) fn push(&mut self, id: &Cell<'_>, kept: &[Cell<'_>]) {
+    pub(super) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
+        if let Some(places) = &mut self.places {
+            let file = places.names.get(origin.source as usize);
+            places.files.append_value(file.map_or("", String::as_str));
+            places.lines.append_value(line_number(origin.line));
+        }
         for (column, cell) in self.kept.iter_mut().zip(kept) {
             column.builder.push(cell);
         }
@@ -189,7 +303,7 @@ impl Columns {
             column.kind = Some((kind, basis));
             column.builder = builder;
         }
-        self.schema = schema(&self.id, &self.kept);
+        self.renew();
         misfits
     }
 
@@ -213,14 +327,22 @@ impl Columns {
                 None => array,
             });
         }
+        if let Some(places) = &mut self.places {
+            arrays.push(Arc::new(places.files.finish()));
+            arrays.push(Arc::new(places.lines.finish()));
+        }
         RecordBatch::try_new(self.schema(), arrays)
             .map_err(|error| Error::internal(format!("columns of the input: {error}")))
     }
 }
 
-fn schema(id: &Builder, kept: &[Column]) -> SchemaRef {
-    let id = Arc::new(Field::new("id", id.data_type(), true));
-    let fields = [id].into_iter().chain(kept.iter().map(Column::field));
+fn schema(id: &Builder, kept: &[Column], places: bool) -> SchemaRef {
+    let own = |name, kind| Arc::new(Field::new(name, kind, true));
+    let places = places.then(|| [own("file", DataType::Utf8), own("line", DataType::Int64)]);
+    let fields = [own("id", id.data_type())]
+        .into_iter()
+        .chain(kept.iter().map(Column::field))
+        .chain(places.into_iter().flatten());
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
@@ -240,6 +362,17 @@ fn lines_kind(field: &Field) -> Option<KeepType> {
         DataType::Float64 => KeepType::Float,
         _ => return None,
     })
+}
+
+fn line_number(line: u64) -> i64 {
+    i64::try_from(line).expect("no source has 2^63 lines")
+}
+
+impl Places {
+    fn name(&self, origin: Origin) -> &str {
+        let name = self.names.get(origin.source as usize);
+        name.map_or("", String::as_str)
+    }
 }
 
 impl Column {
@@ -266,6 +399,17 @@ impl Builder {
             Some(KeepType::Int) => Self::Int(Int64Builder::new()),
             Some(KeepType::Float) => Self::Float(Float64Builder::new()),
             Some(KeepType::Bool) => Self::Bool(BooleanBuilder::new()),
+        }
+    }
+
+    /// How many values were pushed.
+    fn len(&self) -> usize {
+        match self {
+            Self::String(builder) => builder.len(),
+            Self::Int(builder) => builder.len(),
+            Self::Float(builder) => builder.len(),
+            Self::Bool(builder) => builder.len(),
+            Self::Undecided(values) => values.len(),
         }
     }
 

@@ -1,20 +1,31 @@
-//! Compressed sources, decompressed while they are read: all members of gzip, all frames of zstd.
+//! Compressed sources, decompressed while they are read: all members of gzip, all frames of zstd, all streams
+//! of bzip2 and xz.
 //!
-//! A name that ends in `.gz` or `.zst` is a promise. Any other source is recognised by its first bytes,
-//! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: neither start can begin
-//! UTF-8 text.
+//! A name that ends in `.gz`, `.zst`, `.bz2` or `.xz` is a promise. Any other source is recognised by its first bytes,
+//! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: none of these starts
+//! begins UTF-8 text that anybody writes.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
 
 /// How much compressed data is read at a time.
 const CHUNK: usize = 64 * 1024;
 
 const GZIP_START: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD_START: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const XZ_START: &[u8] = b"\xfd7zXZ\0";
+/// `BZh` and a level, then the start of a block (pi) or of the end (its square root).
+const BZIP2_START: &[u8] = b"BZh";
+const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17rE8P\x90"];
+
+/// Memory that xz may use: `xz -9` needs 65 MiB.
+const XZ_MEMORY: u64 = 256 << 20;
 
 /// How a source is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +33,21 @@ pub(super) enum Encoding {
     Plain,
     Gzip,
     Zstd,
+    Bzip2,
+    Xz,
+}
+
+impl Encoding {
+    /// Its name and the ending of files, where it is one.
+    fn names(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Plain => None,
+            Self::Gzip => Some(("gzip", ".gz")),
+            Self::Zstd => Some(("zstd", ".zst")),
+            Self::Bzip2 => Some(("bzip2", ".bz2")),
+            Self::Xz => Some(("xz", ".xz")),
+        }
+    }
 }
 
 /// A stream, decompressed.
@@ -46,9 +72,11 @@ pub(super) fn decode(
     let found = match start.as_slice() {
         bytes if bytes.starts_with(GZIP_START) => Encoding::Gzip,
         bytes if bytes.starts_with(ZSTD_START) => Encoding::Zstd,
+        bytes if bytes.starts_with(XZ_START) => Encoding::Xz,
+        bytes if is_bzip2(bytes) => Encoding::Bzip2,
         // What zstd calls a skippable frame; parallel compressors begin with one. It is ASCII, so the
         // name has to say that this is zstd.
-        [0x50..=0x5f, 0x2a, 0x4d, 0x18] if named == Some(Encoding::Zstd) => Encoding::Zstd,
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if named == Some(Encoding::Zstd) => Encoding::Zstd,
         _ => Encoding::Plain,
     };
     if let Some(named) = named.filter(|&named| named != found) {
@@ -65,6 +93,11 @@ pub(super) fn decode(
         Encoding::Plain => Box::new(all),
         Encoding::Gzip => Box::new(Members(Some(GzDecoder::new(buffered(all))))),
         Encoding::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?),
+        Encoding::Bzip2 => Box::new(MultiBzDecoder::new(buffered(all))),
+        Encoding::Xz => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+            Box::new(XzDecoder::new_stream(buffered(all), stream))
+        }
     };
     Ok(Decoded {
         reader,
@@ -79,11 +112,7 @@ pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
         return Some(short.to_string());
     }
-    let name = match encoding {
-        Encoding::Gzip => "gzip",
-        Encoding::Zstd => "zstd",
-        Encoding::Plain => return None,
-    };
+    let (name, _) = encoding.names()?;
     if error.raw_os_error().is_some() {
         return None;
     }
@@ -97,6 +126,10 @@ pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
         _ if encoding == Encoding::Gzip && message.contains("header") => format!(
             "bytes that are not gzip follow the gzip stream ({message}); remove them or compress the \
              file again"
+        ),
+        _ if encoding == Encoding::Xz && message.contains("memory") => format!(
+            "the xz stream needs more than 256 MiB to be read ({message}); compress it again with `xz -9` or less, \
+             or pipe it in with `xz -dc`"
         ),
         _ if message.contains("too much memory") => format!(
             "the zstd stream needs a window of more than 128 MiB ({message}); compress it again without \
@@ -116,23 +149,28 @@ pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String
         {
             explain(named, error)
         }
-        (Encoding::Gzip, ErrorKind::InvalidInput) => Some(
-            "its name ends in .gz, but it is not gzip data; if it is not compressed, rename it"
-                .into(),
-        ),
-        (Encoding::Zstd, ErrorKind::InvalidInput) => Some(
-            "its name ends in .zst, but it is not zstd data; if it is not compressed, rename it"
-                .into(),
-        ),
+        (_, ErrorKind::InvalidInput) => named.names().map(|(name, ending)| {
+            format!(
+                "its name ends in {ending}, but it is not {name} data; if it is not compressed, rename it"
+            )
+        }),
         _ => explain(named, error),
     }
 }
 
+/// Bytes of the longest start: bzip2's.
+const LONGEST_START: usize = BZIP2_START.len() + 1 + 6;
+
+fn is_bzip2(start: &[u8]) -> bool {
+    let block = start.get(BZIP2_START.len() + 1..).unwrap_or_default();
+    start.starts_with(BZIP2_START) && BZIP2_BLOCKS.iter().any(|known| block.starts_with(known))
+}
+
 /// The first bytes, no more of them than it takes to decide: a pipe may be slow to give the next.
 fn start(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
-    let mut start = [0; ZSTD_START.len()];
+    let mut start = [0; LONGEST_START];
     let mut length = 0;
-    while length < start.len() && (named.is_some() || may_become(&start[..length])) {
+    while length < start.len() && may_become(&start[..length], named) {
         match source.read(&mut start[length..]) {
             Ok(0) => break,
             Ok(bytes) => length += bytes,
@@ -144,15 +182,34 @@ fn start(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>>
 }
 
 /// Whether more bytes could make `start` that of a compressed stream.
-fn may_become(start: &[u8]) -> bool {
-    cut(start, Encoding::Gzip) || cut(start, Encoding::Zstd)
+fn may_become(start: &[u8], named: Option<Encoding>) -> bool {
+    let kinds = [
+        Encoding::Gzip,
+        Encoding::Zstd,
+        Encoding::Bzip2,
+        Encoding::Xz,
+    ];
+    let skippable = named == Some(Encoding::Zstd) && start.len() < ZSTD_START.len();
+    skippable || kinds.iter().any(|&kind| cut(start, kind))
+}
+
+fn is_less(start: &[u8], whole: &[u8]) -> bool {
+    start.len() < whole.len() && whole.starts_with(start)
 }
 
 /// Whether `start` is less than the start of a stream of this kind.
 fn cut(start: &[u8], kind: Encoding) -> bool {
     match kind {
-        Encoding::Gzip => GZIP_START.starts_with(start),
-        Encoding::Zstd => ZSTD_START.starts_with(start),
+        Encoding::Gzip => is_less(start, GZIP_START),
+        Encoding::Zstd => is_less(start, ZSTD_START),
+        Encoding::Xz => is_less(start, XZ_START),
+        Encoding::Bzip2 => match start.split_at_checked(BZIP2_START.len() + 1) {
+            None => BZIP2_START.starts_with(start) || start.starts_with(BZIP2_START),
+            Some((head, block)) => {
+                let known = |known: &&[u8]| known.len() > block.len() && known.starts_with(block);
+                head.starts_with(BZIP2_START) && BZIP2_BLOCKS.iter().any(known)
+            }
+        },
         Encoding::Plain => false,
     }
 }
@@ -260,6 +317,18 @@ pub(super) mod tests {
         zstd::encode_all(data, 1).unwrap()
     }
 
+    pub fn bzip2(data: &[u8]) -> Vec<u8> {
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    pub fn xz(data: &[u8]) -> Vec<u8> {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
     /// What is decoded, or the explanation of the error.
     fn read(data: &[u8], named: Option<Encoding>) -> Result<(String, Encoding), String> {
         let mut decoded =
@@ -280,7 +349,14 @@ pub(super) mod tests {
     fn all_members_and_frames_are_read() {
         let gzipped = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
         let zstandard = [zstd(b"one\n"), zstd(b""), zstd(b"two\n")].concat();
-        for (data, encoding) in [(gzipped, Encoding::Gzip), (zstandard, Encoding::Zstd)] {
+        let bzipped = [bzip2(b"one\n"), bzip2(b""), bzip2(b"two\n")].concat();
+        let xzed = [xz(b"one\n"), xz(b""), xz(b"two\n")].concat();
+        for (data, encoding) in [
+            (gzipped, Encoding::Gzip),
+            (zstandard, Encoding::Zstd),
+            (bzipped, Encoding::Bzip2),
+            (xzed, Encoding::Xz),
+        ] {
             for named in [Some(encoding), None] {
                 assert_eq!(read(&data, named), Ok(("one\ntwo\n".to_owned(), encoding)));
             }
@@ -335,7 +411,18 @@ pub(super) mod tests {
 
     #[test]
     fn plain_data_passes_through() {
-        for text in ["", "(", "()", "\u{1f}", "plain"] {
+        for text in [
+            "",
+            "(",
+            "()",
+            "\u{1f}",
+            "plain",
+            "B",
+            "BZh",
+            "BZh9",
+            "BZh91AY",
+            "BZh91AY is no block",
+        ] {
             assert_eq!(
                 read(text.as_bytes(), None),
                 Ok((text.to_owned(), Encoding::Plain))
@@ -349,6 +436,8 @@ pub(super) mod tests {
         for (data, encoding) in [
             (gzip(text.as_bytes()), Encoding::Gzip),
             (zstd(text.as_bytes()), Encoding::Zstd),
+            (bzip2(text.as_bytes()), Encoding::Bzip2),
+            (xz(text.as_bytes()), Encoding::Xz),
         ] {
             for length in 0..data.len() {
                 let reason = read(&data[..length], Some(encoding)).unwrap_err();
@@ -380,6 +469,8 @@ pub(super) mod tests {
             (Encoding::Gzip, zstd(b"text")),
             (Encoding::Zstd, gzip(b"text")),
             (Encoding::Gzip, b"plain text".to_vec()),
+            (Encoding::Bzip2, b"BZhplain text".to_vec()),
+            (Encoding::Xz, gzip(b"text")),
         ] {
             let reason = read(&other, Some(named)).unwrap_err();
             assert!(reason.contains("its name ends in"), "{reason}");

@@ -12,6 +12,10 @@ pub enum InputFormat {
     Text,
     /// A line is a JSON object.
     Jsonl,
+    /// Fields parted by commas, the first line names them.
+    Csv,
+    /// The same with tabs.
+    Tsv,
     /// Apache Parquet.
     Parquet,
     /// Apache Arrow's files and streams (IPC).
@@ -31,6 +35,8 @@ impl fmt::Display for InputFormat {
         formatter.pad(match self {
             Self::Text => "text",
             Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
         })
@@ -52,11 +58,15 @@ pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) 
     let (stem, encoding) = match split(name) {
         (stem, "gz") => (stem, Some(Encoding::Gzip)),
         (stem, "zst") => (stem, Some(Encoding::Zstd)),
+        (stem, "bz2") => (stem, Some(Encoding::Bzip2)),
+        (stem, "xz") => (stem, Some(Encoding::Xz)),
         _ => (name.to_ascii_lowercase(), None),
     };
     let format = match split(&stem) {
         (_, "txt") => Some(InputFormat::Text),
         (_, "jsonl" | "ndjson") => Some(InputFormat::Jsonl),
+        (_, "csv") => Some(InputFormat::Csv),
+        (_, "tsv") => Some(InputFormat::Tsv),
         (_, "parquet") => Some(InputFormat::Parquet),
         (_, "arrow" | "arrows" | "ipc" | "feather") => Some(InputFormat::Arrow),
         _ => None,
@@ -64,8 +74,9 @@ pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) 
     (format, encoding)
 }
 
-const ENDINGS: [&str; 10] = [
-    "gz", "zst", "txt", "jsonl", "ndjson", "parquet", "arrow", "arrows", "ipc", "feather",
+const ENDINGS: [&str; 14] = [
+    "gz", "zst", "bz2", "xz", "txt", "jsonl", "ndjson", "csv", "tsv", "parquet", "arrow", "arrows",
+    "ipc", "feather",
 ];
 
 /// A name in lower case without its last ending, and that ending among those that are known.
@@ -101,7 +112,9 @@ mod tests {
             ("a.Feather", (Some(InputFormat::Arrow), None)),
             ("a.arrows", (Some(InputFormat::Arrow), None)),
             ("a.gz", (None, gzip)),
-            ("a.csv.zst", (None, zstd)),
+            ("a.csv.zst", (Some(InputFormat::Csv), zstd)),
+            ("a.tsv.XZ", (Some(InputFormat::Tsv), Some(Encoding::Xz))),
+            ("a.txt.bz2", (text, Some(Encoding::Bzip2))),
             ("a.txt.bak", (None, None)),
             ("txt", (None, None)),
             ("a.json", (None, None)),

@@ -1,6 +1,8 @@
 //! JSONL: a line is a JSON object; blank lines are ignored.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
@@ -18,9 +20,12 @@ const LISTED_FIELDS: usize = 5;
 /// Reads objects.
 pub(super) struct Jsonl {
     paths: Paths,
-    text_field: String,
-    id_field: String,
-    id_type: IdType,
+    options: Arc<InputOptions>,
+    /// Fields of which the text is made, and the number of the first that is kept.
+    texts: usize,
+    kept: usize,
+    /// Fields that `--keep '*'` has met.
+    met: HashSet<String>,
     /// Named fields that no record has had so far, by their numbers in `paths`.
     unseen: Vec<(usize, &'static str, String)>,
     /// The source and the fields of the first record.
@@ -36,34 +41,74 @@ pub(super) struct Unseen {
     pub fields: Vec<String>,
 }
 
-const TEXT: usize = 0;
-const ID: usize = 1;
-const KEPT: usize = 2;
+const ID: usize = 0;
+const TEXT: usize = 1;
 
 impl Jsonl {
-    pub(super) fn new(options: &InputOptions) -> Self {
-        let fields = [options.text_field.as_str(), &options.id_field];
-        let kept = options.keep.iter().map(|keep| keep.name.as_str());
-        let mut named = vec![(TEXT, "--text-field", options.text_field.clone())];
-        if options.names_id() {
-            named.push((ID, "--id-field", options.id_field.clone()));
-        }
-        let keep = (KEPT..).zip(&options.keep);
-        named.extend(keep.map(|(index, keep)| (index, "--keep", keep.name.clone())));
+    pub(super) fn new(options: &Arc<InputOptions>) -> Self {
+        let (option, texts) = options.texts();
+        let texts_count = texts.len();
+        let mut names = vec![options.id_field.as_str()];
+        names.extend(texts.iter().map(String::as_str));
+        names.extend(options.kept().map(|keep| keep.name.as_str()));
+        let named = names.iter().enumerate().filter_map(|(index, name)| {
+            let option = match index {
+                ID if !options.names_id() => return None,
+                ID => "--id-field",
+                index if index < TEXT + texts_count => option,
+                _ => "--keep",
+            };
+            Some((index, option, (*name).to_owned()))
+        });
+        // The text is what is missed first.
+        let mut unseen: Vec<_> = named.collect();
+        unseen.sort_by_key(|(index, ..)| *index == ID);
         Self {
-            unseen: named,
+            unseen,
             first: None,
-            paths: Paths::new(fields.into_iter().chain(kept)),
-            text_field: options.text_field.clone(),
-            id_field: options.id_field.clone(),
-            id_type: options.id_type,
+            paths: Paths::new(names.iter().copied()),
+            options: Arc::clone(options),
+            texts: texts_count,
+            kept: TEXT + texts_count,
+            met: HashSet::new(),
         }
+    }
+
+    /// Under `--keep '*'`: gives every field of the object that `line` holds a column.
+    ///
+    /// # Errors
+    /// If a field is called as a column of the output's own.
+    pub(super) fn expand(
+        &mut self,
+        line: &str,
+        columns: &mut Columns,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if !columns.keeps_all() {
+            return Ok(());
+        }
+        let mut new = names(line);
+        new.retain(|name| !self.met.contains(name));
+        if new.is_empty() {
+            return Ok(());
+        }
+        let before = columns.kept();
+        columns.expand(
+            new.iter().map(String::as_str),
+            &self.options.id_field,
+            warnings,
+        )?;
+        for name in columns.names().skip(before) {
+            self.paths.add(name);
+        }
+        self.met.extend(new);
+        Ok(())
     }
 
     /// Whether `line` is an object, and if so, whether it holds the text field.
     pub(super) fn recognises(&self, line: &str) -> Option<bool> {
         let values = self.paths.find(line).ok()?;
-        Some(values.get(TEXT).is_some())
+        Some((0..self.texts).all(|index| values.get(TEXT + index).is_some()))
     }
 
     /// The record that `line` holds.
@@ -89,7 +134,7 @@ impl Jsonl {
             text: self.text(line, &values)?,
             id: self.id(&values)?,
             kept: (0..columns.kept())
-                .map(|index| columns.cell(index, values.get(KEPT + index)))
+                .map(|index| columns.cell(index, values.get(self.kept + index)))
                 .collect::<Result<_, _>>()?,
         })
     }
@@ -108,7 +153,20 @@ impl Jsonl {
     }
 
     fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
-        let name = &self.text_field;
+        if let Some(template) = &self.options.text_template {
+            // An escape that is no character is told below, of the field that has it.
+            for (index, name) in template.fields().iter().enumerate() {
+                values
+                    .get(TEXT + index)
+                    .map_or(Ok(()), |raw| plain(name, raw).map(drop))?;
+            }
+            let value = |index| {
+                let raw = values.get(TEXT + index)?;
+                plain("", raw).ok().flatten()
+            };
+            return template.text(value).map(Cow::Owned);
+        }
+        let name = &self.options.text_field;
         let Some(raw) = values.get(TEXT) else {
             return Err(format!(
                 "the record has no field `{name}`{}; name the field that holds the text with \
@@ -117,11 +175,7 @@ impl Jsonl {
             ));
         };
         match json::kind(raw) {
-            JsonType::String => json::string(raw).map_err(|error| {
-                format!(
-                    "the field `{name}` holds an escape that is no character ({error}); mend it"
-                )
-            }),
+            JsonType::String => plain(name, raw).map(Option::unwrap_or_default),
             kind => Err(format!(
                 "the field `{name}` is {kind}, not a string; name the field that holds the text with \
                  `--text-field`"
@@ -133,9 +187,9 @@ impl Jsonl {
         let Some(raw) = values.get(ID) else {
             return Ok(Cell::Null);
         };
-        let name = &self.id_field;
+        let name = &self.options.id_field;
         let excerpt = json::excerpt(raw);
-        match (self.id_type, json::kind(raw)) {
+        match (self.options.id_type, json::kind(raw)) {
             (_, JsonType::Null) => Ok(Cell::Null),
             (IdType::String, JsonType::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
             (IdType::String, JsonType::String) => {
@@ -161,6 +215,17 @@ impl Jsonl {
                  another field with `--id-field`"
             )),
         }
+    }
+}
+
+/// A value as text: strings without quotes and escapes, null as nothing, all else as it is written.
+fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, String> {
+    match json::kind(raw) {
+        JsonType::Null => Ok(None),
+        JsonType::String => json::string(raw).map(Some).map_err(|error| {
+            format!("the field `{name}` holds an escape that is no character ({error}); mend it")
+        }),
+        _ => Ok(Some(Cow::Borrowed(raw))),
     }
 }
 
@@ -228,8 +293,8 @@ mod tests {
     use crate::input::tests::options;
 
     fn reason(line: &str) -> String {
-        let options = options();
-        let columns = Columns::new(options.id_type, &options.keep, &options.text_field);
+        let options = Arc::new(options());
+        let columns = Columns::new(&options, &[].into());
         Jsonl::new(&options).record(line, 0, &columns).unwrap_err()
     }
 

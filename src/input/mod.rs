@@ -1,9 +1,10 @@
 //! Reading records: sources in a row, each by the reader of its format, cut into windows.
 //!
 //! ```text
-//!  source ─┬► compression ──► lines ──► text │ jsonl ─┬► window
-//!  files,  │  gzip, zstd      limit,    records       │  texts, columns, rejects, position
-//!  pipes   └► columnar ──► parquet │ arrow ───────────┘
+//!  source ─┬► compression ──► lines ──► text │ jsonl │ csv ─┬► window ──► sample
+//!  files,  │  gzip, zstd,     limit,    records             │  texts, columns,
+//!  pipes   │  bzip2, xz       numbers                       │  rejects, position
+//!          └► columnar ──► parquet │ arrow ─────────────────┘
 //! ```
 //!
 //! A reader of lines holds one window and one record at most, whatever the size of the sources; a record
@@ -14,11 +15,13 @@ mod cells;
 mod columnar;
 mod columns;
 mod compression;
+mod csv;
 mod fields;
 mod format;
 mod json;
 mod jsonl;
 mod lines;
+mod list;
 mod objects;
 mod options;
 mod pace;
@@ -26,23 +29,28 @@ mod parse;
 mod paths;
 mod reader;
 mod rows;
+mod sample;
 mod source;
+mod template;
 mod text;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use bytes::{Bytes, Object};
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
+pub use list::expand;
 pub use options::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
 };
 pub use pace::Settled;
 pub use source::Source;
+pub use template::Template;
 
 use arrow::datatypes::SchemaRef;
 
@@ -50,10 +58,12 @@ use crate::error::Result;
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
 use columns::Columns;
+use csv::CsvReader;
 use pace::Pace;
 use parse::Parser;
 use reader::{Filled, Reader};
 use rows::RowReader;
+use sample::Sampler;
 use source::{From, Planned, Stdin};
 use window::Filling;
 
@@ -74,6 +84,9 @@ pub struct RecordReader {
     consumed: u64,
     parser: Parser,
     filling: Filling,
+    sampler: Option<Sampler>,
+    /// What was drawn, once all was read.
+    sample: Option<VecDeque<Window>>,
     pace: Pace,
 }
 
@@ -99,11 +112,17 @@ impl RecordReader {
         for source in &sources {
             options::check_text(source, &options)?;
         }
-        let columns = Columns::new(options.id_type, &options.keep, &options.text_field);
+        let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
+        let columns = Columns::new(&options, &names);
         let window_bytes = options.window_bytes.min(options::MOST_BYTES);
         let options = Arc::new(options);
+        let mut filling = Filling::new(columns, options.window_rows, window_bytes);
+        filling.left = options.limit;
+        filling
+            .warnings
+            .extend(options::repeated_ids(&sources, &options));
         Ok(Self {
-            names: sources.iter().map(|source| source.name.clone()).collect(),
+            names,
             total_bytes: sources.iter().map(|source| source.bytes).sum(),
             sources: options::parts(sources, &options)?,
             stdin,
@@ -112,8 +131,10 @@ impl RecordReader {
             columnar: false,
             failed: false,
             consumed: 0,
-            filling: Filling::new(columns, options.window_rows, window_bytes),
-            parser: Parser::new(Arc::clone(&options)),
+            filling,
+            sampler: options.sample.map(|most| Sampler::new(most, options.seed)),
+            sample: None,
+            parser: Parser::new(&options),
             options,
             pace: Pace::new(),
         })
@@ -150,6 +171,24 @@ impl RecordReader {
     /// If a source cannot be read to its end, is not what it was taken for, or lacks a field that was named.
     /// Bad records are no error here but [`Window::rejects`].
     pub fn next_window(&mut self) -> Result<Option<Window>> {
+        let Some(mut sampler) = self.sampler.take() else {
+            return match &mut self.sample {
+                Some(sample) => Ok(sample.pop_front()),
+                None => self.read_window(),
+            };
+        };
+        self.sample = Some(VecDeque::new());
+        while let Some(window) = self.read_window()? {
+            self.pace.handed_back();
+            sampler.take(window)?;
+        }
+        let mut sample = sampler.finish(self.options.window_rows)?;
+        let first = sample.pop_front();
+        self.sample = Some(sample);
+        Ok(first)
+    }
+
+    fn read_window(&mut self) -> Result<Option<Window>> {
         if self.failed {
             return Ok(None);
         }
@@ -187,7 +226,7 @@ impl RecordReader {
 
     /// Reads until the window is full or the sources are at their end.
     fn fill(&mut self) -> Result<()> {
-        while !self.filling.is_full() {
+        while !self.filling.is_full() && !self.filling.is_done() {
             if let Some(opened) = &mut self.opened {
                 match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
                     Filled::Window => return Ok(()),
@@ -211,16 +250,22 @@ impl RecordReader {
             }
             self.columnar = columnar;
             self.begun += 1;
-            let columns = &mut self.filling.columns;
+            let filling = &mut self.filling;
             let mut from = From {
                 stdin: &mut self.stdin,
                 pace: &mut self.pace,
             };
-            self.opened = Some(if columnar {
-                columnar::open(source, &self.options, &mut from, columns)?
-            } else {
-                let limit = self.options.max_record_bytes;
-                Box::new(RowReader::open(source, &mut from, limit, columns)?)
+            let (options, limit) = (&self.options, self.options.max_record_bytes);
+            self.opened = Some(match source.format {
+                InputFormat::Parquet | InputFormat::Arrow => {
+                    columnar::open(source, options, &mut from, filling)?
+                }
+                InputFormat::Csv | InputFormat::Tsv => {
+                    Box::new(CsvReader::open(source, options, &mut from, filling)?)
+                }
+                InputFormat::Text | InputFormat::Jsonl => {
+                    Box::new(RowReader::open(source, &mut from, limit, &filling.columns)?)
+                }
             });
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::fields::{IdType, Keep, KeepType};
 use super::format::InputFormat;
 use super::source::{Planned, Source};
+use super::template::Template;
 use crate::error::{Error, Result};
 use crate::position::Position;
 
@@ -17,6 +18,9 @@ pub const DEFAULT_WINDOW_ROWS: usize = 8192;
 /// Bytes of text after which a window is closed, unless the caller says otherwise.
 pub const WINDOW_BYTES: usize = 16 << 20;
 
+/// What stands for all fields in `--keep`.
+const ALL: &str = "*";
+
 /// Bytes of a record at most, unless the caller says otherwise.
 pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
 
@@ -28,11 +32,13 @@ pub struct InputOptions {
     pub format: Option<InputFormat>,
     /// Field or column that holds the text; nested as `a.b`.
     pub text_field: String,
+    /// What a text is put together from, in place of that field.
+    pub text_template: Option<Template>,
     /// Field or column that holds the id; nested as `a.b`.
     pub id_field: String,
     /// Type of the `id` column.
     pub id_type: IdType,
-    /// Fields carried through to the output.
+    /// Fields carried through to the output; one called `*` is all that there are.
     pub keep: Vec<Keep>,
     /// Bytes of a record at most; 1 GiB is the most that is allowed.
     pub max_record_bytes: usize,
@@ -40,6 +46,14 @@ pub struct InputOptions {
     pub window_rows: usize,
     /// Bytes of text, ids and kept fields after which a window is closed.
     pub window_bytes: usize,
+    /// Adds the columns `file` and `line`, which say where each record stood.
+    pub source_columns: bool,
+    /// Reads that many records, from the beginning.
+    pub limit: Option<u64>,
+    /// Draws that many records of those that are read.
+    pub sample: Option<u64>,
+    /// What the draw depends on, beside the input.
+    pub seed: u64,
     /// Makes each record batch of a table a window of its own, whatever its size, with all of its columns in
     /// [`crate::record::Window::batch`].
     pub window_per_batch: bool,
@@ -91,6 +105,24 @@ impl InputOptions {
     pub(super) fn names_id(&self) -> bool {
         self.id_field != Self::default().id_field
     }
+
+    /// Whether all fields are kept.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.keep.iter().any(|keep| keep.name == ALL)
+    }
+
+    /// The fields that are kept by name.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Keep> {
+        self.keep.iter().filter(|keep| keep.name != ALL)
+    }
+
+    /// The fields that texts are made of, and the option that names them.
+    pub(super) fn texts(&self) -> (&'static str, &[String]) {
+        match &self.text_template {
+            Some(template) => ("--text-template", template.fields()),
+            None => ("--text-field", std::slice::from_ref(&self.text_field)),
+        }
+    }
 }
 
 impl Default for InputOptions {
@@ -100,12 +132,17 @@ impl Default for InputOptions {
         Self {
             format: None,
             text_field: "text".to_owned(),
+            text_template: None,
             id_field: "id".to_owned(),
             id_type: IdType::String,
             keep: Vec::new(),
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,
             window_bytes: WINDOW_BYTES,
+            source_columns: false,
+            limit: None,
+            sample: None,
+            seed: 0,
             window_per_batch: false,
             streams: false,
             start: None,
@@ -141,9 +178,25 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
             options.keep.len()
         ));
     }
-    let fields = [&options.text_field, &options.id_field];
+    if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
+        return usage(
+            "`--text-template` names the fields of the text itself; leave `--text-field` out"
+                .to_owned(),
+        );
+    }
+    if let Some(keep) = options
+        .keep
+        .iter()
+        .find(|keep| keep.name == ALL && keep.kind.is_some())
+    {
+        return usage(format!(
+            "`--keep {keep}` gives all fields one type; name those that need a type beside it (`--keep '*,NAME:TYPE'`)"
+        ));
+    }
+    let fields = [&options.id_field];
+    let fields = fields.into_iter().chain(options.texts().1);
     let kept = options.keep.iter().map(|keep| &keep.name);
-    for name in fields.into_iter().chain(kept) {
+    for name in fields.chain(kept) {
         if name.matches('.').count() > MOST_DOTS {
             return usage(format!(
                 "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
@@ -168,6 +221,12 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
                      rename the field in the input"
                         .to_owned(),
                 );
+            }
+            "file" | "line" if options.source_columns => {
+                return usage(format!(
+                    "`--keep {name}` clashes with the column `{name}` that `--source-columns` adds; leave one of \
+                     them out"
+                ));
             }
             _ => {}
         }
@@ -194,6 +253,13 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
         ("--text-field", &options.text_field, &defaults.text_field),
         ("--id-field", &options.id_field, &defaults.id_field),
     ];
+    if let Some(template) = &options.text_template
+        && let Some(text) = sources.iter().find(|one| one.format == InputFormat::Text)
+    {
+        return Err(text.usage(format!(
+            "`--text-template {template}` needs fields, and text has none; say `-i jsonl` or `-i csv` if it is that"
+        )));
+    }
     for (option, name, default) in named {
         if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
             return Err(Error::usage(format!(
@@ -209,7 +275,7 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
 /// Checks that nothing is asked of text that only JSONL has.
 pub(super) fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
     let text_field = &options.text_field;
-    let strange = options.keep.iter().find(|keep| {
+    let strange = options.kept().find(|keep| {
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
     });
     match strange {
@@ -256,4 +322,18 @@ pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec
         }));
     }
     Ok(parts)
+}
+
+/// A warning where ids are line numbers, and several sources have the same ones.
+pub(super) fn repeated_ids(sources: &[Planned], options: &InputOptions) -> Option<String> {
+    let texts = sources
+        .iter()
+        .filter(|one| one.format == InputFormat::Text)
+        .count();
+    (texts > 1 && !options.source_columns).then(|| {
+        format!(
+            "ids are line numbers, so those of {texts} text inputs repeat; `--source-columns` adds the columns \
+             `file` and `line`, which tell records apart"
+        )
+    })
 }

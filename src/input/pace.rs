@@ -144,6 +144,11 @@ impl Pace {
         self.in_flight += 1;
     }
 
+    /// The last one stays here.
+    pub(super) fn handed_back(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
     /// Waits until the source has something to read, or until it pauses while no window is in flight: true
     /// then.
     pub(super) fn pauses(&mut self) -> bool {

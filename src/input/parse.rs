@@ -22,6 +22,21 @@ pub(super) enum Parsed<'a> {
     Nothing,
 }
 
+/// Why a record above the limit is rejected.
+pub(super) fn too_long(length: u64, limit: usize) -> String {
+    format!(
+        "the record has {length} bytes, more than the limit of {limit}; raise it with `--max-record-bytes`"
+    )
+}
+
+/// Why a record that is no text is rejected.
+pub(super) fn not_utf8(error: str::Utf8Error) -> String {
+    format!(
+        "the record is not valid UTF-8 at its byte {}; convert the input, for example with `iconv -t UTF-8`",
+        error.valid_up_to() + 1
+    )
+}
+
 /// Parses lines of all formats.
 pub(super) struct Parser {
     options: Arc<InputOptions>,
@@ -29,10 +44,10 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    pub(super) fn new(options: Arc<InputOptions>) -> Self {
+    pub(super) fn new(options: &Arc<InputOptions>) -> Self {
         Self {
-            jsonl: Jsonl::new(&options),
-            options,
+            jsonl: Jsonl::new(options),
+            options: Arc::clone(options),
         }
     }
 
@@ -49,25 +64,15 @@ impl Parser {
         &mut self,
         source: &Planned,
         line: &Line<'a>,
-        columns: &Columns,
+        columns: &mut Columns,
+        warnings: &mut Vec<String>,
     ) -> Result<Parsed<'a>> {
         if line.length > self.limit() as u64 {
-            return Ok(Parsed::Reject(format!(
-                "the record has {} bytes, more than the limit of {}; raise it with \
-                 `--max-record-bytes`",
-                line.length,
-                self.limit()
-            )));
+            return Ok(Parsed::Reject(too_long(line.length, self.limit())));
         }
         let text = match str::from_utf8(line.bytes) {
             Ok(text) => text,
-            Err(error) => {
-                return Ok(Parsed::Reject(format!(
-                    "the record is not valid UTF-8 at its byte {}; convert the input, for example with \
-                     `iconv -t UTF-8`",
-                    error.valid_up_to() + 1
-                )));
-            }
+            Err(error) => return Ok(Parsed::Reject(not_utf8(error))),
         };
         match source.format {
             InputFormat::Text if line.bytes.contains(&0) => Ok(Parsed::Reject(
@@ -87,13 +92,13 @@ impl Parser {
                 Ok(Parsed::Record(record))
             }
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
-            InputFormat::Jsonl => Ok(self
-                .jsonl
-                .record(text, source.index, columns)
-                .map_or_else(Parsed::Reject, Parsed::Record)),
-            InputFormat::Parquet | InputFormat::Arrow => {
-                Err(Error::internal("a table read as lines"))
+            InputFormat::Jsonl => {
+                (self.jsonl.expand(text, columns, warnings))
+                    .map_err(|reason| source.usage(reason))?;
+                let record = self.jsonl.record(text, source.index, columns);
+                Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
+            _ => Err(Error::internal("a table read as lines")),
         }
     }
 

@@ -54,6 +54,13 @@ impl Paths {
         paths
     }
 
+    /// Wants one more field: the key `name` at the top.
+    pub(super) fn add(&mut self, name: &str) {
+        let slot = 2 * self.fields;
+        self.fields += 1;
+        Node::of(&mut self.roots, name).slots.push(slot);
+    }
+
     /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
     pub(super) fn find<'a>(&self, object: &'a str) -> serde_json::Result<Values<'a>> {
         let mut slots = vec![None; 2 * self.fields];

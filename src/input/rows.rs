@@ -76,7 +76,8 @@ impl Reader for RowReader {
                 line: line.number,
                 offset: line.offset,
             };
-            match parser.parse(&self.source, &line, &filling.columns)? {
+            let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+            match parser.parse(&self.source, &line, columns, warnings)? {
                 Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
                 Parsed::Reject(reason) => filling.reject(origin, reason, line.bytes),
                 Parsed::Nothing => {}

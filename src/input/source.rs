@@ -80,9 +80,9 @@ const LISTED: usize = 40;
 
 fn unknown(name: &str) -> Error {
     Error::usage(format!(
-        "cannot tell the format of {name}: endings that are known are .txt, .jsonl and .ndjson, each also with \
-         .gz or .zst, .parquet, .arrow, .arrows, .ipc and .feather; say which it is with `-i`, for example \
-         `-i text` or `-i jsonl`"
+        "cannot tell the format of {name}: endings that are known are .txt, .jsonl, .ndjson, .csv and .tsv, each \
+         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather; say which it is with `-i`, \
+         for example `-i text` or `-i jsonl`"
     ))
 }
 
@@ -259,7 +259,7 @@ impl Planned {
     ) -> Error {
         let (what, whose) = match self.format {
             InputFormat::Text | InputFormat::Jsonl => ("field", "the first record has"),
-            InputFormat::Parquet | InputFormat::Arrow => ("column", "there are"),
+            _ => ("column", "there are"),
         };
         let mut names: Vec<_> = fields
             .map(|name| format!("`{}`", json::excerpt(name)))
@@ -387,7 +387,7 @@ impl OpenSource {
             Encoding::Plain => Seek::Byte {
                 byte: self.lines.offset(),
             },
-            Encoding::Gzip | Encoding::Zstd => Seek::Reread,
+            _ => Seek::Reread,
         };
         (self.lines.number(), seek)
     }
@@ -397,7 +397,7 @@ impl OpenSource {
         match self.encoding {
             Encoding::Plain => self.lines.offset(),
             // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
-            Encoding::Gzip | Encoding::Zstd => self.compressed.load(Ordering::Relaxed),
+            _ => self.compressed.load(Ordering::Relaxed),
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Filling {
     pieces: Vec<RecordBatch>,
     /// A record batch that is a window of its own, as it came.
     whole: Option<RecordBatch>,
+    /// Records that are wanted yet, those of this window counted; `None`: all.
+    pub left: Option<u64>,
     /// Warnings that go with this window.
     pub warnings: Vec<String>,
     texts: Texts,
@@ -62,6 +64,7 @@ impl Filling {
             columns,
             pieces: Vec::new(),
             whole: None,
+            left: None,
             warnings: Vec::new(),
             texts: Texts::default(),
             origins: Vec::new(),
@@ -92,7 +95,29 @@ impl Filling {
     /// Whether it is time to close the window.
     pub(super) fn is_full(&self) -> bool {
         self.whole.is_some()
-            || self.records() > 0 && (self.records() >= self.rows || self.bytes >= self.most_bytes)
+            || self.records() > 0
+                && (self.records() >= self.rows() || self.bytes >= self.most_bytes)
+    }
+
+    /// Records of this window at most.
+    fn rows(&self) -> usize {
+        match self.left {
+            Some(left) => self.rows.min(usize::try_from(left).unwrap_or(usize::MAX)),
+            None => self.rows,
+        }
+    }
+
+    /// `rows`, or as many as are wanted yet.
+    pub(super) fn at_most(&self, rows: usize) -> usize {
+        let left = self
+            .left
+            .map_or(u64::MAX, |left| left.saturating_sub(self.records() as u64));
+        rows.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// Whether as many records were read as are wanted.
+    pub(super) fn is_done(&self) -> bool {
+        self.left.is_some_and(|left| self.records() as u64 >= left)
     }
 
     /// How many more rows of these sizes it takes to fill the window; at least one where there is any.
@@ -103,7 +128,7 @@ impl Filling {
             bytes += size;
             room
         };
-        let rows = self.rows.saturating_sub(self.records());
+        let rows = self.rows().saturating_sub(self.records());
         sizes.take(rows).take_while(fits).count()
     }
 
@@ -153,7 +178,7 @@ impl Filling {
         self.bytes += record.text.len() + record.id.bytes() + kept + columns;
         self.texts.push(&record.text);
         self.origins.push(origin);
-        self.columns.push(&record.id, &record.kept);
+        self.columns.push(origin, &record.id, &record.kept);
     }
 
     /// Takes a record that cannot be embedded.
@@ -175,6 +200,8 @@ impl Filling {
         } else {
             BTreeMap::new()
         };
+        let records = self.records() as u64;
+        self.left = self.left.map(|left| left.saturating_sub(records));
         if !self.origins.is_empty() {
             self.columns.fix();
         }

@@ -389,6 +389,11 @@ fn fingerprint(
         max_record_bytes,
         window_rows: _,
         window_bytes,
+        text_template,
+        source_columns,
+        limit,
+        sample,
+        seed,
         window_per_batch: _,
         streams: _,
         start: _,
@@ -396,6 +401,11 @@ fn fingerprint(
     } = &options.input;
     all.set("input_format", format!("{format:?}"));
     all.set("text", text_field.clone());
+    if let Some(template) = text_template {
+        all.set("text_template", template.to_string());
+    }
+    all.set("source_columns", *source_columns);
+    all.set("records", json!([limit, sample, seed]));
     all.set("id", json!([id_field, id_type.to_string()]));
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);

@@ -27,6 +27,7 @@ mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]
 mod support_terminal;
+mod tables;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]

@@ -17,6 +17,7 @@ const DOCS: &[&str] = &[
     "docs/bench.md",
     "docs/configuration.md",
     "docs/devices.md",
+    "docs/input.md",
     "docs/inspect.md",
     "docs/jobs.md",
     "docs/numbers.md",

@@ -24,6 +24,7 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 
 use self::table::{Prepared, Table};
+use super::columns::Columns;
 use super::pace::Pace;
 use super::parse::Parser;
 use super::reader::{Filled, Reader};
@@ -80,10 +81,12 @@ impl Reader for TableReader {
                     Some((batch, seek)) => {
                         let prepared = self.table.prepare(&batch, &filling.columns)?;
                         if self.window_per_batch {
-                            let rows = prepared.rows();
-                            let piece = piece(&self.source, &prepared, 0, rows, self.rows);
+                            let rows = filling.at_most(prepared.rows());
+                            let columns = &filling.columns;
+                            let piece =
+                                piece(&self.source, &prepared, columns, 0, rows, self.rows)?;
                             filling.accept_piece(piece)?;
-                            filling.close_with(batch);
+                            filling.close_with(batch.slice(0, rows));
                             self.rows += rows as u64;
                         } else if prepared.rows() > 0 {
                             self.pending = Some((prepared, 0, seek));
@@ -93,7 +96,7 @@ impl Reader for TableReader {
                 continue;
             };
             let rows = filling.room((*row..batch.rows()).map(|row| batch.size(row)));
-            let piece = piece(&self.source, batch, *row, rows, self.rows);
+            let piece = piece(&self.source, batch, &filling.columns, *row, rows, self.rows)?;
             filling.accept_piece(piece)?;
             self.rows += rows as u64;
             *row += rows;
@@ -125,8 +128,9 @@ impl Reader for TableReader {
         if !self.batches.next_stream()? {
             return Ok(false);
         }
+        let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
         self.table
-            .begin(&self.batches.schema(), &mut filling.columns)?;
+            .begin(&self.batches.schema(), columns, warnings)?;
         self.rows = 0;
         Ok(true)
     }
@@ -136,18 +140,20 @@ impl Reader for TableReader {
 fn piece<'a>(
     source: &Planned,
     batch: &'a Prepared,
+    columns: &Columns,
     first: usize,
     count: usize,
     before: u64,
-) -> Piece<'a> {
-    Piece {
+) -> Result<Piece<'a>> {
+    let origin = Origin {
+        source: source.index,
+        line: before + 1,
+        offset: before,
+    };
+    Ok(Piece {
         texts: (first..first + count).map(|row| batch.text(row)).collect(),
-        columns: batch.columns.slice(first, count),
+        columns: batch.columns(columns, first, count, origin)?,
         bytes: batch.kept_bytes * count,
-        origin: Origin {
-            source: source.index,
-            line: before + 1,
-            offset: before,
-        },
-    }
+        origin,
+    })
 }

@@ -18,6 +18,7 @@ use crate::input::format::InputFormat;
 use crate::input::options::{InputOptions, Part};
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
+use crate::input::window::Filling;
 use crate::position::Seek;
 use crate::threads::panic_message;
 
@@ -45,14 +46,15 @@ pub(crate) fn open(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
     from: &mut From<'_>,
-    columns: &mut Columns,
+    filling: &mut Filling,
 ) -> Result<Box<dyn Reader>> {
+    let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     let (batches, table, rows, skip) = match (source.format, source.bytes()) {
         (InputFormat::Parquet, Some(bytes)) => {
             from.pace.source = None;
             check_parquet(source, bytes.as_ref())?;
             let mut parquet = Parquet::open(source, bytes)?;
-            let table = Table::new(source, options, &parquet.schema(), columns)?;
+            let table = Table::new(source, options, &parquet.schema(), columns, warnings)?;
             let window = (options.window_rows, options.window_bytes);
             parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
             let (first, end) = match source.part {
@@ -73,7 +75,7 @@ pub(crate) fn open(
                     .to_owned(),
             ));
         }
-        (_, bytes) => arrow(source, options, bytes, from, columns)?,
+        (_, bytes) => arrow(source, options, bytes, from, filling)?,
     };
     let mut reader = TableReader {
         source: Arc::clone(source),
@@ -83,7 +85,7 @@ pub(crate) fn open(
         rows,
         window_per_batch: options.window_per_batch,
     };
-    skip_rows(&mut reader, skip, columns)?;
+    skip_rows(&mut reader, skip, &filling.columns)?;
     Ok(Box::new(reader))
 }
 
@@ -94,16 +96,17 @@ fn arrow(
     options: &Arc<InputOptions>,
     bytes: Option<Arc<dyn Bytes>>,
     from: &mut From<'_>,
-    columns: &mut Columns,
+    filling: &mut Filling,
 ) -> Result<Opened> {
     let failed = |error| damaged(source, "its start", error);
+    let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= ARROW.len() as u64) {
         let mut start = [0; ARROW.len()];
         bytes.read_at(0, &mut start).map_err(failed)?;
         if start == ARROW {
             from.pace.source = None;
             let mut file = ArrowFile::open(source, bytes)?;
-            let table = Table::new(source, options, &file.schema(), columns)?;
+            let table = Table::new(source, options, &file.schema(), columns, warnings)?;
             if !options.window_per_batch {
                 file.project(&table)?;
             }
@@ -142,7 +145,7 @@ fn arrow(
     };
     let stream = Box::new(io::Cursor::new(start).chain(rest));
     let stream = ArrowStream::open(source, stream, consumed)?;
-    let table = Table::new(source, options, &stream.schema(), columns)?;
+    let table = Table::new(source, options, &stream.schema(), columns, warnings)?;
     let before = source.start.map_or(0, |(rows, _)| rows);
     Ok((Box::new(stream), table, 0, before))
 }

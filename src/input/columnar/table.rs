@@ -7,20 +7,22 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::fit::{fit, misfits, not_json};
+use super::fit::{fit, misfits, not_json, takes};
 use super::select::{Column, find, is_ambiguous};
 use super::texts::{Strings, is_text};
 use crate::error::{Error, Result};
 use crate::input::columns::{Columns, is_json};
-use crate::input::fields::IdType;
+use crate::input::fields::{IdType, KeepType};
 use crate::input::options::InputOptions;
 use crate::input::source::Planned;
+use crate::record::Origin;
 
 /// The asked columns of one table.
 pub(super) struct Table {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
-    text: Column,
+    /// One, or those of the template.
+    texts: Vec<Column>,
     /// `None`: there is none, and ids are null.
     id: Option<Column>,
     kept: Vec<Option<Column>>,
@@ -28,13 +30,13 @@ pub(super) struct Table {
 
 /// A batch, ready to be cut into pieces of windows.
 pub(super) struct Prepared {
-    texts: Strings,
-    text_field: String,
-    limit: usize,
+    texts: Vec<Strings>,
+    options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
     bad: BTreeMap<usize, String>,
-    /// In the schema of the window's columns.
-    pub columns: RecordBatch,
+    rows: usize,
+    /// The window's columns, but for those that say where a row stood.
+    arrays: Vec<ArrayRef>,
     /// Bytes that a row's columns hold on average, about.
     pub kept_bytes: usize,
 }
@@ -49,15 +51,16 @@ impl Table {
         options: &Arc<InputOptions>,
         schema: &SchemaRef,
         columns: &mut Columns,
+        warnings: &mut Vec<String>,
     ) -> Result<Self> {
         let mut table = Self {
             source: Arc::clone(source),
             options: Arc::clone(options),
-            text: text_column(source, options, schema)?,
+            texts: Vec::new(),
             id: None,
             kept: Vec::new(),
         };
-        table.begin(schema, columns)?;
+        table.begin(schema, columns, warnings)?;
         Ok(table)
     }
 
@@ -65,9 +68,18 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::new`].
-    pub(super) fn begin(&mut self, schema: &SchemaRef, columns: &mut Columns) -> Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        schema: &SchemaRef,
+        columns: &mut Columns,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
         let (source, options) = (&self.source, &self.options);
-        self.text = text_column(source, options, schema)?;
+        let (option, texts) = options.texts();
+        let texts = texts
+            .iter()
+            .map(|name| text_column(source, option, name, schema));
+        self.texts = texts.collect::<Result<_>>()?;
         self.id = find(schema, &options.id_field);
         match &self.id {
             None if options.names_id() => {
@@ -77,12 +89,22 @@ impl Table {
             Some(id) => check_id(source, options, schema, id)?,
         }
         self.kept = Vec::new();
-        for keep in &options.keep {
-            let found = find(schema, &keep.name);
-            if found.is_none() && !columns.is_fixed() {
-                return Err(missing(source, schema, "--keep", &keep.name));
+        let fields = schema.fields().iter().map(|field| field.name().as_str());
+        columns
+            .expand(fields, &options.id_field, warnings)
+            .map_err(|reason| source.usage(reason))?;
+        for name in columns.names() {
+            let found = find(schema, name);
+            if found.is_none() {
+                if !columns.is_fixed() {
+                    return Err(missing(source, schema, "--keep", name));
+                }
+                warnings.push(format!(
+                    "{}: there is no column `{name}`, so it is null in its rows",
+                    source.name
+                ));
             }
-            check_once(source, schema, &keep.name)?;
+            check_once(source, schema, name)?;
             self.kept.push(found);
         }
         let field = |column: &Option<Column>| column.as_ref().map(|found| Arc::clone(&found.field));
@@ -95,13 +117,16 @@ impl Table {
     /// The columns to be read, by their paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &[String]> {
         let kept = self.kept.iter().flatten();
-        let asked = [&self.text].into_iter().chain(&self.id).chain(kept);
+        let asked = self.texts.iter().chain(&self.id).chain(kept);
         asked.map(|column| column.path.as_slice())
     }
 
     /// The name of the text's column at the top, where nothing else is made of it.
     pub(super) fn text_alone(&self) -> Option<&str> {
-        let [name] = self.text.path.as_slice() else {
+        let [text] = self.texts.as_slice() else {
+            return None;
+        };
+        let [name] = text.path.as_slice() else {
             return None;
         };
         let mut paths = self.paths().filter(|path| path.first() == Some(name));
@@ -142,14 +167,19 @@ impl Table {
             arrays.push(array);
         }
         let bytes: usize = arrays.iter().map(size).sum();
-        let columns = RecordBatch::try_new(schema, arrays)
-            .map_err(|error| Error::internal(format!("columns of the input: {error}")))?;
+        let texts = self.texts.iter().map(|column| {
+            let array = column.of(batch)?;
+            match is_text(array.data_type()) {
+                true => Strings::new(&array),
+                false => Strings::new(&fit(&array, &DataType::Utf8View)?),
+            }
+        });
         Ok(Prepared {
-            texts: Strings::new(&self.text.of(batch)?)?,
-            text_field: self.options.text_field.clone(),
-            limit: self.options.max_record_bytes,
+            texts: texts.collect::<Result<_>>()?,
+            options: Arc::clone(&self.options),
             bad,
-            columns,
+            rows,
+            arrays,
             kept_bytes: bytes / rows.max(1),
         })
     }
@@ -183,12 +213,30 @@ impl Table {
 impl Prepared {
     /// How many rows there are.
     pub(super) fn rows(&self) -> usize {
-        self.columns.num_rows()
+        self.rows
+    }
+
+    /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
+    pub(super) fn columns(
+        &self,
+        columns: &Columns,
+        first: usize,
+        count: usize,
+        origin: Origin,
+    ) -> Result<RecordBatch> {
+        let arrays = self.arrays.iter().map(|array| array.slice(first, count));
+        let arrays = arrays.chain(columns.places(origin, count)).collect();
+        RecordBatch::try_new(columns.schema(), arrays)
+            .map_err(|error| Error::internal(format!("columns of the input: {error}")))
     }
 
     /// Bytes of a row: its text and its columns, about.
     pub(super) fn size(&self, row: usize) -> usize {
-        self.texts.get(row).map_or(0, str::len) + self.kept_bytes
+        let texts = self
+            .texts
+            .iter()
+            .map(|text| text.get(row).map_or(0, str::len));
+        texts.sum::<usize>() + self.kept_bytes
     }
 
     /// The text of a row, or why there is none to embed.
@@ -196,19 +244,27 @@ impl Prepared {
         if let Some(reason) = self.bad.get(&row) {
             return Err(reason.clone());
         }
-        let name = &self.text_field;
-        match self.texts.get(row) {
-            None => Err(format!(
-                "the column `{name}` is null, not a string; name the column that holds the text with \
-                 `--text-field`"
-            )),
-            Some(text) if text.len() > self.limit => Err(format!(
-                "the text has {} bytes, more than the limit of {}; raise it with `--max-record-bytes`",
-                text.len(),
-                self.limit
-            )),
-            Some(text) => Ok(Cow::Borrowed(text)),
+        let limit = self.options.max_record_bytes;
+        let text = match &self.options.text_template {
+            Some(template) => {
+                let value = |index: usize| self.texts[index].get(row).map(Cow::Borrowed);
+                Cow::Owned(template.text(value)?)
+            }
+            None => Cow::Borrowed(self.texts[0].get(row).ok_or_else(|| {
+                format!(
+                    "the column `{}` is null, not a string; name the column that holds the text with \
+                     `--text-field`",
+                    self.options.text_field
+                )
+            })?),
+        };
+        if text.len() > limit {
+            return Err(format!(
+                "the text has {} bytes, more than the limit of {limit}; raise it with `--max-record-bytes`",
+                text.len()
+            ));
         }
+        Ok(text)
     }
 }
 
@@ -220,19 +276,23 @@ fn size(array: &ArrayRef) -> usize {
         .unwrap_or_else(|_| array.get_buffer_memory_size())
 }
 
-fn text_column(source: &Planned, options: &InputOptions, schema: &SchemaRef) -> Result<Column> {
-    let name = &options.text_field;
+fn text_column(source: &Planned, option: &str, name: &str, schema: &SchemaRef) -> Result<Column> {
     check_once(source, schema, name)?;
     let Some(column) = find(schema, name) else {
-        return Err(missing(source, schema, "--text-field", name));
+        return Err(missing(source, schema, option, name));
     };
     let kind = column.field.data_type();
-    if is_text(kind) {
+    let takes = match option {
+        "--text-field" => is_text(kind),
+        // Of several fields some may be numbers.
+        _ => takes(KeepType::String, kind),
+    };
+    if takes {
         return Ok(column);
     }
     Err(source.usage(format!(
         "the column `{name}` has the type {kind}, and texts are strings; name the column that holds the \
-         text with `--text-field`{}",
+         text with `{option}`{}",
         strings(schema)
     )))
 }

@@ -1,6 +1,8 @@
 //! The reader as a whole: sources to windows.
 
+mod choices;
 mod columns;
+mod csv;
 mod records;
 mod sources;
 mod tables;

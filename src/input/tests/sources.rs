@@ -67,10 +67,10 @@ fn sources_follow_one_another() {
 
 #[test]
 fn a_format_that_nothing_tells_must_be_named() {
-    let files = Files::new().with("a.csv", "a\n");
+    let files = Files::new().with("a.dat", "a\n");
     let error = files.open(options()).err().unwrap();
     assert!(error.kind() == ErrorKind::Usage);
-    assert!(error.to_string().contains("a.csv") && error.to_string().contains("`-i text`"));
+    assert!(error.to_string().contains("a.dat") && error.to_string().contains("`-i text`"));
 
     let named = |format| InputOptions {
         format: Some(format),
@@ -79,7 +79,7 @@ fn a_format_that_nothing_tells_must_be_named() {
     assert_eq!(texts(&files.read(named(InputFormat::Text))), ["a"]);
     // Compression is still told by the ending, or by the first bytes.
     let files = Files::new()
-        .with("a.csv.gz", gzip(b"a\n"))
+        .with("a.dat.gz", gzip(b"a\n"))
         .with("b", zstd(b"b\n"))
         .with("c.jsonl", "{}");
     assert_eq!(

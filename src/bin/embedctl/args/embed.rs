@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
-use embedctl::input::Keep;
+use embedctl::input::{Keep, Template};
 use embedctl::model::{ModelName, PoolingMode, Precision};
 use embedctl::output::Dtype;
 use embedctl::storage::StorageOption;
@@ -26,10 +26,12 @@ use super::values::{
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
-    /// Files or addresses to read, one after another; '-' or nothing: standard input
+    /// Files, folders, patterns or addresses to read, one after another; '-' or nothing: standard input
     ///
     /// The ending decides the format: .txt is text, a record a line; .jsonl and .ndjson are JSON objects,
-    /// one a line; each also with .gz or .zst behind. Any other ending needs --input-format.
+    /// one a line; .csv and .tsv have a header; each also with .gz, .zst, .bz2 or .xz behind. .parquet is
+    /// Parquet; .arrow, .arrows, .ipc and .feather are Arrow. Any other ending needs --input-format. A
+    /// folder is all files in it and below that have such an ending, sorted.
     /// Addresses are s3://, gs://, az:// (an object, a pattern, or with a slash at the end everything below),
     /// https://, and hf://datasets/ORG/NAME/FILE.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
@@ -123,7 +125,7 @@ pub struct OutputArgs {
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
 
-    /// Read the first 1,000 records, say what the run would do, and write nothing
+    /// Read the first 1,000 records (or --limit), say what the run would do, and write nothing
     ///
     /// Names the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size
     /// of the output from a short measurement. It goes to standard output, with --log-format json as one object.
@@ -139,7 +141,7 @@ pub struct InputArgs {
     #[arg(short, long, value_name = "FORMAT")]
     pub input_format: Option<InputFormatName>,
 
-    /// JSONL field that holds the text; nested as a.b
+    /// Field or column that holds the text; nested as a.b
     #[arg(
         long,
         value_name = "NAME",
@@ -148,7 +150,14 @@ pub struct InputArgs {
     )]
     pub text_field: String,
 
-    /// JSONL field that holds the id; nested as a.b
+    /// Put the text together from several fields: '{title}\n{body}'
+    ///
+    /// '{{' and '}}' are braces, '\n', '\t' and '\\' a line break, a tab and a backslash. A field that is
+    /// null or missing stays empty; a record without any of them is a bad one.
+    #[arg(long, value_name = "TEMPLATE")]
+    pub text_template: Option<Template>,
+
+    /// Field or column that holds the id; nested as a.b
     #[arg(long, value_name = "NAME", default_value = "id")]
     pub id_field: String,
 
@@ -158,10 +167,29 @@ pub struct InputArgs {
 
     /// Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated
     ///
-    /// TYPE is string, int, float, bool or json. Without it the first window of records decides, and a
-    /// later value of another type is a bad record.
+    /// TYPE is string, int, float, bool or json. Without it tables keep their types, fields of CSV are
+    /// strings, and in JSONL the first window of records decides, and a later value of another type is a
+    /// bad record. '*' is all fields.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub keep: Vec<Keep>,
+
+    /// Add the columns file and line, which say where each record stood
+    #[arg(long)]
+    pub source_columns: bool,
+
+    /// Read the first N records only; 0: all [default: all, with --dry-run 1,000]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+
+    /// Draw N records at random, in the input's order
+    ///
+    /// The same of the same input: see --seed. All of the input (or of --limit) is read.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub sample: Option<u64>,
+
+    /// What --sample draws by
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "sample")]
+    pub seed: u64,
 }
 
 /// Which model, and what overrides its files.

@@ -60,6 +60,10 @@ pub enum InputFormatName {
     Text,
     /// A line is a JSON object
     Jsonl,
+    /// Fields parted by commas, with a header
+    Csv,
+    /// Fields parted by tabs, with a header
+    Tsv,
     /// Apache Parquet
     Parquet,
     /// Apache Arrow: a file, or a stream
@@ -71,6 +75,8 @@ impl From<InputFormatName> for InputFormat {
         match name {
             InputFormatName::Text => Self::Text,
             InputFormatName::Jsonl => Self::Jsonl,
+            InputFormatName::Csv => Self::Csv,
+            InputFormatName::Tsv => Self::Tsv,
             InputFormatName::Parquet => Self::Parquet,
             InputFormatName::Arrow => Self::Arrow,
         }

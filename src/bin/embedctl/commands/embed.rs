@@ -1,14 +1,14 @@
 //! `embedctl embed`: from arguments to [`EmbedOptions`], and from a [`Summary`] to messages.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Source, WINDOW_BYTES,
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source, WINDOW_BYTES,
 };
 use embedctl::job::JobOptions;
 use embedctl::model::hub::{self, Settings};
@@ -79,7 +79,13 @@ fn embed(
     }
 
     if args.output.dry_run {
-        return dry_run(&options, &cancel, printer);
+        let most = args.input.limit.unwrap_or(SAMPLE);
+        return dry_run(
+            &options,
+            Some(most).filter(|&most| most > 0),
+            &cancel,
+            printer,
+        );
     }
     if let Some(code) = resume::finished(&options, printer)? {
         return Ok(code);
@@ -149,16 +155,17 @@ fn embed(
     })
 }
 
-/// Records that `--dry-run` reads.
+/// Records that `--dry-run` reads, unless `--limit` says otherwise.
 const SAMPLE: u64 = 1000;
 
 /// Says what the run would do.
 fn dry_run(
     options: &EmbedOptions,
+    most: Option<u64>,
     cancel: &CancelToken,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
-    let survey = survey::survey(options, Some(SAMPLE), cancel)?;
+    let survey = survey::survey(options, most, cancel)?;
     tell(options, printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
     Ok(if survey.sample.rejected > 0 {
@@ -192,7 +199,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
     Ok(EmbedOptions {
         model: model(args, messages),
         engine: engine(args)?,
-        sources: sources(&args.inputs)?,
+        sources: sources(&args.inputs, args.input.input_format.map(Into::into))?,
         input: input(args)?,
         output: OutputOptions {
             format: args.output.output_format.map(Into::into),
@@ -285,11 +292,15 @@ pub(super) fn devices(
     }
 }
 
-pub(super) fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failure> {
+/// The sources that are named: files, folders and patterns are looked up.
+pub(super) fn sources(
+    inputs: &[PathBuf],
+    format: Option<InputFormat>,
+) -> Result<Vec<Source>, Failure> {
     if inputs.is_empty() {
         return Ok(vec![Source::Stdin]);
     }
-    let sources: Vec<Source> = inputs.iter().map(|path| source(path.as_ref())).collect();
+    let sources = embedctl::input::expand(inputs, format)?;
     let from_stdin = sources.iter().filter(|&one| *one == Source::Stdin).count();
     if from_stdin > 1 {
         return Err(Failure::usage(
@@ -297,14 +308,6 @@ pub(super) fn sources(inputs: &[impl AsRef<Path>]) -> Result<Vec<Source>, Failur
         ));
     }
     Ok(sources)
-}
-
-fn source(path: &Path) -> Source {
-    if path == Path::new("-") {
-        Source::Stdin
-    } else {
-        Source::Path(path.to_path_buf())
-    }
 }
 
 fn destination(path: &Path) -> Destination {
@@ -328,6 +331,11 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
             .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
         window_rows: args.limits.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
+        text_template: args.input.text_template.clone(),
+        source_columns: args.input.source_columns,
+        limit: args.input.limit.filter(|&records| records > 0),
+        sample: args.input.sample,
+        seed: args.input.seed,
         ..InputOptions::default()
     })
 }

@@ -168,7 +168,7 @@ fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
     }
     let defaults = InputOptions::default();
     Ok(WorkloadOptions::Records {
-        sources: sources(&workload.input)?,
+        sources: sources(&workload.input, workload.input_format.map(Into::into))?,
         input: InputOptions {
             format: workload.input_format.map(Into::into),
             text_field: workload

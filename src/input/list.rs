@@ -1,0 +1,216 @@
+//! Inputs as they are given: files, folders, patterns, `-`.
+
+use std::path::{Component, Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use walkdir::{DirEntry, WalkDir};
+
+use super::format::{self, InputFormat};
+use super::source::Source;
+use crate::error::{Error, Result};
+
+/// The sources that `inputs` name, in order. A folder is all files in it and in folders below, sorted by
+/// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
+/// `[…]`, `{…}`, `**`) is all files that it matches, sorted by path.
+///
+/// # Errors
+/// If a folder or a pattern is none, or one cannot be read.
+pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Source>> {
+    let mut sources = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        if input == Path::new("-") {
+            sources.push(Source::Stdin);
+        } else if is_address(input) {
+            sources.push(Source::Path(input.clone()));
+        } else if input.is_dir() {
+            let known = |path: &Path| {
+                let (found, _) = format::by_ending(path);
+                found.is_some() && format.is_none_or(|format| found == Some(format))
+            };
+            let files = walk(input, known)?;
+            if files.is_empty() {
+                let which = format.map_or_else(String::new, |format| format!("{format} "));
+                return Err(Error::usage(format!(
+                    "the folder {} holds no {which}files with a known ending; name them by a pattern, with their \
+                     format: `-i FORMAT '{}'`",
+                    input.display(),
+                    input.join("*").display()
+                )));
+            }
+            sources.extend(files);
+        } else if is_pattern(input) && !input.exists() {
+            let (folder, pattern) = split(input);
+            let matcher = matcher(input, &pattern)?;
+            let matches =
+                |path: &Path| matcher.is_match(path.strip_prefix(&folder).unwrap_or(path));
+            let root = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                &folder
+            };
+            if !root.is_dir() {
+                return Err(Error::usage(format!(
+                    "the pattern {} begins in {}, which is no folder",
+                    input.display(),
+                    root.display()
+                )));
+            }
+            let matches = |path: &Path| matches(path.strip_prefix("./").unwrap_or(path));
+            let files = walk(root, matches)?;
+            if files.is_empty() {
+                return Err(Error::usage(format!(
+                    "no file matches the pattern {}",
+                    input.display()
+                )));
+            }
+            sources.extend(files);
+        } else {
+            sources.push(Source::Path(input.clone()));
+        }
+    }
+    Ok(sources)
+}
+
+/// The files below `root` that are wanted, sorted by path.
+fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
+    // As Spark and Arrow have it: what begins with `.` or `_` is no data.
+    let is_data = |entry: &DirEntry| {
+        let name = entry.file_name().as_encoded_bytes();
+        entry.depth() == 0 || !(name.starts_with(b".") || name.starts_with(b"_"))
+    };
+    let mut found = Vec::new();
+    for entry in WalkDir::new(root)
+        .follow_links(true)
+        .into_iter()
+        .filter_entry(is_data)
+    {
+        let entry = entry.map_err(|error| {
+            let path = error.path().unwrap_or(root).to_path_buf();
+            match error.into_io_error() {
+                Some(error) => Error::io("read", path, error),
+                None => Error::usage(format!(
+                    "{} links to a folder that holds it",
+                    path.display()
+                )),
+            }
+        })?;
+        if entry.file_type().is_file() && wanted(entry.path()) {
+            let path = entry.into_path();
+            found.push(
+                path.strip_prefix("./")
+                    .map_or(path.clone(), Path::to_path_buf),
+            );
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(Source::Path).collect())
+}
+
+/// Whether it is a URL, which is no path here.
+fn is_address(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains("://"))
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| b"*?[{".contains(byte))
+}
+
+/// The folder in which a pattern begins, and the rest.
+fn split(pattern: &Path) -> (PathBuf, PathBuf) {
+    let parts: Vec<Component<'_>> = pattern.components().collect();
+    let plain = parts
+        .iter()
+        .take_while(|part| !is_pattern(Path::new(part.as_os_str())))
+        .count();
+    (
+        parts[..plain].iter().collect(),
+        parts[plain..].iter().collect(),
+    )
+}
+
+fn matcher(input: &Path, pattern: &Path) -> Result<GlobMatcher> {
+    let pattern = pattern.to_string_lossy();
+    let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| {
+        Error::usage(format!(
+            "the pattern {} is wrong: {}",
+            input.display(),
+            error.kind()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(folder: &Path, inputs: &[&str], format: Option<InputFormat>) -> Vec<String> {
+        let inputs: Vec<_> = inputs.iter().map(|input| folder.join(input)).collect();
+        let sources = expand(&inputs, format).unwrap();
+        let relative = |source: &Source| {
+            let path = source.path().unwrap().strip_prefix(folder).unwrap();
+            path.to_string_lossy().replace('\\', "/")
+        };
+        sources.iter().map(relative).collect()
+    }
+
+    #[test]
+    fn folders_and_patterns_are_walked_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in [
+            "b.jsonl",
+            "a/2.csv.gz",
+            "a/1.parquet",
+            "a/deep/0.txt",
+            "a/notes.md",
+            "a/.hidden.txt",
+            "_temporary/part.parquet",
+            "a/_SUCCESS.txt",
+            "c[1].txt",
+        ] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "").unwrap();
+        }
+        let all = [
+            "a/1.parquet",
+            "a/2.csv.gz",
+            "a/deep/0.txt",
+            "b.jsonl",
+            "c[1].txt",
+        ];
+        assert_eq!(names(root, &["."], None), all);
+        assert_eq!(
+            names(root, &["a"], Some(InputFormat::Parquet)),
+            ["a/1.parquet"]
+        );
+        assert_eq!(
+            names(root, &["a/*"], None),
+            ["a/1.parquet", "a/2.csv.gz", "a/notes.md"]
+        );
+        assert_eq!(
+            names(root, &["**/*.txt"], None),
+            ["a/deep/0.txt", "c[1].txt"]
+        );
+        assert_eq!(
+            names(root, &["{b,c}*", "a/deep"], None),
+            ["b.jsonl", "c[1].txt", "a/deep/0.txt"]
+        );
+        // A file of that very name is no pattern.
+        assert_eq!(names(root, &["c[1].txt"], None), ["c[1].txt"]);
+        for (input, format, words) in [
+            ("*.orc", None, "no file matches"),
+            ("a/deep", Some(InputFormat::Arrow), "holds no arrow files"),
+            ("none/*", None, "which is no folder"),
+            ("a/[", None, "is wrong"),
+        ] {
+            let error = expand(&[root.join(input)], format).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `--text-template`: a text put together from several fields of a record.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+/// A text with places for fields: `{title}\n{body}`. `{{` and `}}` are braces, `\n`, `\t` and `\\` what they
+/// are in most languages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    written: String,
+    parts: Vec<Part>,
+    fields: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Words(String),
+    /// Index into the fields.
+    Field(usize),
+}
+
+impl FromStr for Template {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut fields: Vec<String> = Vec::new();
+        let mut words = String::new();
+        let mut rest = written.chars().peekable();
+        while let Some(character) = rest.next() {
+            match character {
+                '\\' => match rest.next() {
+                    Some('n') => words.push('\n'),
+                    Some('t') => words.push('\t'),
+                    Some('\\') => words.push('\\'),
+                    other => {
+                        let other = other.map_or_else(String::new, String::from);
+                        return Err(format!(
+                            "`\\{other}` means nothing; `\\n`, `\\t` and `\\\\` do"
+                        ));
+                    }
+                },
+                '{' | '}' if rest.next_if_eq(&character).is_some() => words.push(character),
+                '}' => return Err("a `}` closes nothing; write `}}` for a brace".to_owned()),
+                '{' => {
+                    let mut name = String::new();
+                    loop {
+                        match rest.next() {
+                            Some('}') => break,
+                            Some(character) => name.push(character),
+                            None => {
+                                return Err(format!(
+                                    "`{{{name}` is not closed; write `{{{{` for a brace"
+                                ));
+                            }
+                        }
+                    }
+                    if name.is_empty() {
+                        return Err("`{}` names no field".to_owned());
+                    }
+                    if !words.is_empty() {
+                        parts.push(Part::Words(std::mem::take(&mut words)));
+                    }
+                    let known = fields.iter().position(|field| *field == name);
+                    parts.push(Part::Field(known.unwrap_or(fields.len())));
+                    if known.is_none() {
+                        fields.push(name);
+                    }
+                }
+                other => words.push(other),
+            }
+        }
+        if fields.is_empty() {
+            return Err("it names no field; write `{NAME}` where a field is to stand".to_owned());
+        }
+        if !words.is_empty() {
+            parts.push(Part::Words(words));
+        }
+        Ok(Self {
+            written: written.to_owned(),
+            parts,
+            fields,
+        })
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.written)
+    }
+}
+
+impl Template {
+    /// Names of the fields, each once.
+    #[must_use]
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// The text of a record; `value` gives the value of a field by its number. A field without one is left
+    /// empty.
+    ///
+    /// # Errors
+    /// If no field has a value: the reason.
+    pub(super) fn text<'a>(
+        &self,
+        value: impl Fn(usize) -> Option<Cow<'a, str>>,
+    ) -> Result<String, String> {
+        let values: Vec<_> = (0..self.fields.len()).map(value).collect();
+        if values.iter().all(Option::is_none) {
+            let names: Vec<_> = self.fields.iter().map(|name| format!("`{name}`")).collect();
+            return Err(format!(
+                "the record has nothing in {} for `--text-template`; fill one of them, or name others",
+                names.join(", ")
+            ));
+        }
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Words(words) => text.push_str(words),
+                Part::Field(index) => text.push_str(values[*index].as_deref().unwrap_or_default()),
+            }
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_take_their_places() {
+        let template: Template = r"{a}\n\t\\{{{b.c}}} {a}".parse().unwrap();
+        assert_eq!(template.fields(), ["a", "b.c"]);
+        let text = template.text(|index| [Some("x".into()), None][index].clone());
+        assert_eq!(text.unwrap(), "x\n\t\\{} x");
+        let error = template.text(|_| None).unwrap_err();
+        assert!(error.contains("nothing in `a`, `b.c`"), "{error}");
+    }
+
+    #[test]
+    fn faults_say_what_to_write() {
+        for (written, hint) in [
+            ("title", "`{NAME}`"),
+            ("{title", "`{{`"),
+            ("title}", "`}}`"),
+            ("{}", "names no field"),
+            (r"{a}\x", r"`\x`"),
+            ("{a}\\", r"`\\`"),
+        ] {
+            let error = written.parse::<Template>().unwrap_err();
+            assert!(error.contains(hint), "{written}: {error}");
+        }
+    }
+}

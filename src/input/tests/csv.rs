@@ -1,0 +1,197 @@
+//! CSV and TSV: records over several lines, wrong quoting, and types.
+
+use arrow::array::{Array, AsArray, Int64Array};
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::position::Seek;
+
+fn kept<'a>(window: &'a Window, name: &str) -> Vec<Option<&'a str>> {
+    window.columns[name].as_string::<i32>().iter().collect()
+}
+
+#[test]
+fn quoted_fields_hold_line_breaks_quotes_and_separators() {
+    let content = "\u{feff}id,text,note\r\n1,\"two\r\nlines\",a\r\n\r\n2,\"a \"\"b\"\", c\",\"\"\r\n3,5\" wide,x";
+    for (name, content) in [
+        ("a.csv", content.to_owned()),
+        (
+            "a.tsv",
+            content.replace(',', "\t").replace("\"\tc", "\"\tc"),
+        ),
+    ] {
+        let window = Files::new().with(name, content).window(keeping(&["note"]));
+        let texts: Vec<_> = window
+            .texts
+            .iter()
+            .map(|text| text.replace('\t', ","))
+            .collect();
+        assert_eq!(texts, ["two\r\nlines", "a \"b\", c", "5\" wide"]);
+        assert_eq!(kept(&window, "id"), [Some("1"), Some("2"), Some("3")]);
+        assert_eq!(kept(&window, "note"), [Some("a"), Some(""), Some("x")]);
+        let places: Vec<_> = window
+            .origins
+            .iter()
+            .map(|origin| (origin.line, origin.offset))
+            .collect();
+        assert_eq!(places, [(2, 17), (5, 37), (6, 56)]);
+        assert!(window.rejects.is_empty());
+    }
+}
+
+#[test]
+fn a_wrong_record_costs_itself_alone() {
+    let content =
+        "id,text\n1,\"a\"b\n2,ok\n3,\"never closed\n4,ok,more\n5\n6,\"ok\"\n\"7\",\"open\n8,fine\n";
+    let window = Files::new().with("a.csv", content).window(options());
+    assert_eq!(kept(&window, "id"), [Some("2"), Some("6"), Some("8")]);
+    let rejects: Vec<_> = window
+        .rejects
+        .iter()
+        .map(|reject| (reject.origin.line, reject.reason.as_str()))
+        .collect();
+    for ((line, reason), (wanted, words)) in rejects.iter().zip([
+        (2, "goes on behind its closing quote"),
+        (4, "on line 7 a quoted field goes on"),
+        (5, "has 3 fields, and the header has 2"),
+        (6, "has 1 fields"),
+        (8, "is never closed"),
+    ]) {
+        assert!(
+            *line == wanted && reason.contains(words),
+            "{line}: {reason}"
+        );
+    }
+    assert_eq!(rejects.len(), 5);
+    assert_eq!(window.rejects[0].raw, b"1,\"a\"b");
+
+    // Above the limit of a record nothing is gathered.
+    let content = format!("id,text\n1,\"{}\n2,ok\n", "x\n".repeat(1200));
+    let windows = Files::new().with("a.csv", content).read(options());
+    let reason = &windows[0].rejects[0].reason;
+    assert!(reason.contains("--max-record-bytes"), "{reason}");
+    assert_eq!(texts(&windows), ["ok"]);
+    let bad = Files::new()
+        .with("a.csv", b"id,text\n1,\xff\n")
+        .window(options());
+    assert!(bad.rejects[0].reason.contains("not valid UTF-8"));
+}
+
+#[test]
+fn fields_are_strings_unless_a_type_is_named() {
+    let content = "text,n,f,b,j,zip\na,1, 2.5 ,TRUE,[1],007\nb,,,,,\nc,x,1,true,1,1\n";
+    let keep = ["n:int", "f:float", "b:bool", "j:json", "zip"];
+    let window = Files::new().with("a.csv", content).window(keeping(&keep));
+    assert_eq!(
+        window.columns["n"].as_ref(),
+        &Int64Array::from(vec![Some(1), None]) as &dyn Array
+    );
+    for name in ["f", "b", "j"] {
+        assert_eq!(window.columns[name].null_count(), 1, "{name}");
+    }
+    assert_eq!(kept(&window, "zip"), [Some("007"), Some("")]);
+    assert_eq!(kept(&window, "id"), [None, None]);
+    assert!(window.rejects[0].reason.contains("is not of type int (x)"));
+}
+
+#[test]
+fn headers_are_looked_at_before_any_record() {
+    let field = |name: &str| InputOptions {
+        text_field: name.to_owned(),
+        ..options()
+    };
+    for (content, options, expected) in [
+        (
+            "id,text\n1,a\n",
+            field("body"),
+            "there are `id`, `text`: name one of them with `--text-field`",
+        ),
+        ("id,text\n", keeping(&["lang"]), "with `--keep`"),
+        (
+            "text,text\na,b\n",
+            options(),
+            "several columns called `text`",
+        ),
+        ("id;text\n1;a\n", options(), "something else than commas"),
+        ("\"a\"b,text\n", options(), "the header cannot be read"),
+    ] {
+        let files = Files::new().with("a.csv", content);
+        let error = files.open(options).unwrap().next_window().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    for empty in ["", "\n", "id,text\n", "id,text"] {
+        assert!(Files::new().with("a.csv", empty).read(options()).is_empty());
+    }
+}
+
+#[test]
+fn reading_goes_on_at_any_position() {
+    let content: String = (0..9)
+        .map(|row| match row % 3 {
+            0 => format!("{row},\"two\nlines {row}\"\n"),
+            1 => format!("{row},one\r\n"),
+            _ => format!("{row},\"open {row}\n"),
+        })
+        .collect();
+    let files = Files::new().with("a.csv", format!("id,text\n{content}"));
+    let by = |rows, start| InputOptions {
+        window_rows: rows,
+        start,
+        ..options()
+    };
+    let all = files.read(by(1, None));
+    assert_eq!(all.len(), 9);
+    for (done, window) in (1..).zip(&all) {
+        assert!(matches!(window.position.seek, Seek::Byte { .. }) || done == 9);
+        let rest = files.read(by(1, Some(window.position)));
+        assert_eq!(texts(&rest), texts(&all[done..]));
+        let lines = |windows: &[Window]| -> Vec<_> {
+            windows.iter().filter_map(Window::first_line).collect()
+        };
+        assert_eq!(lines(&rest), lines(&all[done..]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::mutation::cases(200)))]
+
+    /// What the csv crate writes is read again, whatever the fields hold.
+    #[test]
+    fn what_is_written_is_read(
+        rows in prop::collection::vec(("[a-z\",\r\n\té ]{0,12}", "[a-z\",\n]{1,9}"), 1..20),
+        window in 1usize..7,
+        crlf in any::<bool>(),
+    ) {
+        let mut writer = ::csv::WriterBuilder::new();
+        if crlf {
+            writer.terminator(::csv::Terminator::CRLF);
+        }
+        let mut writer = writer.from_writer(Vec::new());
+        writer.write_record(["text", "id"]).unwrap();
+        for (text, id) in &rows {
+            writer.write_record([text, id]).unwrap();
+        }
+        let files = Files::new().with("a.csv", writer.into_inner().unwrap());
+        let windows = files.read(InputOptions { window_rows: window, ..options() });
+        let expected: Vec<_> = rows.iter().map(|row| row.0.as_str()).collect();
+        prop_assert_eq!(texts(&windows), expected);
+        let ids: Vec<_> = windows.iter().flat_map(|window| kept(window, "id")).flatten().collect();
+        let expected: Vec<_> = rows.iter().map(|row| row.1.as_str()).collect();
+        prop_assert_eq!(ids, expected);
+    }
+
+    /// Every line is in a record, a reject, or blank: nothing is lost behind damage.
+    #[test]
+    fn damage_costs_no_more_than_its_lines(seed in any::<u64>()) {
+        let rows = (0..20).map(|row| format!("{row},\"text, {row}\",\"a \"\"b\"\"\"\n"));
+        let mut data = rows.collect::<String>().into_bytes();
+        crate::mutation::damage(&mut data, seed);
+        let files = Files::new().with("a.csv", [b"id,text,more\n".as_slice(), &data].concat());
+        let window = windows(files.open(options()).unwrap());
+        let found: usize = window.iter().flatten().map(|one| one.texts.len() + one.rejects.len()).sum();
+        let lines = data.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+        prop_assert!(found <= lines && (found + 8 >= lines || window.is_err()), "{} of {}", found, lines);
+    }
+}

@@ -1,0 +1,178 @@
+//! Inputs that are tables: Parquet, Arrow, CSV, and what is wrong with them; folders, patterns, a draw.
+
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::ipc::writer::StreamWriter;
+use insta::assert_snapshot;
+use parquet::arrow::ArrowWriter;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, in_repository};
+use crate::support;
+
+fn batch() -> RecordBatch {
+    let texts: Vec<_> = (0..20).map(|row| format!("text {row}")).collect();
+    RecordBatch::try_from_iter([
+        ("doc", Arc::new(Int64Array::from_iter_values(0..20)) as _),
+        ("body", Arc::new(StringArray::from(texts)) as _),
+    ])
+    .unwrap()
+}
+
+fn parquet() -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batch().schema(), None).unwrap();
+    writer.write(&batch()).unwrap();
+    writer.close().unwrap();
+    file
+}
+
+fn arrow() -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch().schema()).unwrap();
+    writer.write(&batch()).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn a_cut_parquet_file() {
+    let sandbox = Sandbox::new();
+    let whole = parquet();
+    sandbox.write("cut.parquet", &whole[..whole.len() / 2]);
+    assert_snapshot!(sandbox.embed("cut.parquet --text-field body -o out.parquet"));
+    assert_eq!(sandbox.files(), ["cut.parquet"]);
+}
+
+#[test]
+fn a_corrupt_arrow_stream() {
+    let sandbox = Sandbox::new();
+    let whole = arrow();
+    sandbox.write("cut.arrows", &whole[..whole.len() / 2]);
+    assert_snapshot!(sandbox.embed("cut.arrows --text-field body -o out.parquet"));
+    assert_eq!(sandbox.files(), ["cut.arrows"]);
+}
+
+#[test]
+fn a_column_that_is_not_there() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.parquet", parquet());
+    assert_snapshot!(sandbox.embed("a.parquet -o out.parquet"));
+}
+
+#[test]
+fn a_text_column_of_another_type() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.parquet", parquet());
+    assert_snapshot!(sandbox.embed("a.parquet --text-field doc -o out.parquet"));
+}
+
+#[test]
+fn wrong_quoting_in_csv() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.csv", "id,text\n1,fine\n2,\"two\"fold\n3,fine\n");
+    assert_snapshot!(sandbox.embed("a.csv -o out.parquet"));
+    let skipped = sandbox.embed("a.csv -o - --on-error skip");
+    assert_snapshot!("wrong_quoting_in_csv_skipped", skipped.stderr);
+    assert_eq!(skipped.stdout.lines().count(), 2);
+}
+
+#[test]
+fn a_folder_without_inputs() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    assert_snapshot!(sandbox.embed("empty -o out.parquet"));
+}
+
+#[test]
+fn folders_and_patterns_are_read_whole() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("in/deep")).unwrap();
+    sandbox.write("in/b.csv", "id,body\nb,from csv\n");
+    sandbox.write(
+        "in/deep/a.jsonl",
+        "{\"id\":\"a\",\"body\":\"from jsonl\"}\n",
+    );
+    sandbox.write("in/notes.md", "no data\n");
+    let ids = |line: &str| -> Vec<String> {
+        let run = sandbox.embed(&format!("{line} --text-field body --source-columns -o -"));
+        let lines = run
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .map(|row| format!("{} {} {}", row["id"], row["file"], row["line"]))
+            .collect()
+    };
+    let all = ["\"b\" \"in/b.csv\" 2", "\"a\" \"in/deep/a.jsonl\" 1"];
+    assert_eq!(ids("in"), all);
+    assert_eq!(ids("in/**/*.{csv,jsonl}"), all);
+    assert_eq!(ids("in -i jsonl"), all[1..]);
+}
+
+#[test]
+fn a_draw_is_the_same_for_every_window_and_number_of_threads() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.parquet", parquet());
+    let draw = |more: &str| {
+        let line = format!(
+            "a.parquet --text-template {{body}}:{{doc}} --id-field doc --sample 5 {more} -o -"
+        );
+        let run = sandbox.embed(&line);
+        let lines = run
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let drawn = draw("");
+    assert_eq!(drawn.len(), 5);
+    assert_eq!(draw("--window 3 --threads 1"), drawn);
+    assert_ne!(draw("--seed 1"), drawn);
+    assert!(
+        draw("--limit 5")
+            .iter()
+            .all(|id| id.parse::<u32>().unwrap() < 5)
+    );
+}
+
+/// What pyarrow writes comes through in its types, and what comes out is what went in.
+#[test]
+fn types_of_pyarrow_come_through() {
+    let Some(python) = support::python("types_of_pyarrow_come_through", &["pyarrow"]) else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let script = in_repository("tests/cli/tables.py");
+    let python = |step: &str| {
+        let done = Command::new(&python)
+            .arg(&script)
+            .arg(step)
+            .current_dir(sandbox.path("."))
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    python("write");
+    for name in [
+        "snappy.parquet",
+        "brotli.parquet",
+        "lz4.parquet",
+        "file.arrow",
+        "stream.arrows",
+        "zstd.feather",
+    ] {
+        let run = sandbox.embed(&format!(
+            "{name} --keep when,price,tags,meta,label,text -o {name}.out.parquet"
+        ));
+        assert_eq!(run.code, Some(0), "{name}: {}", run.stderr);
+    }
+    python("compare");
+}
