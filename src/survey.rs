@@ -15,6 +15,7 @@ use crate::cancel::CancelToken;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
+use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use crate::pipeline::{self, EmbedOptions};
 use crate::record::{RowRef, Rows, Texts, Window};
@@ -47,8 +48,8 @@ pub struct Survey {
     pub engine: EngineInfo,
     /// Hub id or folder of the model.
     pub model: String,
-    /// Width of a vector.
-    pub dimensions: usize,
+    /// Widths of a row's vectors.
+    pub dimensions: Dimensions,
     /// Tokens of a row at most.
     pub max_length: Option<usize>,
     /// Threads that would run it.
@@ -156,7 +157,8 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     if let (Some(vector), Some(kept)) = (vectors.first(), kept) {
         let rows = rows(kept, &vectors, vector.len());
         measured.written = rows.len() as u64;
-        measured.bytes = written(&options.output, rows, &names)?;
+        let widths = embedder.model().config.vectors().0;
+        measured.bytes = written(&options.output, &widths, rows, &names)?;
     }
     let bytes = reader.total_bytes();
     let model = embedder.model();
@@ -171,7 +173,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         bytes,
         engine: embedder.engine().clone(),
         model: model.id.clone(),
-        dimensions: model.config.width,
+        dimensions: model.config.vectors(),
         max_length: model.config.limit(),
         threads: match options.engine.workers {
             0 => usable_cores(),
@@ -292,7 +294,12 @@ fn rows(window: Window, vectors: &[Vec<f32>], dimensions: usize) -> Rows {
 }
 
 /// Bytes that rows become in the output's format, the files beside it counted.
-fn written(options: &OutputOptions, rows: Rows, names: &crate::record::SourceNames) -> Result<u64> {
+fn written(
+    options: &OutputOptions,
+    widths: &[usize],
+    rows: Rows,
+    names: &crate::record::SourceNames,
+) -> Result<u64> {
     let folder = private_folder::make("embedctl-dry-run-", &std::env::temp_dir())
         .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
     let files = RunFiles::new();
@@ -302,8 +309,7 @@ fn written(options: &OutputOptions, rows: Rows, names: &crate::record::SourceNam
         ..options.clone()
     };
     let schema = rows.columns.schema();
-    let widths = [rows.dimensions];
-    let mut writer = output::create(&options, &widths, names.clone(), &schema, &files)?;
+    let mut writer = output::create(&options, widths, names.clone(), &schema, &files)?;
     writer.write(rows)?;
     writer.finish(Finish {
         schema,

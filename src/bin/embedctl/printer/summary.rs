@@ -359,7 +359,7 @@ pub fn duration(time: Duration) -> String {
 }
 
 /// `384 dimensions`, or `64, 256 dimensions`.
-fn dimensions(widths: &Dimensions) -> String {
+pub(super) fn dimensions(widths: &Dimensions) -> String {
     match &widths.0[..] {
         [one] => number(*one as u64, "dimension"),
         several => {

@@ -6,7 +6,7 @@ use embedctl::survey::{Estimate, Survey};
 use serde_json::Value;
 
 use super::Printer;
-use super::summary::{bytes, count, duration, engine, number};
+use super::summary::{bytes, count, dimensions, duration, engine, number};
 use super::table::Table;
 use crate::failure::Failure;
 
@@ -58,7 +58,7 @@ fn table(survey: &Survey, output: &str) -> String {
     table.entry("model", &survey.model);
     table.entry("engine", &engine(&survey.engine));
     table.entry("threads", &count(survey.threads as u64));
-    table.entry("vectors", &number(survey.dimensions as u64, "dimension"));
+    table.entry("vectors", &dimensions(&survey.dimensions));
     table.line("");
     match &survey.estimate {
         Some(all) => estimate(survey, all, output, &mut table),
