@@ -584,7 +584,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --resume --dry-run --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --resume --dry-run --input-format --text-column --text-field --id-field --id-type --keep --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -621,15 +621,34 @@ _embedctl() {
                     return 0
                     ;;
                 --output-format)
-                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
                     return 0
                     ;;
                 -f)
-                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                --dtype)
+                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --vector-type)
