@@ -19,6 +19,7 @@
 
 mod fingerprint;
 mod names;
+mod objects;
 mod part;
 mod parts;
 mod reader;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use fingerprint::Fingerprint;
+pub use objects::Objects;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Done, Limits, Made, Parts};
 pub use reader::{Covered, JobReader};
@@ -115,10 +117,9 @@ impl Job {
                 path.display()
             )));
         }
-        if Address::is_url_path(path) && (folder || options.resume) {
+        if Address::is_url_path(path) && !folder && options.resume {
             return Err(Error::usage(format!(
-                "-o {}: parts are written to disks alone; write to a folder and copy it, or one object without \
-                 --resume",
+                "-o {0}: one object cannot be gone on with; write parts of it, with -o {0}/",
                 path.display()
             )));
         }
@@ -519,6 +520,13 @@ fn window_of(part_rows: Option<u64>, most: usize) -> usize {
 /// Whether two names lead to one place, or one inside the other: inputs must not lie in the output.
 #[must_use]
 pub fn is_inside(path: &Path, folder: &Path) -> bool {
+    if Address::is_url_path(path) && Address::is_url_path(folder) {
+        let address = |path: &Path| Address::parse(&path.to_string_lossy());
+        let (Ok(path), Ok(folder)) = (address(path), address(folder)) else {
+            return false;
+        };
+        return path.to_string().starts_with(&folder.to_string());
+    }
     match (path.canonicalize(), folder.canonicalize()) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
         _ => false,

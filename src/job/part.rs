@@ -28,12 +28,23 @@ pub struct SourceState {
     /// Nanoseconds since 1970, of a regular file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
+    /// What names an object's content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
 }
 
 impl SourceState {
     /// Looks at `source`, called `name`.
     #[must_use]
     pub fn of(source: &Source, name: &str) -> Self {
+        if let Source::Object(object) = source {
+            return Self {
+                name: name.to_owned(),
+                size: Some(object.bytes.len()),
+                modified: None,
+                etag: object.bytes.etag().map(str::to_owned),
+            };
+        }
         let metadata = source.path().and_then(|path: &Path| path.metadata().ok());
         let metadata = metadata.filter(std::fs::Metadata::is_file);
         let modified = metadata.as_ref().and_then(|metadata| {
@@ -44,6 +55,7 @@ impl SourceState {
             name: name.to_owned(),
             size: metadata.map(|metadata| metadata.len()),
             modified,
+            etag: None,
         }
     }
 }

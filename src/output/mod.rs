@@ -58,7 +58,7 @@ impl OutputOptions {
     /// # Errors
     /// If it is a folder, or lies in none.
     pub fn is_stream(&self) -> Result<bool> {
-        Ok(Place::find(&self.destination, "-o")?.file().is_none())
+        Ok(!Place::find(&self.destination, "-o")?.is_published())
     }
 }
 

@@ -80,7 +80,8 @@ impl RunFiles {
         let _ = self.0.storage.set(storage);
     }
 
-    pub(super) fn storage(&self) -> Result<Storage> {
+    /// The stores that it may write to.
+    pub(crate) fn storage(&self) -> Result<Storage> {
         self.0.storage.get().cloned().ok_or_else(|| {
             Error::usage(
                 "object stores were not opened: give them to the run (RunFiles::use_storage)",

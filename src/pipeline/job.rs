@@ -1,6 +1,7 @@
 //! A run that is a job: its fingerprint, its parts, and the single file that they may become.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -9,8 +10,8 @@ use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Fingerprint, Found, Job, JobReader, Parts, Point, SourceState, Spool,
-    SpoolReader, State, is_inside,
+    About, Begun, Create, Fingerprint, Found, Job, JobReader, Objects, Parts, Point, SourceState,
+    Spool, SpoolReader, State, is_inside,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
@@ -18,6 +19,7 @@ use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
+use crate::storage::Address;
 
 /// A job that is begun.
 pub(super) struct JobRun {
@@ -31,9 +33,16 @@ pub(super) struct JobRun {
 /// The options' job; none where the run is no job.
 pub(super) fn of(options: &EmbedOptions) -> Result<Option<Job>> {
     let job = Job::of(&options.output, &options.job)?;
-    let Some(job) = job.filter(|job| !job.is_single()) else {
+    let Some(mut job) = job.filter(|job| !job.is_single()) else {
         return Job::of(&options.output, &options.job);
     };
+    if let Destination::Path(path) = &options.output.destination
+        && Address::is_url_path(path)
+    {
+        let address = Address::parse(&path.to_string_lossy())?;
+        let objects = Objects::new(options.files.storage()?, &address);
+        job = job.with_storage(Arc::new(objects));
+    }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
             "--rejects {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects; leave the \

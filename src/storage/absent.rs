@@ -48,6 +48,14 @@ impl Storage {
         match self.0 {}
     }
 
+    pub fn look_for(&self, _: &Address) -> Result<Option<Object>> {
+        match self.0 {}
+    }
+
+    pub fn children(&self, _: &Address) -> Result<Vec<(String, u64)>> {
+        match self.0 {}
+    }
+
     pub fn create(&self, _: &Address, _: bool) -> Result<ObjectWriter> {
         match self.0 {}
     }

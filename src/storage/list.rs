@@ -117,6 +117,35 @@ impl Storage {
         Ok(objects)
     }
 
+    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    pub fn children(&self, prefix: &Address) -> Result<Vec<(String, u64)>> {
+        let below = prefix.with_key(prefix.key().trim_end_matches('/'));
+        let Location { store, path } = self.location(&below, None)?;
+        let list = async move { store.list_with_delimiter(Some(&path)).await };
+        let found = self.wait(prefix, Doing::List, list)?.objects;
+        let name = |meta: &ObjectMeta| meta.location.filename().unwrap_or_default().to_owned();
+        let mut found: Vec<_> = found.iter().map(|meta| (name(meta), meta.size)).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// One object by its name, if there is one.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    pub fn look_for(&self, address: &Address) -> Result<Option<Object>> {
+        let location = self.location(address, None)?;
+        let (store, path) = (location.store.clone(), location.path.clone());
+        match self.attempt(async move { store.head(&path).await })? {
+            Ok(meta) => Ok(Some(Object::new(self, location, address.clone(), &meta))),
+            Err(failure) if is_missing(&failure) => Ok(None),
+            Err(failure) => Err(self.explain(address, Doing::Read, failure)),
+        }
+    }
+
     /// One object by its name.
     ///
     /// # Errors

@@ -42,6 +42,7 @@ fn jsonl_text_and_patterns_come_from_s3() {
          \x20   s3.put_object(Bucket='inputs', Key=f'x/{name}.jsonl', Body=row)\n\
          \x20   s3.put_object(Bucket='inputs', Key=f'x/{name}.jsonl.gz', Body=gzip.compress(row))\n\
          s3.put_object(Bucket='inputs', Key='x/notes.md', Body=b'no input')\n\
+         s3.put_object(Bucket='inputs', Key='x/_own/d.txt', Body=b'no data\\n')\n\
          s3.put_object(Bucket='inputs', Key='x/c.txt', Body=b'plain\\n')\n",
     );
     for (input, expected) in [

@@ -198,3 +198,54 @@ fn azure_takes_outputs_too() {
     assert_eq!(again.code, Some(2), "{}", again.stderr);
     world.done("texts.txt -o az://outputs/out.jsonl --force");
 }
+
+#[test]
+fn parts_go_to_s3_and_are_gone_on_with() {
+    let Some(store) = moto("parts_go_to_s3_and_are_gone_on_with") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("parts");
+    world.sandbox.write("texts.txt", "a\nb\nc\nd\ne\n");
+    let line = "texts.txt -o s3://parts/run/ --part-rows 2 --window 1 -f jsonl";
+    world.done(line);
+    let (whole, uploads) = store.contents("parts");
+    assert_eq!(uploads, 0);
+    let parts = |names: &[String]| -> Vec<String> {
+        let is_part = |name: &&String| name.starts_with("run/part-") && name.ends_with(".jsonl");
+        names.iter().filter(is_part).cloned().collect()
+    };
+    assert_eq!(parts(&whole).len(), 3, "{whole:?}");
+    assert!(whole.contains(&"run/_SUCCESS".to_owned()), "{whole:?}");
+    let read = |name: &str| std::fs::read(world.fetch("parts", name)).unwrap();
+    let before: Vec<_> = parts(&whole).iter().map(|name| read(name)).collect();
+
+    // As if it had been killed before its last part.
+    store.boto(
+        "for o in s3.list_objects_v2(Bucket='parts')['Contents']:\n\
+         \x20   if any(word in o['Key'] for word in ('_SUCCESS', 'manifest', 'shards/', '-00002')):\n\
+         \x20       s3.delete_object(Bucket='parts', Key=o['Key'])",
+    );
+    assert_eq!(parts(&store.contents("parts").0).len(), 2);
+    let refused = world.run(line);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--resume"), "{}", refused.stderr);
+    world.done(&format!("{line} --resume"));
+    assert_eq!(store.contents("parts").0, whole);
+    let after: Vec<_> = parts(&whole).iter().map(|name| read(name)).collect();
+    assert_eq!(after, before);
+    world.done(&format!("{line} --resume"));
+    let refused = world.run("s3://parts/run/part-00001-00000.jsonl -o s3://parts/run/ --force");
+    assert!(
+        refused.stderr.contains("lies in the folder that -o names"),
+        "{}",
+        refused.stderr
+    );
+    // One object cannot be gone on with.
+    let refused = world.run("texts.txt -o s3://parts/one.jsonl --resume");
+    assert!(
+        refused.stderr.contains("write parts of it"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -58,7 +58,12 @@ fn found(
 ) -> Result<impl Iterator<Item = Source>, Failure> {
     let mut objects = storage.list(address)?;
     if address.is_prefix() && !any_name {
-        objects.retain(|object| InputFormat::is_named_by(object.address().path()));
+        // As in folders: what begins with `.` or `_` is no data.
+        let is_data = |key: &str| !key.split('/').any(|part| part.starts_with(['.', '_']));
+        objects.retain(|object| {
+            let below = object.address().key().strip_prefix(address.key());
+            below.is_none_or(is_data) && InputFormat::is_named_by(object.address().path())
+        });
         if objects.is_empty() {
             return Err(Failure::usage(format!(
                 "{address}: no object below it has a name that tells its format; say it with -i"

@@ -1,0 +1,126 @@
+//! A job's parts on an object store. Each is put by one conditional request, so that of two runs one wins; what is on
+//! its way lies on this machine.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+
+use super::storage::{Content, Entry, Guard, Storage};
+use crate::error::{Error, Result};
+use crate::storage::{self, Address};
+
+/// Bytes of a file of a job's own at most: a part is about 128 MiB.
+const LARGEST: u64 = 4 << 30;
+
+/// The objects below an address.
+pub struct Objects {
+    storage: storage::Storage,
+    /// With a slash at the end.
+    base: Address,
+    /// What was fetched, and what is on its way.
+    here: Mutex<Option<TempDir>>,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Objects({})", self.base)
+    }
+}
+
+impl Objects {
+    /// The objects below `base`, of which there need be none yet.
+    #[must_use]
+    pub fn new(storage: storage::Storage, base: &Address) -> Self {
+        let key = base.key().trim_end_matches('/');
+        let slash = if key.is_empty() { "" } else { "/" };
+        Self {
+            storage,
+            base: base.with_key(format!("{key}{slash}")),
+            here: Mutex::default(),
+        }
+    }
+
+    fn at(&self, name: &str) -> Address {
+        self.base.with_key(format!("{}{name}", self.base.key()))
+    }
+
+    /// A folder of this machine, which goes with the job.
+    fn folder(&self, name: &str) -> Result<PathBuf> {
+        let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error| Error::io("create a folder in", std::env::temp_dir(), error);
+        if here.is_none() {
+            *here = Some(tempfile::tempdir().map_err(failed)?);
+        }
+        let root = here
+            .as_ref()
+            .map(TempDir::path)
+            .unwrap_or(std::path::Path::new(""));
+        let folder = root.join(name);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        Ok(folder)
+    }
+}
+
+impl Storage for Objects {
+    fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
+        let bytes = match content {
+            Content::Bytes(bytes) | Content::Durable(bytes) => bytes.to_vec(),
+            Content::File(file) => {
+                let bytes = fs::read(file).map_err(|error| Error::io("read", file, error))?;
+                let _ = fs::remove_file(file);
+                bytes
+            }
+        };
+        self.storage.put_new(&self.at(name), bytes)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+        let folder = match folder {
+            "" => self.base.clone(),
+            folder => self.at(&format!("{folder}/")),
+        };
+        let found = self.storage.children(&folder)?.into_iter();
+        Ok(found.map(|(name, size)| Entry { name, size }).collect())
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self.storage.look_for(&self.at(name))? {
+            Some(object) => object.read_whole(LARGEST).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.storage.remove(&self.at(name))
+    }
+
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        let path = self.folder("fetched")?.join(name.replace('/', "_"));
+        let object = self.storage.look(&self.at(name))?;
+        let bytes = object.read_whole(LARGEST)?;
+        fs::write(&path, bytes).map_err(|error| Error::io("write to", &path, error))?;
+        Ok(path)
+    }
+
+    fn scratch(&self, lock: &str) -> Result<PathBuf> {
+        let folder = self.folder(&lock.replace('/', "_"))?;
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        Ok(folder)
+    }
+
+    fn lock(&self, _: &str) -> Result<Option<Guard>> {
+        Ok(Some(Guard::none()))
+    }
+
+    fn discard(&self) -> Result<()> {
+        for object in self.storage.list(&self.base)? {
+            self.storage.remove(object.address())?;
+        }
+        Ok(())
+    }
+}
