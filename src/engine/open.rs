@@ -6,6 +6,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, ModelOptions, Precision, Weights};
+use crate::provider::ProviderOption;
 use crate::runtime::selection::Selection;
 
 /// What the options of model and engine decide together: which weights are looked for, and what the native
@@ -21,6 +22,14 @@ pub fn settle(
     let native = providers.may_take(|provider| provider == Provider::Native);
     let onnx = providers.may_take(|provider| provider != Provider::Native);
     let (mut model, mut engine) = (model.clone(), engine.clone());
+    if model.precision == Some(Precision::Bf16)
+        && model.model_file.is_none()
+        && let Some(options) = in_bfloat16(&engine)
+    {
+        // Arithmetic on the usual file, and no other file.
+        engine.provider_options.splice(..0, options);
+        model.precision = None;
+    }
     engine.arithmetic = match model.precision {
         Some(Precision::Int16) => Arithmetic::Int16,
         Some(Precision::Int8) => Arithmetic::Int8,
@@ -57,6 +66,15 @@ pub fn settle(
         (false, _) => Weights::Onnx,
     };
     Ok((model, engine))
+}
+
+/// The options by which all of the named providers compute an fp32 model in bfloat16, where all can.
+fn in_bfloat16(engine: &EngineOptions) -> Option<Vec<ProviderOption>> {
+    let ProviderChoice::List(list) = &engine.providers else {
+        return None;
+    };
+    let option = |provider: &Provider| format!("{provider}.precision=bf16").parse().ok();
+    list.iter().map(option).collect()
 }
 
 /// Whether none of the providers that go before the native engine may work here.
@@ -241,6 +259,53 @@ mod tests {
             settled("auto", None, file).unwrap().0,
             Weights::Onnx
         ));
+    }
+
+    #[test]
+    fn bf16_is_arithmetic_where_all_providers_have_it_and_a_file_elsewhere() {
+        let settled = |providers: &str, options: &[&str]| {
+            let model = ModelOptions {
+                precision: Some(Precision::Bf16),
+                ..ModelOptions::default()
+            };
+            let options = options.iter().map(|option| option.parse().unwrap());
+            let engine = EngineOptions {
+                providers: providers.parse().unwrap(),
+                provider_options: options.collect(),
+                ..EngineOptions::default()
+            };
+            let (model, engine) = settle(&model, &engine).unwrap();
+            let given: Vec<String> = engine
+                .provider_options
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            (model.precision, given)
+        };
+        let given = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            settled("openvino", &[]),
+            (None, given(&["openvino.precision=bf16"]))
+        );
+        assert_eq!(
+            settled("tensorrt,openvino", &[]),
+            (
+                None,
+                given(&["tensorrt.precision=bf16", "openvino.precision=bf16"])
+            )
+        );
+        // What is said of the provider itself stands last, and counts.
+        assert_eq!(
+            settled("openvino", &["openvino.precision=fp32"]).1,
+            given(&["openvino.precision=bf16", "openvino.precision=fp32"])
+        );
+        for others in ["cpu", "openvino,cpu", "auto"] {
+            assert_eq!(
+                settled(others, &[]),
+                (Some(Precision::Bf16), Vec::new()),
+                "{others}"
+            );
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod agreement;
 mod binding;
 mod budget;
+mod constants;
 mod inputs;
 mod opener;
 mod pooled;

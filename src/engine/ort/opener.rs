@@ -21,6 +21,7 @@ use crate::engine::feeds::Feeds;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
+use crate::provider::OptionValue;
 use crate::runtime::library::{Library, with_causes};
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
@@ -112,8 +113,14 @@ impl Opener {
                 folder: onnx.path.parent().map(PathBuf::from).unwrap_or_default(),
             };
         }
+        let settings = settings(provider, model, &reading, options)?;
+        if settings.option("precision") == Some(OptionValue::Word("bf16")) {
+            source = source
+                .for_bfloat16()
+                .map_err(|reason| Error::model(&model.id, reason))?;
+        }
         Ok(Self {
-            settings: settings(provider, model, &reading, options)?,
+            settings,
             library,
             provider,
             kind,

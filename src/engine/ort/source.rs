@@ -7,6 +7,7 @@ use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
+use super::constants;
 use crate::cancel::CancelToken;
 use crate::threads::spawn_scoped;
 
@@ -19,6 +20,29 @@ pub(super) enum GraphSource {
 }
 
 impl GraphSource {
+    /// The same graph with constants that bfloat16 has numbers for.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not understood.
+    pub(super) fn for_bfloat16(self) -> Result<Self, String> {
+        match self {
+            Self::File(path) => {
+                let mut bytes = std::fs::read(&path).map_err(|error| error.to_string())?;
+                Ok(match constants::clamp(&mut bytes)? {
+                    0 => Self::File(path),
+                    _ => Self::Memory {
+                        bytes,
+                        folder: path.parent().map(PathBuf::from).unwrap_or_default(),
+                    },
+                })
+            }
+            Self::Memory { mut bytes, folder } => {
+                constants::clamp(&mut bytes)?;
+                Ok(Self::Memory { bytes, folder })
+            }
+        }
+    }
+
     /// Loads it, unless asked to stop meanwhile.
     pub(super) fn load(
         &self,

@@ -271,7 +271,8 @@ pub struct OnnxArgs {
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosines of 0.9999 and
     /// more to fp32, twice as fast) or int8 (0.999 as a rule, up to four times as fast). The other
-    /// providers take the model's ONNX file of that kind.
+    /// providers take the model's ONNX file of that kind, but bf16 is arithmetic on the usual file where
+    /// the named providers have it (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",
