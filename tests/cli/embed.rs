@@ -244,7 +244,6 @@ fn names_that_cannot_be_meant_have_one_exit_code() {
     sandbox.write("out.npy", "precious");
     for line in [
         "missing.txt -o new.npy",
-        ". -o new.npy",
         "texts.txt -o out.npy",
         "texts.txt -o .",
         "texts.txt -o nowhere/new.npy",
@@ -370,7 +369,7 @@ fn nothing_to_embed_can_be_a_failure() {
             .contains("no record to embed, which --fail-on-empty forbids"),
         "{run}"
     );
-    sandbox.write("records.jsonl", "{}\n");
+    sandbox.write("records.jsonl", "{\"text\":7}\n");
     let run = sandbox.embed("records.jsonl -o out.parquet --on-error skip --fail-on-empty");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
@@ -411,7 +410,7 @@ fn fields_that_no_record_has_are_told() {
     assert_snapshot!(sandbox.embed("a.jsonl -o out.npy --keep titel --id-field key"));
     let run = sandbox_with_texts().embed("texts.txt -o out.npy --id-field key");
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("`--id-field key` needs JSONL"), "{run}");
+    assert!(run.stderr.contains("`--id-field key` needs fields"), "{run}");
 }
 
 #[test]
@@ -563,7 +562,7 @@ fn skipped_records_go_to_a_file() {
 #[test]
 fn more_bad_records_than_are_shown() {
     let sandbox = Sandbox::new();
-    sandbox.write("records.jsonl", "{}\n".repeat(12));
+    sandbox.write("records.jsonl", "{\"text\":7}\n".repeat(12));
     assert_snapshot!(sandbox.embed("records.jsonl -o out.parquet --on-error skip"));
 }
 

@@ -112,7 +112,7 @@ fn folders_and_patterns_are_read_whole() {
 }
 
 #[test]
-fn a_draw_is_the_same_for_every_window_and_number_of_threads() {
+fn a_draw_is_the_same_for_every_window() {
     let sandbox = Sandbox::new();
     sandbox.write("a.parquet", parquet());
     let draw = |more: &str| {
@@ -130,7 +130,7 @@ fn a_draw_is_the_same_for_every_window_and_number_of_threads() {
     };
     let drawn = draw("");
     assert_eq!(drawn.len(), 5);
-    assert_eq!(draw("--window 3 --threads 1"), drawn);
+    assert_eq!(draw("--window 3"), drawn);
     assert_ne!(draw("--seed 1"), drawn);
     assert!(
         draw("--limit 5")

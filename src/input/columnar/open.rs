@@ -268,7 +268,6 @@ pub(super) fn damaged(
         format!("{place} cannot be read ({said}), so it is cut short or damaged"),
     )
     .with_remedy("copy or write it again")
-    .caused_by(error)
 }
 
 /// Whether a system call was refused, and nothing is known about the data.

@@ -1,0 +1,209 @@
+//! Putting records together from lines, by their quotes.
+
+use std::collections::VecDeque;
+
+use crate::error::Result;
+use crate::input::parse::too_long;
+use crate::input::source::{OpenSource, Planned};
+use crate::position::Seek;
+use crate::record::Origin;
+
+/// What the next record is; its lines are in [`Records::record`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Record,
+    Bad(String),
+}
+
+/// Puts records together from lines.
+pub(super) struct Records {
+    pub opened: OpenSource,
+    delimiter: u8,
+    limit: usize,
+    /// The lines of the record in hand, without the last one's end.
+    pub record: Vec<u8>,
+    /// Where it begins.
+    pub origin: Origin,
+    /// Lines that were read in vain, as a part of a record that was none.
+    again: VecDeque<Kept>,
+}
+
+/// A line, kept.
+struct Kept {
+    /// With its end.
+    bytes: Vec<u8>,
+    /// How much of that is the end.
+    end: usize,
+    number: u64,
+    offset: u64,
+    length: u64,
+}
+
+impl Records {
+    pub(super) fn new(opened: OpenSource, delimiter: u8, limit: usize) -> Self {
+        Self {
+            opened,
+            delimiter,
+            limit,
+            record: Vec::new(),
+            origin: Origin {
+                source: 0,
+                line: 0,
+                offset: 0,
+            },
+            again: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn has_line(&mut self) -> bool {
+        !self.again.is_empty() || self.opened.lines.has_line()
+    }
+
+    /// Where the next record stands.
+    pub(super) fn place(&self) -> (u64, Seek) {
+        let (lines, seek) = self.opened.place();
+        match (self.again.front(), seek) {
+            (None, seek) => (lines, seek),
+            (Some(line), Seek::Byte { .. }) => (line.number - 1, Seek::Byte { byte: line.offset }),
+            (Some(line), seek) => (line.number - 1, seek),
+        }
+    }
+
+    /// Passes over the lines before number `lines`, and that one.
+    pub(super) fn skip(&mut self, source: &Planned, lines: u64) -> Result<()> {
+        while self.place().0 < lines {
+            if self.line(source)?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, source: &Planned) -> Result<Option<Kept>> {
+        if let Some(line) = self.again.pop_front() {
+            return Ok(Some(line));
+        }
+        let (number, offset, length, bytes) = match self.opened.lines.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(line)) => (line.number, line.offset, line.length, line.bytes.to_vec()),
+            Err(error) => return Err(source.failed(&self.opened, error)),
+        };
+        // The line's end is not told, but how long it is.
+        let end = self.opened.lines.offset() - offset - length;
+        let end = usize::try_from(end).expect("an end of line is two bytes at most");
+        let mut bytes = bytes;
+        bytes.extend_from_slice(match end {
+            0 => b"",
+            1 => b"\n",
+            _ => b"\r\n",
+        });
+        Ok(Some(Kept {
+            bytes,
+            end,
+            number,
+            offset,
+            length,
+        }))
+    }
+
+    /// The next record, blank lines passed over; `None` at the end.
+    pub(super) fn next(&mut self, source: &Planned) -> Result<Option<Found>> {
+        let first = loop {
+            match self.line(source)? {
+                None => return Ok(None),
+                Some(line) if line.length == 0 => {}
+                Some(line) => break line,
+            }
+        };
+        self.origin.line = first.number;
+        self.origin.offset = first.offset;
+        self.record.clear();
+        self.record
+            .extend_from_slice(&first.bytes[..first.bytes.len() - first.end]);
+        if first.length > self.limit as u64 {
+            return Ok(Some(Found::Bad(too_long(first.length, self.limit))));
+        }
+        let mut quotes = Quotes::Start;
+        if memchr::memchr(b'"', &first.bytes).is_none() {
+            return Ok(Some(Found::Record));
+        }
+        let mut lines: Vec<Kept> = Vec::new();
+        let mut size = first.bytes.len();
+        let mut last = &first;
+        let bad = loop {
+            let content = &last.bytes[..last.bytes.len() - last.end];
+            if quotes.over(content, self.delimiter).is_err() {
+                break format!(
+                    "its quoting is wrong: on line {} a quoted field goes on behind its closing quote; double the \
+                     quotes inside of a field (`\"\"`)",
+                    last.number
+                );
+            }
+            if quotes != Quotes::Inside {
+                self.record.clear();
+                for line in [&first].into_iter().chain(&lines) {
+                    self.record.extend_from_slice(&line.bytes);
+                }
+                let end = last.end;
+                self.record.truncate(self.record.len() - end);
+                return Ok(Some(Found::Record));
+            }
+            match self.line(source)? {
+                None => {
+                    break "its quoting is wrong: a quoted field that begins here is never closed; close it, or \
+                           double the quotes inside of a field (`\"\"`)"
+                        .to_owned();
+                }
+                Some(line) => {
+                    size = size.saturating_add(usize::try_from(line.length).unwrap_or(usize::MAX));
+                    lines.push(line);
+                    if size > self.limit {
+                        break format!(
+                            "a quoted field that begins here is not closed within {} bytes; close it, or raise the \
+                             limit with `--max-record-bytes`",
+                            self.limit
+                        );
+                    }
+                }
+            }
+            last = lines.last().expect("one was just put there");
+        };
+        // Only its first line is given up.
+        for line in lines.into_iter().rev() {
+            self.again.push_front(line);
+        }
+        Ok(Some(Found::Bad(bad)))
+    }
+}
+
+/// Where a record's quotes stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    /// At the start of a field.
+    Start,
+    /// In a field that does not begin with a quote; others mean nothing there.
+    Plain,
+    /// In a quoted field.
+    Inside,
+    /// Behind a quote in a quoted field: its end, or the first of two.
+    Closed,
+}
+
+impl Quotes {
+    /// Goes over a line of the record; an error where something follows a closing quote.
+    fn over(&mut self, line: &[u8], delimiter: u8) -> Result<(), ()> {
+        if *self != Self::Inside {
+            *self = Self::Start;
+        }
+        for &byte in line {
+            *self = match (*self, byte) {
+                (Self::Inside, b'"') => Self::Closed,
+                (Self::Inside, _) | (Self::Start | Self::Closed, b'"') => Self::Inside,
+                (_, byte) if byte == delimiter => Self::Start,
+                (Self::Closed, _) => return Err(()),
+                (Self::Start | Self::Plain, _) => Self::Plain,
+            };
+        }
+        Ok(())
+    }
+}
