@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
+            [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what made files of vectors, how their vectors are, and why two don''t mix')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('config', 'config', [CompletionResultType]::ParameterValue, 'Show which settings are in force, and where each comes from')
@@ -61,11 +62,15 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--part-rows', '--part-rows', [CompletionResultType]::ParameterName, 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
-            [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'JSONL field that holds the text; nested as a.b')
-            [CompletionResult]::new('--text-column', '--text-column', [CompletionResultType]::ParameterName, 'JSONL field that holds the text; nested as a.b')
-            [CompletionResult]::new('--id-field', '--id-field', [CompletionResultType]::ParameterName, 'JSONL field that holds the id; nested as a.b')
+            [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'Field or column that holds the text; nested as a.b')
+            [CompletionResult]::new('--text-column', '--text-column', [CompletionResultType]::ParameterName, 'Field or column that holds the text; nested as a.b')
+            [CompletionResult]::new('--text-template', '--text-template', [CompletionResultType]::ParameterName, 'Put the text together from several fields: ''{title}\n{body}''')
+            [CompletionResult]::new('--id-field', '--id-field', [CompletionResultType]::ParameterName, 'Field or column that holds the id; nested as a.b')
             [CompletionResult]::new('--id-type', '--id-type', [CompletionResultType]::ParameterName, 'Type of the id column')
             [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'Read the first N records only; 0: all [default: all, with --dry-run 1,000]')
+            [CompletionResult]::new('--sample', '--sample', [CompletionResultType]::ParameterName, 'Draw N records at random, in the input''s order')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'What --sample draws by')
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
@@ -102,7 +107,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--resume', '--resume', [CompletionResultType]::ParameterName, 'Go on where an earlier run of the same command was stopped')
-            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Read the first 1,000 records, say what the run would do, and write nothing')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing')
+            [CompletionResult]::new('--source-columns', '--source-columns', [CompletionResultType]::ParameterName, 'Add the columns file and line, which say where each record stood')
             [CompletionResult]::new('--no-profile', '--no-profile', [CompletionResultType]::ParameterName, 'Ignore the settings that `bench --tune` has found for this model here')
             [CompletionResult]::new('--fail-on-empty', '--fail-on-empty', [CompletionResultType]::ParameterName, 'Fail, and write nothing, if there is no record to embed')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
@@ -152,6 +158,34 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'File with settings; no other is read')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of the table')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be here')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no file with settings')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;inspect' {
+            [CompletionResult]::new('--rejects', '--rejects', [CompletionResultType]::ParameterName, 'The file of rejected records that was written with FILE, to be compared with its hash')
+            [CompletionResult]::new('--verify', '--verify', [CompletionResultType]::ParameterName, 'Embed so many rows of FILE again and compare; exit with 1 if they differ')
+            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'What was embedded, where FILE does not hold the texts')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of --input [default: by its ending]')
+            [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of --input [default: by its ending]')
+            [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'Field or column that holds the texts')
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Where the model is, if not where the provenance says')
+            [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Where the model is, if not where the provenance says')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'File with settings; no other is read')
+            [CompletionResult]::new('--same', '--same', [CompletionResultType]::ParameterName, 'Exit with 1 unless the vectors of all files mix')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
@@ -283,6 +317,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
+            [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what made files of vectors, how their vectors are, and why two don''t mix')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('config', 'config', [CompletionResultType]::ParameterValue, 'Show which settings are in force, and where each comes from')
@@ -298,6 +333,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;info' {
+            break
+        }
+        'embedctl;help;inspect' {
             break
         }
         'embedctl;help;devices' {

@@ -43,6 +43,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Prin
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Show what a model is, and what would run it here'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show which settings are in force, and where each comes from'
@@ -74,13 +75,19 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-fi
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
+csv\t'Fields parted by commas, with a header'
+tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'JSONL field that holds the id; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Put the text together from several fields: \'{title}\\n{body}\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "string\t'Strings; integers as their digits'
 int\t'64-bit integers'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read the first N records only; 0: all [default: all, with --dry-run 1,000]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Draw N records at random, in the input\'s order' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'What --sample draws by' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
@@ -145,7 +152,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records, say what the run would do, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line, which say where each record stood'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail, and write nothing, if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
@@ -225,6 +233,47 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose 
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'The file of rejected records that was written with FILE, to be compared with its hash' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed so many rows of FILE again and compare; exit with 1 if they differ' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'What was embedded, where FILE does not hold the texts' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of --input [default: by its ending]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'
+csv\t'Fields parted by commas, with a header'
+tsv\t'Fields parted by tabs, with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -d 'Field or column that holds the texts' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'Where the model is, if not where the provenance says' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l same -d 'Exit with 1 unless the vectors of all files mix'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l json -d 'Print one JSON object'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "native\t''
 cpu\t''
 cuda\t''
@@ -260,6 +309,8 @@ mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
+csv\t'Fields parted by commas, with a header'
+tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b [default: text]' -r
@@ -374,12 +425,13 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

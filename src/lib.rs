@@ -22,6 +22,7 @@ pub mod error;
 mod halving;
 pub mod info;
 pub mod input;
+pub mod inspect;
 pub mod job;
 pub mod model;
 #[cfg(test)]

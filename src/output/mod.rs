@@ -39,6 +39,7 @@ pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptio
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
 pub use read::{StoredVector, TakeVector, read_vectors};
+pub(crate) use sidecar::{ROWS, sidecar_path};
 pub use temporary::RunFiles;
 
 use self::calibration::Calibration;

@@ -126,7 +126,8 @@ impl OutputFormat {
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.
-    pub(super) const fn is_matrix(self) -> bool {
+    #[must_use]
+    pub const fn is_matrix(self) -> bool {
         matches!(self, Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin)
     }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 pub(super) const PROVENANCE: &str = ".json";
 
 /// Ending of the file that says which record each row of an array came from.
-pub(super) const ROWS: &str = ".rows.jsonl";
+pub(crate) const ROWS: &str = ".rows.jsonl";
 
 /// A sidecar that is larger than this was not written as provenance.
 const MAX_PROVENANCE: u64 = 1 << 20;
 
 /// `path` with `ending` after it: `out.npy` and `.json` make `out.npy.json`.
-pub(super) fn sidecar_path(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn sidecar_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

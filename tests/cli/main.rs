@@ -14,6 +14,7 @@ mod embed;
 mod faults;
 mod help;
 mod info;
+mod inspect;
 mod jobs;
 #[cfg(unix)]
 mod libraries;

@@ -44,6 +44,7 @@ fn all_pages_into_a_folder() {
         "embedctl-download.1",
         "embedctl-embed.1",
         "embedctl-info.1",
+        "embedctl-inspect.1",
         "embedctl-man.1",
         "embedctl.1",
     ];

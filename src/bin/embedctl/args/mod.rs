@@ -7,6 +7,7 @@ mod devices;
 mod download;
 mod embed;
 mod info;
+mod inspect;
 mod refused;
 mod runtime;
 mod values;
@@ -27,6 +28,7 @@ pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, NumberArgs, OnnxArgs};
 pub use info::InfoArgs;
+pub use inspect::InspectArgs;
 pub use values::{Devices, OnErrorName};
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
@@ -78,6 +80,7 @@ pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
+    Inspect(Box<InspectArgs>),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
     Config(ConfigArgs),
@@ -215,6 +218,7 @@ pub enum Page {
     Embed,
     Download,
     Info,
+    Inspect,
     Devices,
     Bench,
     Config,
@@ -229,6 +233,7 @@ impl Page {
             Self::Embed => "embed",
             Self::Download => "download",
             Self::Info => "info",
+            Self::Inspect => "inspect",
             Self::Devices => "devices",
             Self::Bench => "bench",
             Self::Config => "config",
@@ -316,6 +321,7 @@ Examples:
   embedctl bench --provider cpu,rten
   embedctl embed --help
   embedctl info sentence-transformers/all-MiniLM-L6-v2
+  embedctl inspect vectors.parquet
   embedctl devices
 
 Exit codes:

@@ -8,6 +8,7 @@ mod devices;
 mod download;
 mod embed;
 mod info;
+mod inspect;
 mod man;
 mod probe;
 mod profile;
@@ -36,6 +37,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
+        Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Config(args) => config::run(args, config, printer),

@@ -5,6 +5,7 @@ mod bench;
 mod config;
 mod devices;
 mod info;
+mod inspect;
 mod meter;
 mod progress;
 mod summary;

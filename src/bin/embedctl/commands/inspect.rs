@@ -1,0 +1,125 @@
+//! `embedctl inspect`: what made files of vectors, how their vectors are, and why two don't mix.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use embedctl::cancel::CancelToken;
+use embedctl::engine::EngineOptions;
+use embedctl::input::{InputFormat, InputOptions, Source};
+use embedctl::inspect::{self, Difference, Inspection, Texts, Verified};
+use embedctl::model::ModelOptions;
+use embedctl::output::{OutputFormat, RunFiles};
+use embedctl::runtime::RuntimeOptions;
+use serde_json::json;
+
+use crate::args::{InspectArgs, MessageArgs};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::printer::Printer;
+
+/// Looks at the files and prints what was found.
+pub fn run(
+    args: &InspectArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, Failure> {
+    if args.files.len() > 1 && (args.verify.is_some() || args.rejects.is_some()) {
+        return Err(Failure::usage(
+            "--verify and --rejects are about one file; name one",
+        ));
+    }
+    let cancel = CancelToken::new();
+    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let mut files: Vec<Inspection> = Vec::new();
+    for path in &args.files {
+        files.extend(inspect::inspect(path, args.rejects.as_deref(), &cancel)?);
+    }
+    let verified = match (args.verify, &files[..]) {
+        (None, _) => None,
+        (Some(count), [file]) => Some(verify(args, messages, file, count, &cancel)?),
+        (Some(_), _) => {
+            return Err(Failure::usage(
+                "--verify is about one file, and this is a folder of several; name one of them",
+            ));
+        }
+    };
+    let differences = inspect::differences(&files);
+    print(args, printer, &files, &differences, verified.as_ref())?;
+    let wrong = files.iter().any(|file| !file.problems.is_empty());
+    let differs = verified.is_some_and(|verified| !verified.same);
+    let mixed = args.same && differences.iter().any(|one| one.decides);
+    Ok(match wrong || differs || mixed {
+        true => ExitCode::Failed,
+        false => ExitCode::Done,
+    })
+}
+
+fn print(
+    args: &InspectArgs,
+    printer: &Printer,
+    files: &[Inspection],
+    differences: &[Difference],
+    verified: Option<&Verified>,
+) -> Result<(), Failure> {
+    if !args.json {
+        return printer.inspection(files, differences, verified);
+    }
+    let mix = (files.len() > 1).then(|| !differences.iter().any(|one| one.decides));
+    let object = json!({
+        "schema": 1,
+        "files": files,
+        "mix": mix,
+        "differences": differences,
+        "verified": verified,
+    });
+    let json = serde_json::to_string_pretty(&object).context("cannot write JSON")?;
+    printer.json(&format!("{json}\n"))
+}
+
+fn verify(
+    args: &InspectArgs,
+    messages: &MessageArgs,
+    file: &Inspection,
+    count: usize,
+    cancel: &CancelToken,
+) -> Result<Verified, Failure> {
+    let (path, format) = texts(args, &file.path);
+    let texts = Texts {
+        source: Source::Path(path),
+        input: InputOptions {
+            format,
+            text_field: args.text_field.clone(),
+            ..InputOptions::default()
+        },
+    };
+    let model = ModelOptions {
+        cache_dir: messages.cache_dir.clone(),
+        ..ModelOptions::default()
+    };
+    let engine = EngineOptions {
+        providers: args.provider.clone(),
+        runtime: RuntimeOptions {
+            library: None,
+            probe: super::probe_command(),
+        },
+        ..EngineOptions::default()
+    };
+    let named = args.model.as_deref();
+    Ok(inspect::verify(
+        file, count, &texts, named, &model, &engine, cancel,
+    )?)
+}
+
+/// Where the texts of a file's rows are.
+fn texts(args: &InspectArgs, file: &Path) -> (PathBuf, Option<InputFormat>) {
+    if let Some(input) = &args.input {
+        return (input.clone(), args.input_format.map(Into::into));
+    }
+    if OutputFormat::from_path(file).is_some_and(OutputFormat::is_matrix) {
+        let mut rows = file.as_os_str().to_owned();
+        rows.push(".rows.jsonl");
+        return (rows.into(), None);
+    }
+    (file.to_path_buf(), None)
+}

@@ -1,0 +1,196 @@
+//! The table of `embedctl inspect`, for people.
+
+use embedctl::inspect::{Difference, Health, Inspection, Verified};
+use serde_json::Value;
+
+use super::Printer;
+use super::summary::{bytes, count, engine, number};
+use super::table::Table;
+use crate::failure::Failure;
+
+impl Printer {
+    /// The tables, to standard output.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn inspection(
+        &self,
+        files: &[Inspection],
+        differences: &[Difference],
+        verified: Option<&Verified>,
+    ) -> Result<(), Failure> {
+        let mut table = Table::default();
+        for (index, one) in files.iter().enumerate() {
+            if index > 0 {
+                table.line("");
+            }
+            file(one, &mut table);
+        }
+        if let Some(verified) = verified {
+            table.entry("verified", &words(verified));
+        }
+        if files.len() > 1 {
+            table.line("");
+            self::differences(differences, &mut table);
+        }
+        self.text(&table.text)
+    }
+}
+
+fn file(file: &Inspection, table: &mut Table) {
+    table.line(&file.path.display().to_string());
+    table.entry("format", &format!("{}, {}", file.format, bytes(file.bytes)));
+    for column in &file.columns {
+        let name = match column.column.as_str() {
+            "" => "vectors",
+            name => name,
+        };
+        table.entry(name, &health(column));
+    }
+    if file.columns.is_empty() {
+        table.entry("vectors", "none");
+    }
+    match &file.provenance {
+        Some(made) => provenance(made, table),
+        None => table.entry(
+            "made by",
+            "unknown: nothing says so in the file or beside it",
+        ),
+    }
+    for one in &file.belongs {
+        let path = one.path.as_ref().map(|path| path.display().to_string());
+        let text = match (one.same, path) {
+            (Some(true), Some(path)) => format!("as written ({path})"),
+            (Some(false), Some(path)) => format!("NOT as written ({path})"),
+            _ => "not looked at: nobody says where they are (--rejects PATH)".to_owned(),
+        };
+        table.entry(&one.name, &text);
+    }
+    for problem in &file.problems {
+        table.wrapped("  problem      ", problem);
+    }
+}
+
+fn health(health: &Health) -> String {
+    let width = match health.narrowest == health.widest {
+        true => number(health.widest as u64, "dimension"),
+        false => format!("{} to {} dimensions", health.narrowest, health.widest),
+    };
+    let some = |amount: u64, what: &str| match amount {
+        0 => format!("no {what}"),
+        amount => format!("{} {what}", count(amount)),
+    };
+    let about = if health.repeated.exact { "" } else { "about " };
+    format!(
+        "{} of {width}, {}; norms {:.4} to {:.4}, mean {:.4}; {} with NaN or infinity, {} of zeros, {about}{} \
+         that repeat another",
+        number(health.vectors, "vector"),
+        health.dtype,
+        health.least_norm,
+        health.greatest_norm,
+        health.mean_norm,
+        some(health.not_finite, "vectors"),
+        some(health.zero, "vectors"),
+        some(health.repeated.vectors, "vectors"),
+    )
+}
+
+fn provenance(made: &Value, table: &mut Table) {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let by = &made["engine"];
+    let precision = by["precision"].as_str().map(|one| format!(", {one}"));
+    table.entry(
+        "made by",
+        &format!(
+            "{} {}, engine {} {} ({}{})",
+            text(&made["tool"]["name"]),
+            text(&made["tool"]["version"]),
+            text(&by["engine"]),
+            text(&by["version"]),
+            text(&by["provider"]),
+            precision.unwrap_or_default()
+        ),
+    );
+    let revision = made["model"]["revision"].as_str();
+    let revision = revision.map_or(String::new(), |revision| format!(" at {revision}"));
+    table.entry(
+        "model",
+        &format!(
+            "{}{revision}, {}",
+            text(&made["model"]["id"]),
+            text(&made["model_file"])
+        ),
+    );
+    let pooling = made["pooling"].as_array().into_iter().flatten();
+    let mut settings = vec![match pooling
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join(" + ")
+    {
+        none if none.is_empty() => "pooled by the network".to_owned(),
+        modes => format!("{modes} pooling"),
+    }];
+    settings.push(match made["normalized"].as_bool() {
+        Some(true) => "length 1".to_owned(),
+        _ => "not normalized".to_owned(),
+    });
+    settings.extend(
+        (made["max_length"].as_u64()).map(|limit| format!("{} tokens at most", count(limit))),
+    );
+    settings.push(match made["prompt"].as_str() {
+        None | Some("") => "no prompt".to_owned(),
+        Some(prompt) => format!("prompt {prompt:?}"),
+    });
+    table.entry("settings", &settings.join(", "));
+    let rows = &made["rows"];
+    let of = |name: &str| rows[name].as_u64().map_or("?".to_owned(), count);
+    table.entry(
+        "records",
+        &format!(
+            "{} read, {} embedded, {} rejected, {} truncated",
+            of("read"),
+            of("embedded"),
+            of("rejected"),
+            of("truncated")
+        ),
+    );
+}
+
+fn words(verified: &Verified) -> String {
+    let same = if verified.same {
+        "as they were"
+    } else {
+        "NOT as they were"
+    };
+    format!(
+        "{} embedded again, {same}: least cosine {:.6} (row {}), mean {:.6}, with {}",
+        number(verified.rows as u64, "row"),
+        verified.least_cosine,
+        verified.worst_row,
+        verified.mean_cosine,
+        engine(&verified.engine)
+    )
+}
+
+fn differences(differences: &[Difference], table: &mut Table) {
+    let (grave, harmless): (Vec<_>, Vec<_>) = differences.iter().partition(|one| one.decides);
+    let mut list = |title: &str, all: &[&Difference]| {
+        table.line(title);
+        for one in all {
+            let values: Vec<String> = one.values.iter().map(Value::to_string).collect();
+            table.wrapped(&format!("  {}: ", one.key), &values.join(" | "));
+        }
+    };
+    match (&grave[..], &harmless[..]) {
+        ([], []) => table.line("These vectors mix: nothing in their provenance differs."),
+        ([], harmless) => list(
+            "These vectors mix; what differs does not decide them:",
+            harmless,
+        ),
+        (grave, []) => list("These vectors don't mix:", grave),
+        (grave, harmless) => {
+            list("These vectors don't mix:", grave);
+            list("Also different, which does not decide vectors:", harmless);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Whether files that stand together were written together: their SHA-256 against the provenance's.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::output::{self, Compression, OutputFormat};
+
+/// Something that was written with a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Belongs {
+    /// What the provenance calls it: `values`, `rows`, `lines`, `stream`, `rejects`.
+    pub name: String,
+    /// Where it was looked for; `None`: nobody has said where it is.
+    pub path: Option<PathBuf>,
+    /// Whether it is what was written; `None`: it was not looked at.
+    pub same: Option<bool>,
+}
+
+impl Belongs {
+    /// `the values of a.npy are`, `a.npy.rows.jsonl is`
+    pub(super) fn is(&self) -> String {
+        let path = self
+            .path
+            .as_ref()
+            .map_or("", |path| path.to_str().unwrap_or(""));
+        match self.name.as_str() {
+            "values" => format!("the values of {path} are"),
+            _ => format!("{path} is"),
+        }
+    }
+}
+
+/// Compares everything that the provenance has a hash of.
+pub(super) fn check(
+    path: &Path,
+    format: OutputFormat,
+    rejects: Option<&Path>,
+    provenance: &Value,
+    cancel: &CancelToken,
+) -> Result<Vec<Belongs>> {
+    let mut found = Vec::new();
+    for (name, expected) in provenance["sha256"].as_object().into_iter().flatten() {
+        let place = match name.as_str() {
+            "values" | "lines" | "stream" => Some(path.to_path_buf()),
+            "rows" => Some(output::sidecar_path(path, output::ROWS)),
+            "rejects" => rejects.map(Path::to_path_buf),
+            _ => None,
+        };
+        let same = match &place {
+            Some(place) => {
+                Some(Some(hash(place, name, format, cancel)?.as_str()) == expected.as_str())
+            }
+            None => None,
+        };
+        found.push(Belongs {
+            name: name.clone(),
+            path: place,
+            same,
+        });
+    }
+    Ok(found)
+}
+
+/// The SHA-256 of what the provenance means by `name`.
+fn hash(path: &Path, name: &str, format: OutputFormat, cancel: &CancelToken) -> Result<String> {
+    let failed = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(failed)?;
+    let compression = match format {
+        OutputFormat::Jsonl(compression) if name == "lines" => compression,
+        _ => Compression::None,
+    };
+    if name == "values" {
+        let start = start(&mut file, format).map_err(failed)?;
+        file.seek(SeekFrom::Start(start)).map_err(failed)?;
+    }
+    let content: Box<dyn Read> = match compression {
+        Compression::None => Box::new(file),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(failed)?),
+    };
+    let mut content = BufReader::with_capacity(1 << 18, content);
+    let mut hasher = Sha256::new();
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let bytes = content.fill_buf().map_err(failed)?;
+        if bytes.is_empty() {
+            break;
+        }
+        hasher.update(bytes);
+        let count = bytes.len();
+        content.consume(count);
+    }
+    let hash = hasher.finalize();
+    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Where a matrix's values begin.
+fn start(file: &mut File, format: OutputFormat) -> std::io::Result<u64> {
+    if format != OutputFormat::Npy {
+        return Ok(8); // rows and width
+    }
+    let mut head = [0; 12];
+    file.read_exact(&mut head)?;
+    Ok(match head[6] {
+        1 => 10 + u64::from(u16::from_le_bytes([head[8], head[9]])),
+        _ => 12 + u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]])),
+    })
+}

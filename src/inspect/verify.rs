@@ -1,0 +1,264 @@
+//! Some rows embedded again, with the model that the provenance names.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Inspection;
+use crate::Embedder;
+use crate::cancel::CancelToken;
+use crate::engine::{self, EngineInfo, EngineOptions, Provider};
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::model::{Model, ModelOptions, PoolingMode};
+use crate::output::{self, Dtype};
+
+/// Least cosine of a row that counts as equal; less for what was computed in 8 bits.
+const LEAST: f64 = 0.999;
+const LEAST_INT8: f64 = 0.99;
+
+/// Where the rows' texts are.
+#[derive(Debug, Clone)]
+pub struct Texts {
+    /// What holds them, a record a row, in the rows' order.
+    pub source: Source,
+    /// How to read it.
+    pub input: InputOptions,
+}
+
+/// What came of embedding rows again.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verified {
+    /// Rows that were embedded again.
+    pub rows: usize,
+    /// The least cosine between a row's vector and the new one.
+    pub least_cosine: f64,
+    /// Their mean.
+    pub mean_cosine: f64,
+    /// The row of the least cosine, from 0.
+    pub worst_row: u64,
+    /// Whether that is as near as it should be.
+    pub same: bool,
+    /// What ran the model.
+    pub engine: EngineInfo,
+}
+
+/// Embeds `count` rows of a file again, spread over all of it, and compares. `options` and `engine` say where
+/// models are kept and what is to run them; the model and what overrode its files come from the provenance,
+/// unless `model` names another place where it is.
+///
+/// # Errors
+/// If the file does not say what made it, the model here is another one, or the texts are not to be had.
+pub fn verify(
+    file: &Inspection,
+    count: usize,
+    texts: &Texts,
+    model: Option<&str>,
+    options: &ModelOptions,
+    engine: &EngineOptions,
+    cancel: &CancelToken,
+) -> Result<Verified> {
+    let path = file.path.display();
+    let refuse = |reason: &str| Error::usage(format!("--verify: {path} {reason}"));
+    let made = (file.provenance.as_ref())
+        .ok_or_else(|| refuse("does not say what made it, in it or beside it"))?;
+    if made
+        .get("chunking")
+        .is_some_and(|chunking| !chunking.is_null())
+    {
+        return Err(refuse("holds chunks of texts, which are not verified"));
+    }
+    let column = (file.columns.first()).ok_or_else(|| refuse("holds no vector"))?;
+    let dtype = made["dtype"].as_str().unwrap_or(column.dtype);
+    if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
+        return Err(refuse(&format!(
+            "holds {dtype}, and only f32 and f16 are verified"
+        )));
+    }
+    let wanted = rows(column.vectors, count);
+    let vectors = vectors(&file.path, &column.column, &wanted)?;
+    let found = self::texts(texts, &wanted, column.vectors, cancel)?;
+
+    let options = model_options(made, model, options, engine)?;
+    let mut embedder = Embedder::open(&options, engine)?;
+    same_model(&embedder, made)?;
+    let again = embedder.embed(&found)?;
+    let cosines: Vec<f64> = vectors
+        .iter()
+        .zip(&again)
+        .map(|(old, new)| cosine(old, new))
+        .collect();
+    let (worst, least) = cosines
+        .iter()
+        .copied()
+        .enumerate()
+        .min_by(|one, other| one.1.total_cmp(&other.1))
+        .unwrap_or((0, 1.0));
+    let enough = match made["engine"]["precision"].as_str() {
+        Some("int8") => LEAST_INT8,
+        _ => LEAST,
+    };
+    Ok(Verified {
+        rows: cosines.len(),
+        least_cosine: least,
+        mean_cosine: cosines.iter().sum::<f64>() / (cosines.len() as f64).max(1.0),
+        worst_row: wanted.get(worst).copied().unwrap_or(0),
+        same: least >= enough,
+        engine: embedder.engine().clone(),
+    })
+}
+
+/// Numbers of `count` rows, spread over all.
+fn rows(all: u64, count: usize) -> Vec<u64> {
+    let count = (count as u64).min(all);
+    (0..count)
+        .map(|index| (u128::from(index) * u128::from(all) / u128::from(count)) as u64)
+        .collect()
+}
+
+fn vectors(path: &Path, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>>> {
+    let mut found = Vec::with_capacity(wanted.len());
+    let mut row = 0;
+    output::read_vectors(path, &mut |vector| {
+        if vector.column == column {
+            if wanted.get(found.len()) == Some(&row) {
+                found.push(vector.values.to_vec());
+            }
+            row += 1;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The wanted rows' texts. There must be as many as there are vectors: what is left out cannot be told.
+fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Result<Vec<String>> {
+    let mut reader = RecordReader::open(std::slice::from_ref(&texts.source), texts.input.clone())?;
+    let names = reader.names();
+    let mut found = Vec::with_capacity(wanted.len());
+    let mut row = 0;
+    let mut bad = None;
+    while let Some(window) = reader.next_window()? {
+        if cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        bad = bad.or_else(|| window.rejects.first().map(|reject| reject.reason.clone()));
+        for text in window.texts.iter() {
+            if wanted.get(found.len()) == Some(&row) {
+                found.push(text.to_owned());
+            }
+            row += 1;
+        }
+    }
+    if row == all {
+        return Ok(found);
+    }
+    let bad = bad.map_or(String::new(), |reason| format!(" (such as: {reason})"));
+    Err(Error::usage(format!(
+        "--verify: {} has {row} texts{bad}, and there are {all} vectors",
+        names.first().map_or("the input", String::as_str)
+    ))
+    .with_remedy(
+        "name what was embedded with --input, and the field of its texts with --text-field",
+    ))
+}
+
+/// The model that made a file, with what overrode its own files.
+fn model_options(
+    made: &Value,
+    model: Option<&str>,
+    options: &ModelOptions,
+    engine: &EngineOptions,
+) -> Result<ModelOptions> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let id = text(&made["model"]["id"]).unwrap_or_default();
+    let name = match (model, text(&made["model"]["revision"])) {
+        (Some(model), _) => model.to_owned(),
+        (None, Some(revision)) => format!("{id}@{revision}"),
+        (None, None) => id,
+    };
+    let native = made["engine"]["provider"] == Provider::Native.name();
+    let parse = |name: &str| name.parse::<PoolingMode>().map_err(Error::usage);
+    let pooling = made["pooling"].as_array().into_iter().flatten();
+    let pooling: Vec<PoolingMode> =
+        (pooling.filter_map(Value::as_str).map(parse)).collect::<Result<_>>()?;
+    let mut options = ModelOptions {
+        model: name,
+        prompt: text(&made["prompt"]),
+        max_length: made["max_length"].as_u64().map(|limit| limit as usize),
+        model_file: text(&made["model_file"]).filter(|_| !native),
+        precision: match text(&made["engine"]["precision"]) {
+            Some(precision) if native => Some(precision.parse().map_err(Error::usage)?),
+            _ => None,
+        },
+        ..options.clone()
+    };
+    // Named again, the model's own modes would be another thing than its own.
+    let (settled, _) = engine::settle(&options, engine)?;
+    if !pooling.is_empty() && Model::open(&settled)?.config.pooling != pooling {
+        options.pooling = Some(pooling);
+    }
+    Ok(options)
+}
+
+/// Refuses a model whose files are not those that made the vectors.
+fn same_model(embedder: &Embedder, made: &Value) -> Result<()> {
+    let native = embedder.engine().provider == Provider::Native;
+    let here = embedder.model().provenance(native)?;
+    let then = made["model"]["files"].as_array().into_iter().flatten();
+    for file in then {
+        let (path, hash) = (file["path"].as_str(), file["sha256"].as_str());
+        let own = here
+            .files
+            .iter()
+            .find(|own| Some(own.path.as_str()) == path);
+        if own.is_some_and(|own| Some(own.sha256.as_str()) != hash) {
+            return Err(Error::model(
+                &here.id,
+                format!(
+                    "is not the one that made the vectors: its {} has another SHA-256",
+                    path.unwrap_or_default()
+                ),
+            )
+            .with_remedy("name the folder that holds that one with --model"));
+        }
+    }
+    Ok(())
+}
+
+/// Of as many components as the shorter one has, since one may have been cut; lengths don't matter.
+fn cosine(one: &[f32], other: &[f32]) -> f64 {
+    let sum = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(&a, &b)| f64::from(a) * f64::from(b))
+            .sum()
+    };
+    let width = one.len().min(other.len());
+    let (one, other) = (&one[..width], &other[..width]);
+    let lengths = (sum(one, one) * sum(other, other)).sqrt();
+    if lengths == 0.0 {
+        return f64::from(u8::from(one == other));
+    }
+    sum(one, other) / lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_spread_over_all() {
+        assert_eq!(rows(10, 5), [0, 2, 4, 6, 8]);
+        assert_eq!(rows(3, 10), [0, 1, 2]);
+        assert!(rows(0, 10).is_empty());
+    }
+
+    #[test]
+    fn cosines_look_at_directions_alone() {
+        assert!((cosine(&[1.0, 2.0], &[2.0, 4.0, 9.0]) - 1.0).abs() < 1e-12);
+        assert!(cosine(&[1.0, 0.0], &[0.0, 1.0]).abs() < 1e-12);
+        assert!((cosine(&[0.0], &[0.0]) - 1.0).abs() < 1e-12);
+    }
+}

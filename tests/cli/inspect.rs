@@ -1,0 +1,224 @@
+//! `embedctl inspect`: what made files, how their vectors are, and why two don't mix.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+
+/// Three texts, two of them equal, in every format.
+fn sandbox(outputs: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\ntwo words\none\n");
+    for output in outputs {
+        let run = sandbox.embed(&format!("a.txt --keep text -o {output}"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    sandbox
+}
+
+fn inspect(sandbox: &Sandbox, line: &str) -> (Option<i32>, Value) {
+    let run = sandbox.run(&format!("inspect --json {line}"));
+    let json = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run}"));
+    (run.code, json)
+}
+
+fn table(sandbox: &Sandbox, line: &str) -> Run {
+    sandbox.run(&format!("inspect {line}"))
+}
+
+#[test]
+fn every_format_is_read_and_its_hashes_are_compared() {
+    let formats = [
+        ("out.parquet", &[][..]),
+        ("out.npy", &["rows", "values"]),
+        ("out.jsonl", &["lines"]),
+        ("out.jsonl.gz", &["lines"]),
+        ("out.jsonl.zst", &["lines"]),
+        ("out.arrow", &[]),
+        ("out.fbin", &["rows", "values"]),
+    ];
+    let sandbox = sandbox(&formats.map(|(name, _)| name));
+    for (name, hashes) in formats {
+        let (code, found) = inspect(&sandbox, name);
+        assert_eq!(code, Some(0), "{name}: {found}");
+        let file = &found["files"][0];
+        assert_eq!(file["problems"], json!([]), "{name}");
+        assert_eq!(file["provenance"]["rows"]["embedded"], 3, "{name}");
+        let column = &file["columns"][0];
+        assert_eq!(
+            (&column["vectors"], &column["dtype"]),
+            (&json!(3), &json!("f32")),
+            "{name}"
+        );
+        assert_eq!(
+            (&column["narrowest"], &column["widest"]),
+            (&json!(48), &json!(48)),
+            "{name}"
+        );
+        assert_eq!(
+            column["repeated"],
+            json!({"vectors": 1, "exact": true}),
+            "{name}"
+        );
+        assert_eq!(
+            (&column["not_finite"], &column["zero"]),
+            (&json!(0), &json!(0)),
+            "{name}"
+        );
+        let belongs = file["belongs"].as_array().unwrap();
+        let mut names: Vec<&str> = belongs
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, hashes, "{name}");
+        assert!(
+            belongs.iter().all(|one| one["same"] == true),
+            "{name}: {belongs:?}"
+        );
+    }
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_found() {
+    let sandbox = sandbox(&["out.npy", "out.jsonl"]);
+    // A byte of the last vector; a row's description.
+    let mut values = fs::read(sandbox.path("out.npy")).unwrap();
+    let last = values.len() - 1;
+    values[last] ^= 1;
+    sandbox.write("out.npy", values);
+    let run = table(&sandbox, "out.npy");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stdout.contains("values       NOT as written (out.npy)"),
+        "{run}"
+    );
+    assert!(
+        run.stdout
+            .contains("rows         as written (out.npy.rows.jsonl)"),
+        "{run}"
+    );
+    let lines = fs::read_to_string(sandbox.path("out.jsonl")).unwrap();
+    sandbox.write("out.jsonl", lines.lines().next().unwrap());
+    let (code, found) = inspect(&sandbox, "out.jsonl");
+    assert_eq!(code, Some(1));
+    let problems = found["files"][0]["problems"].to_string();
+    assert!(
+        problems.contains("3 rows were embedded, and 1 vectors are there"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("out.jsonl is not what was written"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn damaged_vectors_and_files_without_provenance_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "a.jsonl",
+        "{\"embedding\": [3.0, 4.0]}\n{\"embedding\": [0, 0]}\n{\"embedding\": [1e39, 0]}\n",
+    );
+    let run = table(&sandbox, "a.jsonl");
+    assert_eq!(run.code, Some(1), "{run}");
+    for words in [
+        "3 vectors of 2 dimensions, f32; norms 0.0000 to 5.0000",
+        "made by      unknown",
+        "1 vectors of embedding hold NaN or infinity",
+    ] {
+        let shown = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(&words), "{words}{run}");
+    }
+    for (name, code) in [("gone.npy", 1), ("a.xyz", 2)] {
+        assert_eq!(table(&sandbox, name).code, Some(code), "{name}");
+    }
+    sandbox.write("cut.npy", b"\x93NUMPY\x01\x00");
+    assert_eq!(table(&sandbox, "cut.npy").code, Some(1));
+}
+
+#[test]
+fn why_two_files_do_not_mix() {
+    let sandbox = sandbox(&["a.parquet"]);
+    let model = in_repository(SMALL_MODEL).display().to_string();
+    for (name, options) in [("b.npy", "--prompt query:"), ("c.jsonl", "--window 1")] {
+        let run = sandbox.embed(&format!("a.txt -o {name} {options}"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let (code, found) = inspect(&sandbox, "a.parquet b.npy --same");
+    assert_eq!((code, &found["mix"]), (Some(1), &json!(false)), "{found}");
+    let differences = found["differences"].as_array().unwrap();
+    let grave: Vec<&Value> = differences
+        .iter()
+        .filter(|one| one["decides"] == true)
+        .collect();
+    assert_eq!(grave.len(), 1, "{grave:?}");
+    assert_eq!(
+        (&grave[0]["key"], &grave[0]["values"]),
+        (&json!("prompt"), &json!(["", "query:"]))
+    );
+    let run = table(&sandbox, "a.parquet b.npy");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stdout
+            .contains("These vectors don't mix:\n  prompt: \"\" | \"query:\"\n"),
+        "{run}"
+    );
+    let (code, found) = inspect(&sandbox, "a.parquet c.jsonl --same");
+    assert_eq!((code, &found["mix"]), (Some(0), &json!(true)), "{found}");
+    assert!(
+        found.to_string().contains(&model)
+            || found["files"][0]["provenance"]["model"]["id"].is_string()
+    );
+}
+
+#[test]
+fn rows_are_embedded_again() {
+    let sandbox = sandbox(&["out.npy", "out.jsonl", "out.parquet"]);
+    for line in [
+        "out.npy --verify 2",
+        "out.jsonl --verify 10",
+        "out.parquet --verify 3",
+        "out.parquet --verify 3 --input a.txt",
+    ] {
+        let (code, found) = inspect(&sandbox, &format!("{line} --provider rten"));
+        assert_eq!(code, Some(0), "{line}: {found}");
+        assert_eq!(found["verified"]["same"], true, "{line}");
+        assert!(
+            found["verified"]["least_cosine"].as_f64() > Some(0.999_99),
+            "{line}: {found}"
+        );
+    }
+    // Other texts give other vectors, and fewer texts are none of these.
+    sandbox.write("b.txt", "six\nanother text\none\n");
+    let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stdout.contains("NOT as they were"), "{run}");
+    sandbox.write("b.txt", "one\n");
+    let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("has 1 texts, and there are 3 vectors"),
+        "{run}"
+    );
+    let run = table(
+        &sandbox,
+        "out.npy --verify 3 --model fixtures/nowhere --provider rten",
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    let other = in_repository("fixtures/parity/bert-cls/model");
+    let run = table(
+        &sandbox,
+        &format!(
+            "out.npy --verify 3 --provider rten --model {}",
+            other.display()
+        ),
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("is not the one that made the vectors"),
+        "{run}"
+    );
+}
