@@ -186,7 +186,7 @@ fn postgres_reads_every_kept_field() {
     assert_eq!(
         answers[0][0],
         json!([
-            [id(0), text(0), -7, 0.0, true, {"n": [0]}],
+            [id(0), text(0), -7, 0, true, {"n": [0]}],
             [id(1), null, null, null, null, null],
             [id(2), text(2), -5, 0.25, true, {"n": [2]}],
             [null, text(3), -4, 0.375, false, {"n": [3]}],
