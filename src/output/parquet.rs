@@ -54,10 +54,10 @@ impl ParquetWriter {
     /// The writer; the first call decides the columns' types.
     fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<Target>> {
         if let Some(target) = self.target.take() {
-            for field in columns.fields() {
+            let schema = self.table.schema(columns).clone();
+            for field in schema.fields() {
                 check_type(field)?;
             }
-            let schema = self.table.schema(columns).clone();
             let properties = properties(&schema, self.table.encoding(), self.row_group_bytes);
             // The Arrow schema is written at the end, when the provenance is known that belongs into it.
             let options = ArrowWriterOptions::new()
