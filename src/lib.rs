@@ -49,6 +49,7 @@ pub mod storage;
 pub mod survey;
 mod threads;
 pub mod tokenize;
+pub mod verify;
 
 pub use embedder::Embedder;
 pub use error::{Error, ErrorKind, Result};

@@ -59,6 +59,20 @@ pub struct Cosine {
 }
 
 impl Cosine {
+    /// The cosine of two vectors; 1 where both are zero, 0 where one is.
+    #[must_use]
+    pub fn between(a: &[f32], b: &[f32]) -> f64 {
+        let product = |a: &[f32], b: &[f32]| -> f64 {
+            let pairs = a.iter().zip(b);
+            pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let (aa, bb) = (product(a, a), product(b, b));
+        match (aa * bb).sqrt() {
+            0.0 => f64::from(u8::from(aa == bb)),
+            norms => product(a, b) / norms,
+        }
+    }
+
     /// Of these cosines; `None` if there are none. One that is no number counts as 0.
     #[must_use]
     pub fn of(cosines: impl IntoIterator<Item = f64>) -> Option<Self> {

@@ -123,25 +123,9 @@ impl Engine for NativeEngine {
         let cosines = self
             .network
             .beside_exact(&self.checkpoint, present, |ours, exact| {
-                cosine(&finish(ours, width), &finish(exact, width))
+                Cosine::between(&finish(ours, width), &finish(exact, width))
             })?;
         Ok(Cosine::of(cosines))
-    }
-}
-
-/// The cosine of two vectors; 1 where both are zero.
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let product = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| f64::from(*a) * f64::from(*b))
-            .sum()
-    };
-    let (aa, bb) = (product(a, a), product(b, b));
-    if aa == 0.0 && bb == 0.0 {
-        1.0
-    } else {
-        product(a, b) / (aa * bb).sqrt()
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn check(
     let cosine = ours
         .iter()
         .zip(&reference)
-        .map(|(ours, reference)| cosine(ours, reference))
+        .map(|(ours, reference)| Cosine::between(ours, reference))
         // A NaN is the worst of all, and `min` would drop it.
         .fold(
             1.0,
@@ -121,21 +121,6 @@ fn rows(worker: &mut OrtWorker, batch: &Batch) -> crate::Result<Vec<Vec<f32>>> {
     })
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(&a, &b)| f64::from(a) * f64::from(b))
-            .sum()
-    };
-    let norms = (dot(a, a) * dot(b, b)).sqrt();
-    if norms == 0.0 {
-        // Two zero vectors agree.
-        return f64::from(u8::from(dot(a, a) == dot(b, b)));
-    }
-    dot(a, b) / norms
-}
-
 fn weight_bytes(onnx: &Onnx) -> u64 {
     onnx.files()
         .filter_map(|path| fs::metadata(path).ok())
@@ -149,10 +134,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_below_the_least_cosine_and_nan_is_wrong() {
-        assert!((cosine(&[1.0, 2.0], &[2.0, 4.0]) - 1.0).abs() < 1e-12);
-        assert!(cosine(&[1.0, 0.0], &[0.0, 1.0]) < LEAST);
-        assert!(cosine(&[f32::NAN, 0.0], &[0.0, 1.0]).is_nan());
-        assert!(cosine(&[0.0, 0.0], &[0.0, 1.0]) < LEAST);
-        assert!(cosine(&[0.0, 0.0], &[0.0, 0.0]) >= LEAST);
+        assert!((Cosine::between(&[1.0, 2.0], &[2.0, 4.0]) - 1.0).abs() < 1e-12);
+        assert!(Cosine::between(&[1.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(Cosine::between(&[f32::NAN, 0.0], &[0.0, 1.0]).is_nan());
+        assert!(Cosine::between(&[0.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(Cosine::between(&[0.0, 0.0], &[0.0, 0.0]) >= LEAST);
     }
 }

@@ -211,6 +211,14 @@ pub struct ModelArgs {
     pub model: String,
 
     #[command(flatten)]
+    pub overrides: OverrideArgs,
+}
+
+/// What overrides a model's files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct OverrideArgs {
+    #[command(flatten)]
     pub onnx: OnnxArgs,
 
     /// How token states become a vector; several, with commas between, are concatenated

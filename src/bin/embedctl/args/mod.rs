@@ -11,6 +11,7 @@ mod inspect;
 mod refused;
 mod runtime;
 mod values;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,10 +27,11 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, NumberArgs, OnnxArgs};
+pub use embed::{EmbedArgs, EngineArgs, NumberArgs, OnnxArgs, OverrideArgs};
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use values::{Devices, OnErrorName};
+pub use verify::VerifyModelArgs;
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
 ///
@@ -81,6 +83,7 @@ pub enum Command {
     Download(DownloadArgs),
     Info(InfoArgs),
     Inspect(Box<InspectArgs>),
+    VerifyModel(Box<VerifyModelArgs>),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
     Config(ConfigArgs),
@@ -219,6 +222,7 @@ pub enum Page {
     Download,
     Info,
     Inspect,
+    VerifyModel,
     Devices,
     Bench,
     Config,
@@ -234,6 +238,7 @@ impl Page {
             Self::Download => "download",
             Self::Info => "info",
             Self::Inspect => "inspect",
+            Self::VerifyModel => "verify-model",
             Self::Devices => "devices",
             Self::Bench => "bench",
             Self::Config => "config",

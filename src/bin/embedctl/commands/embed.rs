@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
+use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source, WINDOW_BYTES,
 };
 use embedctl::job::JobOptions;
-use embedctl::model::hub::{self, Settings};
 use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Destination, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions};
@@ -20,7 +19,7 @@ use embedctl::runtime::RuntimeOptions;
 use embedctl::survey;
 
 use super::{profile, resume, stores};
-use crate::args::{Devices, EmbedArgs, MessageArgs, OnErrorName};
+use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OnErrorName, OverrideArgs};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -70,12 +69,7 @@ fn embed(
         let checked = pipeline::check(&options);
         tell(&options, printer);
         checked?;
-        let settings = Settings::from_environment(&super::hub_options(messages))?;
-        let downloads = printer.downloads();
-        let (model, _) = engine::settle(&options.model, &options.engine)?;
-        let ensured = hub::ensure(&settings, &model, downloads.as_ref(), &cancel);
-        downloads.end();
-        ensured.map_err(super::stopped)?;
+        super::ensure(&options.model, &options.engine, messages, printer, &cancel)?;
     }
 
     if args.output.dry_run {
@@ -197,8 +191,12 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         ));
     }
     Ok(EmbedOptions {
-        model: model(args, messages),
-        engine: engine(args)?,
+        model: model(&args.model.model, &args.model.overrides, messages),
+        engine: EngineOptions {
+            batch_tokens: args.limits.batch_tokens,
+            workers: args.limits.threads.unwrap_or(0),
+            ..engine(&args.engine)?
+        },
         sources: sources(&args.inputs, args.input.input_format.map(Into::into))?,
         input: input(args)?,
         output: OutputOptions {
@@ -230,25 +228,26 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
     })
 }
 
-fn model(args: &EmbedArgs, messages: &MessageArgs) -> ModelOptions {
-    let model = &args.model;
+/// The model of this name, with what overrides its files.
+pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> ModelOptions {
     ModelOptions {
-        model: model.model.clone(),
-        model_file: model.onnx.model_file.clone(),
-        precision: model.onnx.precision,
+        model: name.to_owned(),
+        model_file: args.onnx.model_file.clone(),
+        precision: args.onnx.precision,
         cache_dir: messages.cache_dir.clone(),
-        pooling: model.pooling.clone(),
-        normalize: model.normalize,
-        max_length: model.max_length,
-        prompt: model.prompt.clone(),
-        prompt_name: model.prompt_name.clone(),
-        dimensions: model.dimensions.clone(),
+        pooling: args.pooling.clone(),
+        normalize: args.normalize,
+        max_length: args.max_length,
+        prompt: args.prompt.clone(),
+        prompt_name: args.prompt_name.clone(),
+        dimensions: args.dimensions.clone(),
         ..ModelOptions::default() // the rest follows from the providers
     }
 }
 
-fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
-    let (engine, runtime) = (&args.engine, &args.engine.runtime);
+/// What runs the model, as far as options say; limits are the caller's.
+pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, Failure> {
+    let runtime = &engine.runtime;
     if let ProviderChoice::List(list) = &engine.provider
         && let Some(idle) = runtime.idle_option(|option| list.contains(&option.provider))
     {
@@ -264,8 +263,6 @@ fn engine(args: &EmbedArgs) -> Result<EngineOptions, Failure> {
             library: runtime.ort_lib.clone(),
             probe: super::probe_command(),
         },
-        batch_tokens: args.limits.batch_tokens,
-        workers: args.limits.threads.unwrap_or(0),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }

@@ -15,10 +15,13 @@ mod profile;
 mod resume;
 mod stores;
 mod tokenize;
+mod verify;
 
 use embedctl::Error;
-use embedctl::engine::ProviderOption;
-use embedctl::model::hub::HubOptions;
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{self, EngineOptions, ProviderOption};
+use embedctl::model::ModelOptions;
+use embedctl::model::hub::{self, HubOptions, Settings};
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
@@ -38,6 +41,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
+        Command::VerifyModel(verify) => verify::run(verify, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),
         Command::Config(args) => config::run(args, config, printer),
@@ -65,6 +69,22 @@ fn stopped(error: Error) -> anyhow::Error {
         );
     }
     error
+}
+
+/// Fetches a model that is not in the cache.
+fn ensure(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<(), Failure> {
+    let settings = Settings::from_environment(&hub_options(messages))?;
+    let downloads = printer.downloads();
+    let (model, _) = engine::settle(model, engine)?;
+    let ensured = hub::ensure(&settings, &model, downloads.as_ref(), cancel);
+    downloads.end();
+    Ok(ensured.map(drop).map_err(stopped)?)
 }
 
 /// What the command line says about the Hub.

@@ -46,7 +46,8 @@ pub fn apply(
         return Ok(None);
     };
     let settings = &profile.settings;
-    let named = args.model.onnx.precision.is_some() || args.model.onnx.model_file.is_some();
+    let onnx = &args.model.overrides.onnx;
+    let named = onnx.precision.is_some() || onnx.model_file.is_some();
     // What was tuned for another library, other weights or other options says little about these.
     let otherwise = [
         (settings.provider.is_some() && runtime.ort_lib.is_some()).then_some("--ort-lib"),

@@ -1,0 +1,62 @@
+//! Options of `embedctl verify-model`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::embed::{EngineArgs, OverrideArgs};
+use super::values::InputFormatName;
+
+/// Compare a model's vectors with those that sentence-transformers made of the same texts
+///
+/// Embeds the texts and compares each with its row of the vectors: prints the least and the mean cosine, and the
+/// text with the least one, with its token ids. Fails if the least cosine is below --min-cosine.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct VerifyModelArgs {
+    /// Hub id (org/name or org/name@revision) or a folder
+    #[arg(value_name = "MODEL", value_hint = ValueHint::DirPath)]
+    pub model: String,
+
+    /// The vectors: a row for each text (.npy, or what embed writes)
+    #[arg(long, value_name = "VECTORS", value_hint = ValueHint::FilePath)]
+    pub against: PathBuf,
+
+    /// The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub texts: Option<PathBuf>,
+
+    /// Format of the texts [default: by their ending]
+    #[arg(short, long, value_name = "FORMAT")]
+    pub input_format: Option<InputFormatName>,
+
+    /// Field that holds the text
+    #[arg(long, value_name = "NAME", default_value = "text", visible_alias = "text-column")]
+    pub text_field: String,
+
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub json: bool,
+}
+
+const EXAMPLES: &str = "\
+The files to compare with, made in Python:
+  import json, numpy
+  from sentence_transformers import SentenceTransformer
+  texts = [\"A cat sits on a mat.\", \"Interest rates rose.\"]
+  numpy.save(\"reference.npy\", [SentenceTransformer(\"org/name\").encode(text) for text in texts])
+  open(\"reference.jsonl\", \"w\").writelines(json.dumps({\"text\": text}) + \"\\n\" for text in texts)
+
+Examples:
+  embedctl verify-model org/name --against reference.npy
+  embedctl verify-model ./my-model --against reference.npy --texts texts.txt --precision int8
+
+Exit codes:
+  0    the least cosine is at least --min-cosine (by default 0.9999 in fp32, 0.999 in int16, 0.99 in int8)
+  1    it is below, or the comparison failed
+  2    the options were wrong";
