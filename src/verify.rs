@@ -115,6 +115,8 @@ pub fn against(
 }
 
 fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Error {
-    strange(format!("holds {vectors} vectors, and there are {texts} texts"))
-        .with_remedy("name the texts that they were made of, in the same order, with --texts")
+    strange(format!(
+        "holds {vectors} vectors, and there are {texts} texts"
+    ))
+    .with_remedy("name the texts that they were made of, in the same order, with --texts")
 }

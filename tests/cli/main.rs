@@ -33,6 +33,7 @@ mod tables;
 mod terminal;
 #[cfg(unix)]
 mod untrusted;
+mod verify;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -11,7 +11,7 @@ use ort::session::Session;
 use super::inputs::Reading;
 use super::session::OrtWorker;
 use crate::batch::Batch;
-use crate::engine::{Output, Provider, Worker as _};
+use crate::engine::{Cosine, Output, Provider, Worker as _};
 use crate::model::{Model, Onnx};
 use crate::runtime::{Cause, provider_error};
 

@@ -31,7 +31,12 @@ pub struct VerifyModelArgs {
     pub input_format: Option<InputFormatName>,
 
     /// Field that holds the text
-    #[arg(long, value_name = "NAME", default_value = "text", visible_alias = "text-column")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "text",
+        visible_alias = "text-column"
+    )]
     pub text_field: String,
 
     #[command(flatten)]

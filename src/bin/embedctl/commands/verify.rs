@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use embedctl::Embedder;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{EngineInfo, EngineOptions};
+use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
@@ -51,12 +51,13 @@ pub fn run(
     if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
         super::ensure(&model, &engine, messages, printer, &cancel)?;
     }
+    let (_, settled) = engine::settle(&model, &engine)?;
     let mut embedder = Embedder::open(&model, &engine)?;
     let compared = verify::against(&mut embedder, records, &args.against)?;
     let info = embedder.engine();
     let least = args.engine.min_cosine.unwrap_or_else(|| {
         if info.is_reduced() {
-            info.arithmetic.least_cosine()
+            settled.arithmetic.least_cosine()
         } else {
             LEAST
         }
