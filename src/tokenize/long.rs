@@ -114,20 +114,45 @@ impl LongTexts {
             let part = &text[self.part(text, bytes)];
             let _inside =
                 (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
-            let encoding =
-                catch_unwind(AssertUnwindSafe(|| self.tokenizer.encode_fast(part, false)))
-                    .unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
-                    .map_err(|error| {
-                        Error::model(
-                            self.file.display(),
-                            format!("fails on a text of {} bytes: {error}", part.len()),
-                        )
-                    })?;
+            let encoding = self.guarded(part, || self.tokenizer.encode_fast(part, false))?;
             if part.len() == text.len() || encoding.get_ids().len() > self.tokens {
                 return Ok(encoding);
             }
             bytes = bytes.saturating_mul(2);
         }
+    }
+
+    /// Where the tokens of `text` end, in bytes. Near where a text beyond [`WHOLE_BYTES`] is cut for that they
+    /// may be others than those of the whole.
+    pub(super) fn ends(&self, text: &str) -> Result<Vec<usize>> {
+        let mut ends = Vec::new();
+        let mut from = 0;
+        while from < text.len() {
+            let most = text.floor_char_boundary(from + WHOLE_BYTES);
+            let rest = &text[from..most];
+            let space = rest.rfind(char::is_whitespace).filter(|&at| at > 0);
+            let part = match space {
+                Some(at) if most < text.len() => &rest[..at],
+                _ => rest,
+            };
+            let encoding = self.guarded(part, || self.tokenizer.encode(part, false))?;
+            ends.extend(encoding.get_offsets().iter().map(|(_, end)| from + end));
+            from += part.len();
+        }
+        Ok(ends)
+    }
+
+    fn guarded(
+        &self,
+        part: &str,
+        encode: impl FnOnce() -> tokenizers::Result<Encoding>,
+    ) -> Result<Encoding> {
+        catch_unwind(AssertUnwindSafe(encode))
+            .unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
+            .map_err(|error| {
+                let reason = format!("fails on a text of {} bytes: {error}", part.len());
+                Error::model(self.file.display(), reason)
+            })
     }
 
     /// About `bytes` of `text` from the side that is kept, cut at a joint; all of it where there is none.

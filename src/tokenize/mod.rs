@@ -6,13 +6,17 @@
 //! (`long`).
 
 mod bert;
+mod chunks;
 mod long;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
+
+pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 
 use self::bert::{Bert, Scratch};
 use self::long::LongTexts;
@@ -40,6 +44,8 @@ pub struct TextTokenizer {
     most_characters: Option<usize>,
     prompt: String,
     prompt_tokens: usize,
+    /// Tokens of the prompt alone, special ones not counted.
+    prompt_ids: usize,
     pool: rayon::ThreadPool,
 }
 
@@ -88,6 +94,7 @@ impl TextTokenizer {
             most_characters: config.most_characters,
             prompt: String::new(),
             prompt_tokens: 0,
+            prompt_ids: 0,
             prefix,
             suffix,
             pool,
@@ -98,6 +105,9 @@ impl TextTokenizer {
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
+            prepared.prompt_ids = prepared
+                .encode(&config.prompt, usize::MAX, &mut Scratch::default())?
+                .len();
             prepared.prompt.clone_from(&config.prompt);
         }
         Ok(prepared)
@@ -145,38 +155,52 @@ impl TextTokenizer {
     }
 
     fn push(&self, text: &str, scratch: &mut Scratch, rows: &mut TokenRows) -> Result<()> {
-        let with_prompt;
-        let text = if self.prompt.is_empty() {
-            text
-        } else {
-            with_prompt = format!("{}{text}", self.prompt);
-            &with_prompt
-        };
+        let text = self.prompted(text);
         let end = self
             .most_characters
             .and_then(|most| text.char_indices().nth(most));
-        let text = end.map_or(text, |(end, _)| &text[..end]);
+        let text = end.map_or(&*text, |(end, _)| &text[..end]);
         let most = match self.side {
             Side::Right => self.text_tokens,
             Side::Left => usize::MAX,
         };
-        let encoding;
-        let ids = match &self.bert {
-            Some(bert) if bert.encode(text, most, scratch) => scratch.ids.as_slice(),
-            _ => {
-                encoding = self.any.encode(text)?;
-                encoding.get_ids()
-            }
-        };
+        let ids = self.encode(text, most, scratch)?;
+        self.frame(ids, end.is_some(), rows);
+        Ok(())
+    }
+
+    /// `text` behind the prompt.
+    fn prompted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.prompt.as_str() {
+            "" => Cow::Borrowed(text),
+            prompt => Cow::Owned(format!("{prompt}{text}")),
+        }
+    }
+
+    /// The token ids of `text`, special ones not added: all of them, or more than `most`.
+    fn encode<'s>(&self, text: &str, most: usize, scratch: &'s mut Scratch) -> Result<&'s [u32]> {
+        let done = (self.bert.as_ref()).is_some_and(|bert| bert.encode(text, most, scratch));
+        if !done {
+            scratch.ids.clear();
+            scratch
+                .ids
+                .extend_from_slice(self.any.encode(text)?.get_ids());
+        }
+        Ok(&scratch.ids)
+    }
+
+    /// Appends a row of these tokens with special ones around them, cut at the limit; `cut`: its text was cut
+    /// before.
+    fn frame(&self, ids: &[u32], cut: bool, rows: &mut TokenRows) {
+        let truncated = cut || ids.len() > self.text_tokens;
         let kept = ids.len().min(self.text_tokens);
-        let cut = match self.side {
+        let ids = match self.side {
             Side::Right => &ids[..kept],
             Side::Left => &ids[ids.len() - kept..],
         };
-        let row = self.prefix.iter().chain(cut).chain(&self.suffix).copied();
+        let row = self.prefix.iter().chain(ids).chain(&self.suffix).copied();
         let kept = row.filter(|&id| Some(id) != self.dropped);
-        rows.push(kept, ids.len() > self.text_tokens || end.is_some());
-        Ok(())
+        rows.push(kept, truncated);
     }
 }
 

@@ -1,0 +1,269 @@
+//! Where a text is cut: at the coarsest place within reach, and never so that anything gets lost.
+//!
+//! Where the tokens of the whole text end only says how far a chunk may reach. Whether it does is counted on
+//! the chunk's own tokens, since a text that begins or ends elsewhere may be tokenized otherwise; a chunk with
+//! too many is cut shorter.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::error::Result;
+
+/// A kind of place to cut at, the coarsest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Before a sentence (Unicode's rules, UAX 29).
+    Sentence,
+    /// Behind white space.
+    Space,
+    /// Before a word (UAX 29): for scripts that don't separate words.
+    Word,
+    /// Before a grapheme cluster.
+    Grapheme,
+    /// Before a code point.
+    Character,
+}
+
+impl Level {
+    const ALL: [Self; 5] = [
+        Self::Sentence,
+        Self::Space,
+        Self::Word,
+        Self::Grapheme,
+        Self::Character,
+    ];
+}
+
+/// How far Unicode's rules look ahead of a boundary, in bytes, but for texts made to defy them.
+const LOOK_AHEAD: usize = 64;
+
+/// A chunk: its bytes in the text, and its token ids, without special tokens.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) range: Range<usize>,
+    pub(super) ids: Vec<u32>,
+}
+
+/// One text to be cut.
+pub(super) struct Cutter<'a, F> {
+    pub(super) text: &'a str,
+    /// Where each token of the whole text ends, in bytes.
+    pub(super) ends: Vec<usize>,
+    /// The coarsest level to cut at.
+    pub(super) coarsest: Level,
+    /// Starts of sentences, where these are asked for.
+    pub(super) sentences: Vec<usize>,
+    /// Tokens of a chunk at most, and how many the prompt has before them.
+    pub(super) tokens: usize,
+    pub(super) prompt: usize,
+    /// Tokens that a chunk repeats of the one before it, at most.
+    pub(super) overlap: usize,
+    /// Code points of a chunk at most.
+    pub(super) characters: Option<usize>,
+    /// The token ids of the prompt and a part of the text.
+    pub(super) tokenize: F,
+}
+
+/// The next chunk, and where it was cut.
+struct Cut {
+    start: usize,
+    end: usize,
+    level: Level,
+    piece: Piece,
+}
+
+impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
+    /// All chunks in order; one at least.
+    pub(super) fn cut(mut self) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        let first = self.skip_space(0);
+        let mut starts = vec![first];
+        let mut end = first;
+        while end < self.text.len() {
+            let cut = self.next(&starts, end)?;
+            starts = self.repeated(&cut)?;
+            end = self.skip_space(cut.end);
+            starts.push(end);
+            pieces.push(cut.piece);
+        }
+        if pieces.is_empty() {
+            let ids = (self.tokenize)(0..0)?;
+            pieces.push(Piece { range: 0..0, ids });
+        }
+        Ok(pieces)
+    }
+
+    /// The chunk that goes on behind `after`: cut at the coarsest level at which it can be from any of
+    /// `starts`, of which the last is `after` itself.
+    fn next(&mut self, starts: &[usize], after: usize) -> Result<Cut> {
+        for level in self.levels() {
+            for &start in starts {
+                if let Some(cut) = self.reach(start, after, level)? {
+                    return Ok(cut);
+                }
+            }
+        }
+        // A single code point of more tokens than a chunk may have.
+        let width = self.text[after..].chars().next().map_or(0, char::len_utf8);
+        let range = after..after + width;
+        Ok(Cut {
+            start: after,
+            end: range.end,
+            level: Level::Character,
+            piece: Piece {
+                ids: (self.tokenize)(range.clone())?,
+                range,
+            },
+        })
+    }
+
+    fn levels(&self) -> impl Iterator<Item = Level> + use<F> {
+        let coarsest = self.coarsest;
+        let finer = move |level: &Level| *level != coarsest;
+        Level::ALL.into_iter().skip_while(finer)
+    }
+
+    /// The longest chunk from `start` that ends behind `after` at a place of this level.
+    fn reach(&mut self, start: usize, after: usize, level: Level) -> Result<Option<Cut>> {
+        let mut tokens = self.tokens;
+        loop {
+            let until = self.limit(start, tokens);
+            let Some(end) = self.last(level, after, until) else {
+                return Ok(None);
+            };
+            let range = self.trimmed(start..end);
+            let ids = (self.tokenize)(range.clone())?;
+            let over = ids.len().saturating_sub(self.prompt + self.tokens);
+            if over == 0 {
+                return Ok(Some(Cut {
+                    start,
+                    end,
+                    level,
+                    piece: Piece { range, ids },
+                }));
+            }
+            tokens = tokens.saturating_sub(over);
+            if tokens == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Where the next chunk may begin so that it repeats the end of this one: the earliest place first, at the
+    /// level at which this one was cut.
+    fn repeated(&mut self, cut: &Cut) -> Result<Vec<usize>> {
+        let end = cut.piece.range.end;
+        if self.overlap == 0 || cut.end == self.text.len() {
+            return Ok(Vec::new());
+        }
+        let behind = self.ends.partition_point(|&token| token < end) + 1;
+        let from = match behind.checked_sub(self.overlap + 1) {
+            Some(before) => self.ends[before],
+            None => 0,
+        };
+        let from = from.max(cut.start + 1);
+        let mut starts = self.starts(cut.level, cut.start, from..end);
+        // As with chunks: its own tokens count.
+        while let Some(&start) = starts.first() {
+            if (self.tokenize)(start..end)?.len() <= self.prompt + self.overlap {
+                break;
+            }
+            starts.remove(0);
+        }
+        Ok(starts)
+    }
+
+    /// How far `tokens` tokens reach from `start`, with the white space behind them.
+    fn limit(&self, start: usize, tokens: usize) -> usize {
+        let first = self.ends.partition_point(|&end| end <= start);
+        let reach = match self.ends.get(first + tokens - 1) {
+            Some(&end) if first + tokens < self.ends.len() => self.text.ceil_char_boundary(end),
+            _ => self.text.len(),
+        };
+        let most = self.characters.and_then(|most| {
+            let mut places = self.text[start..].char_indices();
+            places.nth(most).map(|(at, _)| start + at)
+        });
+        most.map_or_else(
+            || self.skip_space(reach),
+            |most| most.min(self.skip_space(reach)),
+        )
+    }
+
+    /// The last place of this level behind `after` and no farther than `until`; the end is one of every level.
+    fn last(&self, level: Level, after: usize, until: usize) -> Option<usize> {
+        if until == self.text.len() {
+            return Some(until);
+        }
+        if until <= after {
+            return None;
+        }
+        match level {
+            Level::Sentence => {
+                let before = self.sentences.partition_point(|&start| start <= until);
+                let last = self.sentences[..before].last().copied();
+                last.filter(|&start| start > after)
+            }
+            Level::Space => {
+                let mut places = self.text[after..until].char_indices().rev();
+                let mut next = self.text[until..].chars().next();
+                places.find_map(|(at, character)| {
+                    let behind = after + at + character.len_utf8();
+                    let is_place =
+                        character.is_whitespace() && next.is_some_and(|next| !next.is_whitespace());
+                    next = Some(character);
+                    is_place.then_some(behind)
+                })
+            }
+            Level::Word | Level::Grapheme => {
+                let ahead = (until + LOOK_AHEAD).min(self.text.len());
+                let part = after..self.text.ceil_char_boundary(ahead);
+                let places = self.starts(level, part.start, after + 1..part.end);
+                let within = places.partition_point(|&place| place <= until);
+                places[..within].last().copied()
+            }
+            Level::Character => Some(until),
+        }
+    }
+
+    /// The places of this level in `range`; `base` is one at or before it.
+    fn starts(&self, level: Level, base: usize, range: Range<usize>) -> Vec<usize> {
+        let part = &self.text[base..range.end];
+        let is_inside = |place: &usize| range.contains(place);
+        match level {
+            Level::Sentence => self.sentences.iter().copied().filter(is_inside).collect(),
+            Level::Space => {
+                let mut before = ' ';
+                let places = part.char_indices().filter_map(|(at, character)| {
+                    let is_place = before.is_whitespace() && !character.is_whitespace();
+                    before = character;
+                    is_place.then_some(base + at)
+                });
+                places.filter(is_inside).collect()
+            }
+            Level::Word => {
+                let words = part.unicode_word_indices();
+                words.map(|(at, _)| base + at).filter(is_inside).collect()
+            }
+            Level::Grapheme => {
+                let clusters = part.grapheme_indices(true);
+                let places = clusters.map(|(at, _)| base + at);
+                places.filter(is_inside).collect()
+            }
+            Level::Character => {
+                let places = part.char_indices().map(|(at, _)| base + at);
+                places.filter(is_inside).collect()
+            }
+        }
+    }
+
+    fn skip_space(&self, from: usize) -> usize {
+        self.text.len() - self.text[from..].trim_start().len()
+    }
+
+    fn trimmed(&self, range: Range<usize>) -> Range<usize> {
+        let part = self.text[range.clone()].trim_end();
+        range.start..range.start + part.len()
+    }
+}
