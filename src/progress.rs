@@ -10,8 +10,10 @@ use crate::stage::StageWatch;
 pub struct Counts {
     /// Records read.
     pub read: u64,
-    /// Rows embedded and written.
+    /// Records embedded.
     pub embedded: u64,
+    /// Rows written with their vectors: as many as records embedded, but for chunks.
+    pub rows: u64,
     /// Records rejected.
     pub rejected: u64,
     /// Tokens embedded, padding not counted.

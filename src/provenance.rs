@@ -9,6 +9,7 @@ use crate::engine::{EngineInfo, Provider};
 use crate::model::{Dimensions, Model, ModelProvenance, OutputChoice};
 use crate::profile::Tuned;
 use crate::progress::Counts;
+use crate::tokenize::Chunked;
 
 /// Version of this object's schema.
 pub const SCHEMA: u32 = 1;
@@ -37,6 +38,9 @@ pub struct Provenance<'a> {
     pub max_length: Option<usize>,
     /// Width of a vector; a list where a row has several.
     pub dimensions: Dimensions,
+    /// How texts were cut into chunks; absent where they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunking: Option<Chunked>,
     /// Engine and provider that did the work.
     pub engine: &'a EngineInfo,
     /// The tuned profile that was used; absent where none was.
@@ -72,10 +76,13 @@ pub struct Tool {
 pub struct RowCounts {
     /// Records read.
     pub read: u64,
-    /// Rows written.
+    /// Records embedded.
     pub embedded: u64,
     /// Records rejected.
     pub rejected: u64,
+    /// Chunks embedded, where records were cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u64>,
     /// Rows cut to the model's length.
     pub truncated: u64,
 }
@@ -94,6 +101,7 @@ impl<'a> Provenance<'a> {
         model: &'a Model,
         files: &'a ModelProvenance,
         engine: &'a EngineInfo,
+        chunking: Option<Chunked>,
         counts: &Counts,
         profile: Option<&'a ProfileUsed>,
     ) -> Self {
@@ -115,9 +123,11 @@ impl<'a> Provenance<'a> {
             prompt: &config.prompt,
             max_length: config.limit(),
             dimensions: config.vectors(),
+            chunking,
             engine,
             profile,
             rows: RowCounts {
+                chunks: chunking.map(|_| counts.rows),
                 read: counts.read,
                 embedded: counts.embedded,
                 rejected: counts.rejected,

@@ -9,10 +9,20 @@ use crossbeam_channel::{after, bounded, select};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Cores that this process may use: affinity and control groups counted in.
+/// Cores that this process may use: affinity and control groups counted in, and `OMP_NUM_THREADS`, by which
+/// whoever starts many processes side by side (Spark, job arrays) gives each its share.
 #[must_use]
 pub fn usable_cores() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    share(cores, std::env::var("OMP_NUM_THREADS").ok().as_deref())
+}
+
+/// How many of `cores` that variable leaves: its first number, which is that of the outermost level.
+fn share(cores: usize, variable: Option<&str>) -> usize {
+    let first = variable.and_then(|numbers| numbers.split(',').next()?.trim().parse().ok());
+    first
+        .filter(|&share| share > 0)
+        .map_or(cores, |share: usize| share.min(cores))
 }
 
 /// Makes sure that so many threads are worth a try: a number of another order is a slip, and starting that many ends in
@@ -115,6 +125,21 @@ mod tests {
         cancel.cancel();
         let stopped = within(long, &cancel, endless()).unwrap_err();
         assert_eq!(stopped, "it was interrupted");
+    }
+
+    #[test]
+    fn a_share_of_the_cores_is_kept_to() {
+        for (variable, cores) in [
+            (None, 8),
+            (Some("2"), 2),
+            (Some(" 3,2"), 3),
+            (Some("64"), 8),
+            (Some("0"), 8),
+            (Some("many"), 8),
+            (Some(""), 8),
+        ] {
+            assert_eq!(share(8, variable), cores, "{variable:?}");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn options(folder: &Path) -> EmbedOptions {
             ..EngineOptions::default()
         },
         sources: vec![Source::Path(input)],
+        chunking: None,
         input: InputOptions {
             window_rows: ROWS / 4,
             ..InputOptions::default()

@@ -20,6 +20,7 @@ pub fn whole_run(
         engine: engine.clone(),
         sources: vec![Source::Path(PathBuf::from(corpus))],
         input: InputOptions::default(),
+        chunking: None,
         output: OutputOptions::new(Destination::Path(folder.join("out.parquet"))),
         job: Default::default(),
         on_error: OnError::Fail,

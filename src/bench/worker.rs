@@ -208,6 +208,7 @@ impl Session {
                 ..engine_options
             },
             sources: Vec::new(),
+            chunking: None,
             input: InputOptions {
                 text_field: TEXT_FIELD.to_owned(),
                 window_rows: window,

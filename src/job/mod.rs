@@ -39,6 +39,7 @@ pub use fingerprint::Fingerprint;
 pub use objects::Objects;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Done, Limits, Made, Parts};
+pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};

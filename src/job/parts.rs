@@ -364,6 +364,7 @@ fn since(now: &Counts, then: &Counts) -> Counts {
     Counts {
         read: now.read - then.read,
         embedded: now.embedded - then.embedded,
+        rows: now.rows - then.rows,
         rejected: now.rejected - then.rejected,
         tokens: now.tokens - then.tokens,
         truncated: now.truncated - then.truncated,

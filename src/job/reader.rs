@@ -168,7 +168,7 @@ impl Chain {
 }
 
 /// The hash by which a text is known again.
-pub(super) fn text_hash(text: &str) -> TextHash {
+pub(crate) fn text_hash(text: &str) -> TextHash {
     let hash = Sha256::digest(text.as_bytes());
     let mut short = TextHash::default();
     let length = short.len();

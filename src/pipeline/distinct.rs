@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::batch::TokenRows;
 use crate::record::Texts;
 
 /// The distinct texts of a window, numbered in the order of their first rows.
@@ -36,6 +37,15 @@ impl Distinct {
             distinct.of_row.push(number);
         }
         distinct
+    }
+
+    /// The tokens of the distinct texts, of those of all rows.
+    pub(super) fn of_texts(&self, rows: &TokenRows) -> TokenRows {
+        let mut tokens = TokenRows::default();
+        for row in self.firsts.iter().map(|&row| row as usize) {
+            tokens.push(rows.get(row).iter().copied(), rows.is_truncated(row));
+        }
+        tokens
     }
 
     /// How many distinct texts there are.

@@ -20,6 +20,7 @@ use crate::provenance::Provenance;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::storage::Address;
+use crate::tokenize::Chunking;
 
 /// A job that is begun.
 pub(super) struct JobRun {
@@ -139,7 +140,10 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         begun: *begun,
         names: [].into(),
         sources: Vec::new(),
-        options: options.clone(),
+        options: EmbedOptions {
+            output: options.output(),
+            ..options.clone()
+        },
     })
 }
 
@@ -356,7 +360,7 @@ fn fingerprint(
     let mut all = Fingerprint::default();
     all.set("version", env!("CARGO_PKG_VERSION"));
     // What the provenance says of the model and of vectors, but for what differs between runs.
-    let provenance = Provenance::new(model, files, info, &Counts::default(), None);
+    let provenance = Provenance::new(model, files, info, None, &Counts::default(), None);
     let provenance = serde_json::to_value(&provenance);
     let Ok(Value::Object(mut provenance)) = provenance else {
         return Err(Error::internal("the provenance is no object"));
@@ -434,7 +438,19 @@ fn fingerprint(
     all.set("calibration", output::calibration_hash(&options.output)?);
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
-    all.set("nullable", *nullable);
+    all.set(
+        "nullable",
+        *nullable || options.on_error == super::OnError::Null,
+    );
+    let chunking = options.chunking.map(
+        |Chunking {
+             by,
+             tokens,
+             overlap,
+             text,
+         }| json!([by, tokens, overlap, text]),
+    );
+    all.set("chunking", chunking);
     all.set("part_rows", options.job.part_rows);
     Ok(all)
 }

@@ -1,7 +1,9 @@
-//! The ledger: every record that was read is written or rejected, in the input's order, and counted.
+//! The ledger: every record that was read is written or rejected, in the input's order, and counted; so are
+//! the rows that records become.
 
 use std::collections::HashMap;
 
+use super::assembly::{Assembly, Extra, Planned, with_nulls};
 use super::stages::InFlight;
 use super::{OnError, Summary};
 use crate::embedder::{Finished, NOT_FINITE_EMPTY};
@@ -11,7 +13,7 @@ use crate::model::Model;
 use crate::output::VectorWriter;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Mark, Origin, Reject, RowRef, Rows, SourceNames};
+use crate::record::{Mark, Origin, Reject, RowRef, Rows, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
 
 fn place(names: &SourceNames, origin: &Origin) -> Place {
@@ -23,23 +25,31 @@ pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
     Error::record(place(names, &reject.origin), reject.reason.as_str())
 }
 
+/// The hashes of rows' texts: of chunks their own, of records that were never a text none.
+fn hashes(mark: &Mark, in_flight: &InFlight, planned: &[Planned]) -> Vec<u8> {
+    let hash = |row: &Planned| match (row.text, &in_flight.spans) {
+        (None, _) => TextHash::default(),
+        (Some(text), None) => mark.texts[text as usize],
+        (Some(text), Some(_)) => job::text_hash(in_flight.texts.get(text as usize)),
+    };
+    planned.iter().flat_map(hash).collect()
+}
+
 /// A window as parts take it.
 fn done(
     mark: Mark,
     rows: Rows,
-    present: &[bool],
+    texts: Vec<u8>,
     rejects: &[Reject],
     names: &SourceNames,
     counts: Counts,
 ) -> Result<job::Done> {
-    let texts = mark.texts.iter().zip(present);
-    let texts = texts.filter(|(_, present)| **present);
     let sources = rows.origins.iter().map(|origin| origin.source);
     let rejected = rejects.iter().map(|reject| reject.origin.source);
     let sources = sources.chain(rejected).collect();
     let lines = rejects.iter().map(|reject| rejects::line(reject, names));
     Ok(job::Done {
-        texts: texts.flat_map(|(text, _)| *text).collect(),
+        texts,
         rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
         sources,
         mark,
@@ -55,6 +65,7 @@ pub(super) struct Ledger<'a> {
     pub(super) names: &'a SourceNames,
     pub(super) progress: &'a dyn Progress,
     pub(super) on_error: OnError,
+    pub(super) extra: Extra,
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
     pub(super) without_tokens: u64,
@@ -75,20 +86,69 @@ pub(super) enum Sink<'a> {
     },
 }
 
+/// Vectors of a window's texts, and why some have none.
+struct Outcome<'a> {
+    vectors: Vec<Option<&'a [f32]>>,
+    reasons: HashMap<usize, &'a str>,
+}
+
 impl Ledger<'_> {
     /// Puts a window's vectors back into input order, writes them, and accounts for every record.
-    pub(super) fn settle(
+    pub(super) fn settle(&mut self, mut in_flight: InFlight, finished: &[Finished]) -> Result<()> {
+        let mut empty = Vec::with_capacity(self.pooler.width());
+        self.pooler
+            .finish_empty(self.model.config.hidden_width, &mut empty);
+        let outcome = self.outcome(&in_flight, finished, &empty);
+        let mark = in_flight.mark.take();
+        let (planned, rejects) = self.account(&in_flight, &outcome)?;
+        let with_rejects;
+        let columns = if self.extra.errors && !in_flight.rejects.is_empty() {
+            with_rejects = with_nulls(&in_flight.columns, in_flight.rejects.len())?;
+            &with_rejects
+        } else {
+            &in_flight.columns
+        };
+        let assembly = Assembly {
+            extra: self.extra,
+            columns,
+            texts: &in_flight.texts,
+            spans: in_flight.spans.as_deref(),
+            vectors: &outcome.vectors,
+            dimensions: self.pooler.width(),
+        };
+        self.counts.consumed = in_flight.consumed;
+        match &mut self.sink {
+            // Without a row there may be no final schema yet, and there is nothing to write.
+            Sink::Whole { writer, .. } => {
+                for planned in planned.chunks(assembly.slice()) {
+                    writer.write(assembly.rows(planned)?)?;
+                }
+            }
+            Sink::Parts { parts, made } => {
+                let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
+                let texts = hashes(&mark, &in_flight, &planned);
+                let rows = assembly.rows(&planned)?;
+                let done = done(mark, rows, texts, &rejects, self.names, self.counts)?;
+                parts.take(done, made)?;
+            }
+        }
+        self.progress.written(&self.counts);
+        Ok(())
+    }
+
+    /// Gives each text its vector, or that of no token at all (`empty`), and counts tokens.
+    fn outcome<'a>(
         &mut self,
-        mut in_flight: InFlight,
-        finished: Vec<Finished>,
-    ) -> Result<()> {
+        in_flight: &InFlight,
+        finished: &'a [Finished],
+        empty: &'a [f32],
+    ) -> Outcome<'a> {
         let width = self.pooler.width();
-        let rows = in_flight.distinct.rows();
-        let mut by_text: Vec<Option<&[f32]>> = vec![None; in_flight.distinct.len()];
+        let mut of_distinct: Vec<Option<&[f32]>> = vec![None; in_flight.distinct.len()];
         let mut reasons: HashMap<usize, &str> = HashMap::new();
-        for batch in &finished {
+        for batch in finished {
             for (&number, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
-                by_text[number as usize] = Some(vector);
+                of_distinct[number as usize] = Some(vector);
             }
             reasons.extend(
                 batch
@@ -97,79 +157,28 @@ impl Ledger<'_> {
                     .map(|(number, reason)| (*number as usize, reason.as_str())),
             );
         }
-        let mut without_tokens = Vec::with_capacity(width);
-        self.pooler
-            .finish_empty(self.model.config.hidden_width, &mut without_tokens);
-        let mut vectors = Vec::with_capacity(rows * width);
-        let mut present = Vec::with_capacity(rows);
-        for (row, number) in in_flight.distinct.of_rows().enumerate() {
+        let mut outcome = Outcome {
+            vectors: Vec::with_capacity(in_flight.distinct.rows()),
+            reasons: HashMap::new(),
+        };
+        for (text, number) in in_flight.distinct.of_rows().enumerate() {
             let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
             let (vector, reason) = if tokens == 0 {
                 self.without_tokens += 1;
-                let vector = Some(without_tokens.as_slice()).filter(|vector| is_finite(vector));
+                let vector = Some(empty).filter(|vector| is_finite(vector));
                 (vector, Some(NOT_FINITE_EMPTY))
             } else {
-                (by_text[number], reasons.get(&number).copied())
+                (of_distinct[number], reasons.get(&number).copied())
             };
-            match vector {
-                Some(vector) => vectors.extend_from_slice(vector),
-                None => {
-                    // Holds its place until it is taken out.
-                    vectors.resize(vectors.len() + width, 0.0);
-                    // Without a reason it is missing, which the count at the end finds.
-                    if let Some(reason) = reason {
-                        let text = in_flight.texts.get(row).as_bytes();
-                        in_flight.rejects.push(Reject {
-                            origin: in_flight.origins[row],
-                            reason: reason.into(),
-                            raw: text[..text.len().min(Reject::RAW_BYTES)].to_vec(),
-                        });
-                    }
-                }
-            }
-            present.push(vector.is_some());
-        }
-        let missing = present.iter().filter(|&&present| !present).count();
-        let read = rows + in_flight.rejects.len() - missing;
-        in_flight
-            .rejects
-            .sort_by_key(|reject| (reject.origin.source, reject.origin.offset));
-        for reject in &in_flight.rejects {
-            self.reject(reject)?;
-        }
-        let refs = self.number(&in_flight, &present);
-        let mark = in_flight.mark.take();
-        let rejects = std::mem::take(&mut in_flight.rejects);
-        let written = Rows {
-            columns: in_flight.columns,
-            origins: in_flight.origins,
-            refs,
-            vectors,
-            dimensions: width,
-            missing: None,
-        };
-        let written = if missing == 0 {
-            written
-        } else {
-            written.retain(&present)?
-        };
-        self.counts.embedded += written.len() as u64;
-        self.counts.read += read as u64;
-        self.counts.consumed = in_flight.consumed;
-        match &mut self.sink {
-            // Without a row there may be no final schema yet, and there is nothing to write.
-            Sink::Whole { .. } if written.is_empty() => {}
-            Sink::Whole { writer, .. } => writer.write(written)?,
-            Sink::Parts { parts, made } => {
-                let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-                let done = done(mark, written, &present, &rejects, self.names, self.counts)?;
-                parts.take(done, made)?;
+            outcome.vectors.push(vector);
+            // Without a reason it is missing, which the count at the end finds.
+            if let (None, Some(reason)) = (vector, reason) {
+                outcome.reasons.insert(text, reason);
             }
         }
-        self.progress.written(&self.counts);
-        Ok(())
+        outcome
     }
 
     /// Publishes what is embedded of the part in hand, after a failure: what cannot be published is embedded
@@ -180,7 +189,90 @@ impl Ledger<'_> {
         }
     }
 
-    fn reject(&mut self, reject: &Reject) -> Result<()> {
+    /// Counts a window's records in the input's order, and says which rows they become, and which are rejected.
+    fn account(
+        &mut self,
+        in_flight: &InFlight,
+        outcome: &Outcome<'_>,
+    ) -> Result<(Vec<Planned>, Vec<Reject>)> {
+        let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
+        let records = u32::try_from(in_flight.origins.len()).expect("a window has fewer than 2^32");
+        let mut rejects = (records..).zip(&in_flight.rejects).peekable();
+        let mut planned = Vec::with_capacity(outcome.vectors.len());
+        let mut next_text = 0;
+        let mut rejected = Vec::new();
+        for (record, origin) in (0..records).zip(&in_flight.origins) {
+            while let Some((columns, reject)) =
+                rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
+            {
+                planned.extend(self.reject(reject, columns)?);
+                rejected.push(reject.clone());
+            }
+            let parts = match &in_flight.spans {
+                Some(spans) => {
+                    let rest = &spans[next_text..];
+                    rest.iter().take_while(|span| span.text == record).count()
+                }
+                None => 1,
+            };
+            let texts = next_text..next_text + parts;
+            next_text = texts.end;
+            let missing = texts.clone().any(|text| outcome.vectors[text].is_none());
+            let reason = texts.clone().find_map(|text| outcome.reasons.get(&text));
+            if let Some(&reason) = reason {
+                let raw = in_flight.texts.get(texts.start).as_bytes();
+                let reject = Reject {
+                    origin: *origin,
+                    reason: reason.into(),
+                    raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
+                };
+                self.refuse(&reject)?;
+                rejected.push(reject);
+            }
+            if !missing {
+                self.counts.embedded += 1;
+            }
+            if !missing || (self.extra.errors && reason.is_some()) {
+                let vectors = outcome.vectors[texts.clone()].iter().flatten();
+                self.counts.rows += vectors.count() as u64;
+                planned.extend((0..).zip(texts).map(|(part, text)| Planned {
+                    columns: record,
+                    origin: *origin,
+                    row: RowRef {
+                        record: self.counts.read,
+                        part,
+                    },
+                    text: Some(u32::try_from(text).expect("a window has fewer than 2^32 texts")),
+                    error: outcome.reasons.get(&text).map(ToString::to_string),
+                }));
+            }
+            self.counts.read += 1;
+        }
+        for (columns, reject) in rejects {
+            planned.extend(self.reject(reject, columns)?);
+            rejected.push(reject.clone());
+        }
+        Ok((planned, rejected))
+    }
+
+    /// Counts a record that was never a text; its row, where rejected ones have rows.
+    fn reject(&mut self, reject: &Reject, columns: u32) -> Result<Option<Planned>> {
+        self.refuse(reject)?;
+        let record = self.counts.read;
+        self.counts.read += 1;
+        if !self.extra.errors {
+            return Ok(None);
+        }
+        Ok(Some(Planned {
+            columns,
+            origin: reject.origin,
+            row: RowRef { record, part: 0 },
+            text: None,
+            error: Some(reject.reason.clone()),
+        }))
+    }
+
+    fn refuse(&mut self, reject: &Reject) -> Result<()> {
         if self.on_error == OnError::Fail {
             return Err(bad_record(self.names, reject));
         }
@@ -197,28 +289,5 @@ impl Ledger<'_> {
             // Parts take them with their window.
             Sink::Whole { .. } | Sink::Parts { .. } => Ok(()),
         }
-    }
-
-    /// Numbers a window's rows among all records read: rejected ones have numbers too. A row that failed
-    /// in the engine is among the window's rejects and keeps its number.
-    fn number(&self, in_flight: &InFlight, present: &[bool]) -> Vec<RowRef> {
-        let key = |origin: &Origin| (origin.source, origin.offset);
-        let mut rejects = in_flight.rejects.iter().peekable();
-        let mut record = self.counts.read;
-        let mut refs = Vec::with_capacity(present.len());
-        for (origin, &present) in in_flight.origins.iter().zip(present) {
-            while rejects
-                .next_if(|reject| key(&reject.origin) < key(origin))
-                .is_some()
-            {
-                record += 1;
-            }
-            if !present {
-                rejects.next();
-            }
-            refs.push(RowRef { record, part: 0 });
-            record += 1;
-        }
-        refs
     }
 }

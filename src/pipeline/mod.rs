@@ -12,6 +12,7 @@
 //! two wait), whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
+mod assembly;
 mod distinct;
 mod job;
 mod ledger;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
+use self::assembly::Extra;
 use self::job::JobRun;
 use self::ledger::{Ledger, Sink};
 use self::stages::{
@@ -47,7 +49,7 @@ use crate::provenance::{ProfileUsed, Provenance};
 use crate::rejects::RejectsWriter;
 use crate::stage::{Clocks, StageTimes, StageWatch};
 use crate::threads::{self, usable_cores};
-use crate::tokenize::TextTokenizer;
+use crate::tokenize::{Chunked, Chunking, TextTokenizer};
 
 /// What a bad record does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +59,9 @@ pub enum OnError {
     Fail,
     /// Is counted, reported and left out.
     Skip,
+    /// Is counted, reported, and stays as a row without a vector: null, with the reason in the column
+    /// `embedding_error`.
+    Null,
 }
 
 /// Everything that `embedctl embed` can be told.
@@ -70,6 +75,8 @@ pub struct EmbedOptions {
     pub sources: Vec<Source>,
     /// How to read them.
     pub input: InputOptions,
+    /// Whether long texts become several rows, and how.
+    pub chunking: Option<Chunking>,
     /// Where vectors go.
     pub output: OutputOptions,
     /// Whether the output is in parts, and whether an earlier run's are gone on with.
@@ -90,6 +97,23 @@ pub struct EmbedOptions {
     pub files: RunFiles,
 }
 
+impl EmbedOptions {
+    fn output(&self) -> OutputOptions {
+        OutputOptions {
+            nullable: self.on_error == OnError::Null,
+            ..self.output.clone()
+        }
+    }
+
+    fn extra(&self) -> Extra {
+        Extra {
+            chunks: self.chunking.is_some(),
+            chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
+            errors: self.on_error == OnError::Null,
+        }
+    }
+}
+
 /// What a finished run did.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -99,6 +123,8 @@ pub struct Summary {
     pub engine: EngineInfo,
     /// Hub id or folder of the model.
     pub model: String,
+    /// Chunks embedded, where records were cut: the rows that records became.
+    pub chunks: Option<u64>,
     /// Widths of a row's vectors.
     pub dimensions: Dimensions,
     /// Worker threads.
@@ -142,20 +168,16 @@ pub fn embed(
 pub fn check(options: &EmbedOptions) -> Result<()> {
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     check_places(options)?;
-    let (schema, files) = (reader.schema(), &options.files);
+    let (schema, files) = (options.extra().schema(&reader.schema())?, &options.files);
     if let Some(job) = job::of(options)? {
         job.look()?;
         if !job.is_single() {
             return Ok(());
         }
     }
-    output::check(
-        &options.output,
-        &options.model.dimensions,
-        options.sources.len(),
-        &schema,
-        files,
-    )?;
+    let output = options.output();
+    let dimensions = &options.model.dimensions;
+    output::check(&output, dimensions, options.sources.len(), &schema, files)?;
     match &options.rejects {
         Some(path) => RejectsWriter::check(path, options.output.force, files),
         None => Ok(()),
@@ -272,6 +294,7 @@ fn run(
         Some(opened) => Arc::clone(&opened.model),
         None => Arc::new(Model::open(&model_options)?),
     };
+    let extra = options.extra();
     let output = match job {
         Some(job) => {
             job.check(&model)?;
@@ -284,20 +307,27 @@ fn run(
     }
     let asked = Some(options.engine.workers).filter(|&workers| workers > 0);
     let threads = asked.unwrap_or_else(usable_cores);
+    let tokenizer = match opened {
+        Some(opened) => Arc::clone(&opened.tokenizer),
+        None => Arc::new(TextTokenizer::new(&model, threads)?),
+    };
+    let chunked = match &options.chunking {
+        Some(chunking) => Some(tokenizer.chunked(chunking)?),
+        None => None,
+    };
     let parts = Parts {
         started,
         workers: asked,
         engine: open(&model, engine_options, threads)?,
-        tokenizer: match opened {
-            Some(opened) => Arc::clone(&opened.tokenizer),
-            None => Arc::new(TextTokenizer::new(&model, threads)?),
-        },
+        tokenizer,
         files: opened.map(|opened| opened.files.clone()),
         model,
         reader,
         output,
         threads,
         on_error: options.on_error,
+        chunked,
+        extra,
         fail_on_empty: options.fail_on_empty,
         batch_tokens: options.engine.batch_tokens,
         batch_rows: options.batch_rows,
@@ -339,6 +369,8 @@ struct Parts {
     /// Workers, where the user has said how many.
     workers: Option<usize>,
     on_error: OnError,
+    chunked: Option<Chunked>,
+    extra: Extra,
     fail_on_empty: bool,
     batch_tokens: Option<usize>,
     batch_rows: Option<usize>,
@@ -356,8 +388,9 @@ enum Output {
 impl Output {
     fn whole(options: &EmbedOptions, dimensions: &[usize], reader: &Reading) -> Result<Self> {
         let (force, files) = (options.output.force, &options.files);
-        let (names, schema) = (reader.names(), reader.schema());
-        let writer = output::create(&options.output, dimensions, names, &schema, files)?;
+        let (names, output) = (reader.names(), options.output());
+        let schema = options.extra().schema(&reader.schema())?;
+        let writer = output::create(&output, dimensions, names, &schema, files)?;
         let rejects = options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, force, files));
         Ok(Self::Whole(writer, rejects.transpose()?))
@@ -438,6 +471,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let (jobs_sender, jobs) = unbounded();
     let windows = spawn_tokenizer(
         Arc::clone(&tokenizer),
+        parts.chunked,
         parts.on_error,
         windows,
         start,
@@ -504,7 +538,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             cosine: *cosine.lock().unwrap_or_else(PoisonError::into_inner),
             ..info.clone()
         };
-        let provenance = Provenance::new(&model, files, &info, counts, parts.profile.as_ref());
+        let profile = parts.profile.as_ref();
+        let provenance = Provenance::new(&model, files, &info, parts.chunked, counts, profile);
         serde_json::to_value(&provenance)
             .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
     };
@@ -515,7 +550,8 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             // Nothing is embedded for an output that it does not fit.
             let hashed = wait(cancel, &hashes)?;
             notes.extend(job.note());
-            let (parts, ending) = job.parts(&model, &hashed, &info, schema)?;
+            let (parts, ending) =
+                job.parts(&model, &hashed, &info, parts.extra.schema(&schema)?)?;
             let _ = files.set(hashed);
             let parts = Box::new(parts);
             let sink = Sink::Parts { parts, made: &made };
@@ -528,6 +564,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         names: &names,
         progress,
         on_error: parts.on_error,
+        extra: parts.extra,
         counts: Counts::default(),
         reasons: Vec::new(),
         without_tokens: 0,
@@ -542,7 +579,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         match message {
             Message::InFlight(in_flight) => {
                 let finished = collect(&in_flight, &workers, progress, cancel)?;
-                clocks.write.time(|| ledger.settle(*in_flight, finished))?;
+                clocks.write.time(|| ledger.settle(*in_flight, &finished))?;
                 if let Some(settled) = &settled {
                     settled.window();
                 }
@@ -594,14 +631,15 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     if cancel.is_cancelled() && matches!(sink, Sink::Whole { .. }) {
         return Err(Error::interrupted());
     }
+    let schema = parts.extra.schema(&end.schema)?;
     clocks.write.time(|| match (sink, ending) {
         (Sink::Whole { writer, rejects }, _) => writer.finish(Finish {
-            schema: end.schema,
+            schema,
             provenance: &made(&counts)?,
             rejects,
         }),
         (Sink::Parts { parts, .. }, Some(ending)) => {
-            ending.complete(*parts, end.point, end.schema, &made)
+            ending.complete(*parts, end.point, schema, &made)
         }
         (Sink::Parts { .. }, None) => Err(Error::internal("parts without an end")),
     })?;
@@ -617,6 +655,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         ));
     }
     Ok(Summary {
+        chunks: parts.chunked.map(|_| counts.rows),
         counts,
         engine: info,
         model: model.id.clone(),

@@ -25,7 +25,7 @@ use crate::progress::{BatchDone, Progress};
 use crate::record::{Mark, Origin, Reject, SourceNames, Texts, Window};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{exhausted, panic_message};
-use crate::tokenize::TextTokenizer;
+use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 
 /// What the tokenizer waits for before it launches anything: the engine's.
 pub(super) struct Start {
@@ -115,7 +115,11 @@ pub(super) enum Read {
 
 /// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct InFlight {
+    /// Records, or their chunks.
     pub(super) texts: Texts,
+    /// What the chunks are parts of, where records are cut.
+    pub(super) spans: Option<Vec<Span>>,
+    /// Of the records.
     pub(super) origins: Vec<Origin>,
     pub(super) columns: RecordBatch,
     pub(super) rejects: Vec<Reject>,
@@ -207,6 +211,7 @@ pub(super) fn spawn_reader(
 /// Tokenizes windows in order, cuts them into batches, and launches them.
 pub(super) fn spawn_tokenizer(
     tokenizer: Arc<TextTokenizer>,
+    chunked: Option<Chunked>,
     on_error: OnError,
     windows: Receiver<Result<Read>>,
     start: Receiver<Start>,
@@ -218,15 +223,27 @@ pub(super) fn spawn_tokenizer(
     let clocks = Arc::clone(clocks);
     spawn("tokenize", move || {
         let mut known = None;
-        let mut launch = |window: Window| -> Result<Option<(InFlight, Vec<Job>)>> {
+        let mut launch = |mut window: Window| -> Result<Option<(InFlight, Vec<Job>)>> {
             if let (OnError::Fail, Some(reject)) = (on_error, window.rejects.first()) {
                 return Err(bad_record(&names, reject));
             }
-            let (distinct, tokens) = clocks.tokenize.time(|| {
+            let (spans, distinct, tokens) = clocks.tokenize.time(|| -> Result<_> {
+                if let Some(chunked) = chunked {
+                    let chunks = tokenizer.chunk(&window.texts, chunked, &clocks.tokenize)?;
+                    let Chunks {
+                        texts,
+                        tokens,
+                        spans,
+                    } = chunks;
+                    let distinct = Distinct::new(&texts);
+                    window.texts = texts;
+                    let tokens = distinct.of_texts(&tokens);
+                    return Ok((Some(spans), distinct, tokens));
+                }
                 let distinct = Distinct::new(&window.texts);
                 let text = |number| window.texts.get(distinct.first(number));
-                let tokens = tokenizer.tokenize_each(distinct.len(), text, &clocks.tokenize);
-                tokens.map(|tokens| (distinct, tokens))
+                let tokens = tokenizer.tokenize_each(distinct.len(), text, &clocks.tokenize)?;
+                Ok((None, distinct, tokens))
             })?;
             let (limits, ragged) = match known {
                 Some(known) => known,
@@ -241,7 +258,7 @@ pub(super) fn spawn_tokenizer(
             };
             let (in_flight, batches) = clocks
                 .tokenize
-                .time(|| prepare(window, distinct, tokens, limits, ragged));
+                .time(|| prepare(window, spans, distinct, tokens, limits, ragged));
             let padded = if ragged {
                 in_flight.tokens.tokens()
             } else {
@@ -292,6 +309,7 @@ pub(super) fn spawn_tokenizer(
 
 fn prepare(
     window: Window,
+    spans: Option<Vec<Span>>,
     distinct: Distinct,
     tokens: TokenRows,
     limits: BatchLimits,
@@ -302,6 +320,7 @@ fn prepare(
     let (sender, done) = unbounded();
     let in_flight = InFlight {
         texts: window.texts,
+        spans,
         origins: window.origins,
         columns: window.columns,
         rejects: window.rejects,

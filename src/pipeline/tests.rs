@@ -150,6 +150,11 @@ fn run(
         threads: 3,
         workers: None,
         on_error,
+        chunked: None,
+        extra: Extra {
+            errors: on_error == OnError::Null,
+            ..Extra::default()
+        },
         fail_on_empty: false,
         batch_tokens: None,
         batch_rows: None,

@@ -12,8 +12,8 @@ use embedctl::storage::StorageOption;
 
 use super::runtime::RuntimeArgs;
 use super::values::{
-    IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, VectorTypeName, cosine,
-    positive, providers,
+    ChunkByName, IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, VectorTypeName,
+    cosine, positive, providers,
 };
 
 /// Embed the records of files or of standard input
@@ -41,6 +41,8 @@ pub struct EmbedArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub input: InputArgs,
+    #[command(flatten)]
+    pub chunks: ChunkArgs,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
@@ -190,6 +192,32 @@ pub struct InputArgs {
     /// What --sample draws by
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "sample")]
     pub seed: u64,
+}
+
+/// Whether long texts become several rows.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Chunks")]
+pub struct ChunkArgs {
+    /// Cut texts that are too long for the model into chunks, each a row of its own
+    ///
+    /// The output gets the columns chunk (from 0), chunk_start and chunk_end (code points of the text). A chunk's
+    /// vector is the one that this part of the text has by itself.
+    #[arg(long, value_name = "WHERE")]
+    pub chunk: Option<ChunkByName>,
+
+    /// Tokens of a chunk at most [default: as many as the model takes]
+    ///
+    /// Special tokens and the prompt's are not counted.
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "chunk")]
+    pub chunk_tokens: Option<usize>,
+
+    /// Tokens of a chunk that may repeat the end of the one before [default: 0]
+    #[arg(long, value_name = "TOKENS", requires = "chunk")]
+    pub chunk_overlap: Option<usize>,
+
+    /// Write each chunk's text, too, as the column chunk_text
+    #[arg(long, requires = "chunk")]
+    pub chunk_text: bool,
 }
 
 /// Which model, and what overrides its files.
@@ -345,6 +373,8 @@ pub struct LimitArgs {
     pub window: Option<usize>,
 
     /// Threads that run the model [default: one for each usable core, two for each device]
+    ///
+    /// Usable are those that affinity, control groups and OMP_NUM_THREADS leave to this process.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
 

@@ -9,6 +9,7 @@ use embedctl::engine::Provider;
 use embedctl::input::{IdType, InputFormat};
 use embedctl::output::{Compression, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
+use embedctl::tokenize::ChunkBy;
 
 /// A parser whose values have names that shells can complete, though it takes lists or other spellings too.
 #[derive(Debug, Clone)]
@@ -173,6 +174,8 @@ pub enum OnErrorName {
     Fail,
     /// Leave the record out, count it, and go on
     Skip,
+    /// Write a row without a vector, with the reason in the column embedding_error, count it, and go on
+    Null,
 }
 
 impl From<OnErrorName> for OnError {
@@ -180,6 +183,25 @@ impl From<OnErrorName> for OnError {
         match name {
             OnErrorName::Fail => Self::Fail,
             OnErrorName::Skip => Self::Skip,
+            OnErrorName::Null => Self::Null,
+        }
+    }
+}
+
+/// `--chunk`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ChunkByName {
+    /// At starts of words: as many tokens in a chunk as fit
+    Tokens,
+    /// At starts of sentences: as many whole sentences in a chunk as fit
+    Sentences,
+}
+
+impl From<ChunkByName> for ChunkBy {
+    fn from(name: ChunkByName) -> Self {
+        match name {
+            ChunkByName::Tokens => Self::Tokens,
+            ChunkByName::Sentences => Self::Sentences,
         }
     }
 }

@@ -17,6 +17,7 @@ use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
 use embedctl::survey;
+use embedctl::tokenize::Chunking;
 
 use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OnErrorName, OverrideArgs};
@@ -179,9 +180,9 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
 fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Failure> {
-    if args.records.rejects.is_some() && args.records.on_error != OnErrorName::Skip {
+    if args.records.rejects.is_some() && args.records.on_error == OnErrorName::Fail {
         return Err(Failure::usage(
-            "--rejects lists records that are skipped, and none are: add --on-error skip",
+            "--rejects lists records that are skipped, and none are: add --on-error skip (or null)",
         ));
     }
     if args.records.rejects.as_deref() == Some(Path::new("-")) {
@@ -199,6 +200,12 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         },
         sources: sources(&args.inputs, args.input.input_format.map(Into::into))?,
         input: input(args)?,
+        chunking: args.chunks.chunk.map(|by| Chunking {
+            by: by.into(),
+            tokens: args.chunks.chunk_tokens,
+            overlap: args.chunks.chunk_overlap.unwrap_or(0),
+            text: args.chunks.chunk_text,
+        }),
         output: OutputOptions {
             format: args.output.output_format.map(Into::into),
             force: args.output.force,

@@ -33,11 +33,7 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
     let (counts, end) = (&state.counts, state.end.as_ref());
     let reading = state.meter.read(numbers.worked(state));
     let finished = state.summary.is_some();
-    let rows = if finished {
-        counts.embedded
-    } else {
-        reading.rows
-    };
+    let rows = if finished { counts.rows } else { reading.rows };
     let stages = state.stages.as_ref().map(|watch| watch.times());
     let run = stages.as_ref();
     file.counter("records_read", "Records read.", counts.read);

@@ -32,6 +32,7 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
         },
         "read": counts.read,
         "embedded": counts.embedded,
+        "chunks": null,
         "rejected": counts.rejected,
         "tokens": counts.tokens,
         "truncated": counts.truncated,

@@ -39,11 +39,11 @@ impl Report<'_> {
     /// Rows a second of those that ran: repeated texts are no speed.
     fn rows_per_second(&self) -> f64 {
         let repeated = self.summary.stages.duplicates;
-        self.rate(self.summary.counts.embedded.saturating_sub(repeated))
+        self.rate(self.summary.counts.rows.saturating_sub(repeated))
     }
 
     /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`, and
-    /// how many of the rows did not run, as they repeat others.
+    /// how many of the rows did not run, as they repeat others. Of chunks: `embedded 900 chunks of 200 records`.
     fn headline(&self) -> String {
         let summary = self.summary;
         let counts = &summary.counts;
@@ -59,9 +59,16 @@ impl Report<'_> {
                 number(rows, "row")
             ),
         };
+        let rows = match summary.chunks {
+            None => number(counts.embedded, "row"),
+            Some(chunks) => format!(
+                "{} of {}",
+                number(chunks, "chunk"),
+                number(counts.embedded, "record")
+            ),
+        };
         format!(
-            "embedded {} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}",
-            number(counts.embedded, "row"),
+            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}",
             number(counts.tokens, "token"),
             duration(summary.run),
             count(self.rows_per_second().round() as u64),
@@ -141,6 +148,7 @@ impl Report<'_> {
         let fields = json!({
             "read": counts.read,
             "embedded": counts.embedded,
+            "chunks": summary.chunks,
             "rejected": counts.rejected,
             "tokens": counts.tokens,
             "truncated": counts.truncated,

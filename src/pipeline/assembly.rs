@@ -1,0 +1,181 @@
+//! Rows of the output, put together from what was read and what was embedded.
+//!
+//! A record is one row, or one row for each of its chunks, with its columns repeated; with rejected rows as
+//! nulls it has a row in any case.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+
+use crate::error::{Error, Result};
+use crate::record::{Origin, RowRef, Rows, Texts};
+use crate::tokenize::Span;
+
+/// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
+/// chunks.
+const SLICE_BYTES: usize = 16 << 20;
+
+/// What rows have besides the columns of their records, and besides vectors.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extra {
+    /// Whether records are cut into chunks.
+    pub(super) chunks: bool,
+    /// Whether each chunk's text is a column.
+    pub(super) chunk_text: bool,
+    /// Whether rejected rows stay, with their errors.
+    pub(super) errors: bool,
+}
+
+impl Extra {
+    fn fields(self) -> Vec<FieldRef> {
+        let number = |name| Arc::new(Field::new(name, DataType::Int64, self.errors));
+        let text = |name, nullable| Arc::new(Field::new(name, DataType::Utf8, nullable));
+        let mut fields = Vec::new();
+        if self.chunks {
+            fields.extend(["chunk", "chunk_start", "chunk_end"].map(number));
+        }
+        if self.chunk_text {
+            fields.push(text("chunk_text", self.errors));
+        }
+        if self.errors {
+            fields.push(text("embedding_error", true));
+        }
+        fields
+    }
+
+    /// The schema of rows whose records have columns of that one.
+    ///
+    /// # Errors
+    /// If one of them has the name of a column that is added.
+    pub(super) fn schema(self, records: &Schema) -> Result<SchemaRef> {
+        let added = self.fields();
+        if let Some(field) = added
+            .iter()
+            .find(|field| records.column_with_name(field.name()).is_some())
+        {
+            let name = field.name();
+            return Err(Error::usage(format!(
+                "--keep {name}: the output has a column of its own by that name; rename the field, or leave it out"
+            )));
+        }
+        let fields: Vec<FieldRef> = records.fields().iter().cloned().chain(added).collect();
+        Ok(Arc::new(Schema::new(fields)))
+    }
+}
+
+/// A row to be written.
+pub(super) struct Planned {
+    /// The row of its columns among [`Assembly::columns`].
+    pub(super) columns: u32,
+    pub(super) origin: Origin,
+    pub(super) row: RowRef,
+    /// Which of the window's texts it is; none for a record that was never one.
+    pub(super) text: Option<u32>,
+    /// Why it has no vector.
+    pub(super) error: Option<String>,
+}
+
+/// All that a window's rows are made of.
+pub(super) struct Assembly<'a> {
+    pub(super) extra: Extra,
+    /// Columns of records.
+    pub(super) columns: &'a RecordBatch,
+    /// Of the texts.
+    pub(super) texts: &'a Texts,
+    /// Which parts of records the texts are, if they are chunks.
+    pub(super) spans: Option<&'a [Span]>,
+    /// The texts' vectors.
+    pub(super) vectors: &'a [Option<&'a [f32]>],
+    pub(super) dimensions: usize,
+}
+
+impl Assembly<'_> {
+    /// How many rows to put together at a time.
+    pub(super) fn slice(&self) -> usize {
+        if self.spans.is_none() {
+            return usize::MAX;
+        }
+        let bytes = self.columns.get_array_memory_size() / self.columns.num_rows().max(1);
+        (SLICE_BYTES / (bytes + self.dimensions * size_of::<f32>()).max(1)).max(1)
+    }
+
+    /// Some of the rows.
+    pub(super) fn rows(&self, planned: &[Planned]) -> Result<Rows> {
+        let columns = self.columns(planned);
+        let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
+        let mut vectors = Vec::with_capacity(planned.len() * self.dimensions);
+        for row in planned {
+            match row.text.and_then(|text| self.vectors[text as usize]) {
+                Some(vector) => vectors.extend_from_slice(vector),
+                // Holds its place.
+                None => vectors.resize(vectors.len() + self.dimensions, 0.0),
+            }
+        }
+        Ok(Rows {
+            columns: columns
+                .map_err(|error| Error::internal(format!("putting rows together: {error}")))?,
+            origins: planned.iter().map(|row| row.origin).collect(),
+            refs: planned.iter().map(|row| row.row).collect(),
+            vectors,
+            dimensions: self.dimensions,
+            missing: Some(missing).filter(|missing| missing.null_count() > 0),
+        })
+    }
+
+    fn columns(&self, planned: &[Planned]) -> Result<RecordBatch, ArrowError> {
+        let in_place = planned.len() == self.columns.num_rows()
+            && (planned.iter().zip(0..)).all(|(row, place)| row.columns == place);
+        let records = if in_place {
+            self.columns.clone()
+        } else {
+            let indices: UInt32Array = planned.iter().map(|row| row.columns).collect();
+            take_record_batch(self.columns, &indices)?
+        };
+        let fields = self.extra.fields();
+        if fields.is_empty() {
+            return Ok(records);
+        }
+        let mut arrays = records.columns().to_vec();
+        if let Some(spans) = self.spans {
+            let number = |of: fn(&Span) -> u64| -> ArrayRef {
+                let numbers = planned.iter().map(|row| {
+                    let span = &spans[row.text? as usize];
+                    Some(i64::try_from(of(span)).expect("no text has 2^63 code points"))
+                });
+                Arc::new(numbers.collect::<Int64Array>())
+            };
+            arrays.push(number(|span| u64::from(span.part)));
+            arrays.push(number(|span| span.start));
+            arrays.push(number(|span| span.end));
+        }
+        if self.extra.chunk_text {
+            let texts = planned
+                .iter()
+                .map(|row| Some(self.texts.get(row.text? as usize)));
+            arrays.push(Arc::new(texts.collect::<StringArray>()));
+        }
+        if self.extra.errors {
+            let errors = planned.iter().map(|row| row.error.as_deref());
+            arrays.push(Arc::new(errors.collect::<StringArray>()));
+        }
+        let own = records.schema_ref().fields().iter().cloned();
+        let schema = Schema::new(own.chain(fields).collect::<Vec<_>>());
+        RecordBatch::try_new(Arc::new(schema), arrays)
+    }
+}
+
+/// `columns` with `rows` more behind them that are null throughout.
+pub(super) fn with_nulls(columns: &RecordBatch, rows: usize) -> Result<RecordBatch> {
+    let schema = columns.schema();
+    let nulls = schema
+        .fields()
+        .iter()
+        .map(|field| new_null_array(field.data_type(), rows));
+    RecordBatch::try_new(schema.clone(), nulls.collect())
+        .and_then(|nulls| concat_batches(&schema, [columns, &nulls]))
+        .map_err(|error| Error::internal(format!("null rows: {error}")))
+}
