@@ -16,6 +16,7 @@ use crate::support;
 const DOCS: &[&str] = &[
     "docs/bench.md",
     "docs/configuration.md",
+    "docs/chunking.md",
     "docs/devices.md",
     "docs/input.md",
     "docs/inspect.md",

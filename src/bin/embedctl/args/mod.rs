@@ -139,6 +139,7 @@ pub struct MessageArgs {
         help_heading = "Model",
         display_order = 901
     )]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model", display_order = 900)]
     pub cache_dir: Option<PathBuf>,
 
     /// File with settings; no other is read
