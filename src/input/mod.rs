@@ -239,13 +239,7 @@ impl RecordReader {
                 }
                 continue;
             }
-            let Some(source) = self.sources.get(self.begun) else {
-                break;
-            };
-            let columnar = source.format.is_table();
-            // Columns of tables and records of lines don't share a window. And a source may wait for its
-            // writer: records of others don't wait with it.
-            if (columnar != self.columnar || source.may_pause()) && !self.filling.is_empty() {
+            if !self.begin()? {
                 break;
             }
             self.columnar = columnar;
@@ -271,16 +265,52 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Under [`InputOptions::streams`]: goes on to the next stream of the source, behind the end of the one
-    /// before. False: there is none.
+    /// Opens the next source; false where there is none, or its records must not share the window.
+    fn begin(&mut self) -> Result<bool> {
+        let Some(source) = self.sources.get(self.begun) else {
+            return Ok(false);
+        };
+        let columnar = source.format.is_table();
+        // Columns of tables and records of lines don't share a window. And a source may wait for its
+        // writer: records of others don't wait with it.
+        if (columnar != self.columnar || source.may_pause()) && !self.filling.is_empty() {
+            return Ok(false);
+        }
+        self.columnar = columnar;
+        self.begun += 1;
+        let columns = &mut self.filling.columns;
+        let mut from = From {
+            stdin: &mut self.stdin,
+            pace: &mut self.pace,
+        };
+        self.opened = if columnar {
+            columnar::open(source, &self.options, &mut from, columns)?
+        } else {
+            let limit = self.options.max_record_bytes;
+            Some(Box::new(RowReader::open(
+                source, &mut from, limit, columns,
+            )?))
+        };
+        Ok(self.opened.is_some())
+    }
+
+    /// For record batches that are answered one by one: opens the first stream of the source, or under
+    /// [`InputOptions::streams`] the next one, once [`RecordReader::next_window`] has come to the end of the one
+    /// before. Its schema; `None`: there is no more.
     ///
     /// # Errors
     /// If what follows is no stream, or lacks a column that was named.
-    pub fn next_stream(&mut self) -> Result<bool> {
-        match &mut self.opened {
-            Some(opened) => opened.next_stream(&mut self.filling),
-            None => Ok(false),
+    pub fn next_stream(&mut self) -> Result<Option<SchemaRef>> {
+        if self.failed {
+            return Ok(None);
         }
+        self.failed = true;
+        let more = match &mut self.opened {
+            Some(opened) => self.options.streams && opened.next_stream(&mut self.filling)?,
+            None => self.begun < self.sources.len() && self.begin()?,
+        };
+        self.failed = false;
+        Ok(if more { self.table_schema() } else { None })
     }
 
     /// Every column of the table that is being read (or was read last, with one source), with its type; `None`

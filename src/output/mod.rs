@@ -6,6 +6,7 @@
 //! that they do.
 
 mod calibration;
+mod batches;
 mod columns;
 mod encoding;
 pub(crate) mod fault;
@@ -123,6 +124,24 @@ pub trait VectorWriter: Send {
     /// If the system refuses (a full disk, a closed pipe).
     fn write(&mut self, rows: Rows) -> Result<()>;
 
+    /// Begins one of several streams of record batches ([`OutputOptions::streams`]); whoever reads has its schema
+    /// when this returns. `columns` are those of its rows.
+    ///
+    /// # Errors
+    /// As [`VectorWriter::write`]; or if a column bears the name of one that holds vectors.
+    fn begin_stream(&mut self, columns: &Schema) -> Result<()> {
+        let _ = columns;
+        Err(Error::internal("this output has no streams"))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// As [`VectorWriter::write`].
+    fn end_stream(&mut self) -> Result<()> {
+        Err(Error::internal("this output has no streams"))
+    }
+
     /// Completes the output and publishes it under its name, with the files beside it and the rejects: all
     /// of them or none.
     ///
@@ -153,6 +172,10 @@ pub fn create(
     Ok(match format {
         OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, encoding)),
         OutputFormat::Arrow => Box::new(ipc::IpcWriter::new(target, encoding, true)),
+        OutputFormat::Arrows if options.streams => Box::new(batches::BatchWriter::new(
+            target,
+            table::Table::new(encoding),
+        )),
         OutputFormat::Arrows => Box::new(ipc::IpcWriter::new(target, encoding, false)),
         OutputFormat::Npy | OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
             Box::new(matrix::MatrixWriter::new(target, format, encoding, names)?)

@@ -173,6 +173,8 @@ pub struct OutputOptions {
     pub embedding_field: Option<String>,
     /// Whether rows may be without a vector, which is null then.
     pub nullable: bool,
+    /// Whether the output is Arrow stream after stream, each begun and ended by the caller.
+    pub streams: bool,
 }
 
 impl OutputOptions {
@@ -188,6 +190,7 @@ impl OutputOptions {
             vector_type: None,
             embedding_field: None,
             nullable: false,
+            streams: false,
         }
     }
 

@@ -29,6 +29,12 @@ impl Table {
         &self.encoding
     }
 
+    /// Begins anew, with rows of other columns.
+    pub fn begin(&mut self, columns: &Schema) -> SchemaRef {
+        self.schema = None;
+        Arc::clone(self.schema(columns))
+    }
+
     /// The schema; the first call decides the columns' types.
     pub fn schema(&mut self, columns: &Schema) -> &SchemaRef {
         self.schema.get_or_insert_with(|| {

@@ -58,9 +58,9 @@ impl Extra {
             .find(|field| records.column_with_name(field.name()).is_some())
         {
             let name = field.name();
-            return Err(Error::usage(format!(
-                "--keep {name}: the output has a column of its own by that name; rename the field, or leave it out"
-            )));
+            let reason =
+                format!("the output has a column `{name}` of its own, and the input has one, too");
+            return Err(Error::usage(reason).with_remedy("rename it, or leave it out (--keep)"));
         }
         let fields: Vec<FieldRef> = records.fields().iter().cloned().chain(added).collect();
         Ok(Arc::new(Schema::new(fields)))

@@ -432,6 +432,7 @@ fn fingerprint(
         vector_type,
         embedding_field,
         nullable,
+        streams: _,
     } = &options.output;
     all.set("format", format!("{format:?}"));
     all.set("dtype", format!("{dtype:?}"));

@@ -102,11 +102,13 @@ impl Ledger<'_> {
         let mark = in_flight.mark.take();
         let (planned, rejects) = self.account(&in_flight, &outcome)?;
         let with_rejects;
-        let columns = if self.extra.errors && !in_flight.rejects.is_empty() {
-            with_rejects = with_nulls(&in_flight.columns, in_flight.rejects.len())?;
-            &with_rejects
-        } else {
-            &in_flight.columns
+        let columns = match &in_flight.batch {
+            Some((batch, _)) => batch,
+            None if self.extra.errors && !in_flight.rejects.is_empty() => {
+                with_rejects = with_nulls(&in_flight.columns, in_flight.rejects.len())?;
+                &with_rejects
+            }
+            None => &in_flight.columns,
         };
         let assembly = Assembly {
             extra: self.extra,
@@ -118,6 +120,10 @@ impl Ledger<'_> {
         };
         self.counts.consumed = in_flight.consumed;
         match &mut self.sink {
+            // A batch is answered, whatever is in it.
+            Sink::Whole { writer, .. } if in_flight.batch.is_some() => {
+                writer.write(assembly.rows(&planned)?)?;
+            }
             // Without a row there may be no final schema yet, and there is nothing to write.
             Sink::Whole { writer, .. } => {
                 for planned in planned.chunks(assembly.slice()) {
@@ -181,6 +187,14 @@ impl Ledger<'_> {
         outcome
     }
 
+    /// The output of streams of record batches.
+    pub(super) fn streams(&mut self) -> Result<&mut dyn VectorWriter> {
+        match &mut self.sink {
+            Sink::Whole { writer, .. } => Ok(writer.as_mut()),
+            Sink::Parts { .. } => Err(Error::internal("streams in parts")),
+        }
+    }
+
     /// Publishes what is embedded of the part in hand, after a failure: what cannot be published is embedded
     /// again by the next run.
     pub(super) fn salvage(&mut self) {
@@ -195,6 +209,13 @@ impl Ledger<'_> {
         in_flight: &InFlight,
         outcome: &Outcome<'_>,
     ) -> Result<(Vec<Planned>, Vec<Reject>)> {
+        // Of a batch that is answered, columns are those that it came with.
+        let column = |origin: &Origin, own: u32| match &in_flight.batch {
+            None => own,
+            Some((_, first)) => {
+                u32::try_from(origin.line - first).expect("a batch has fewer than 2^32 rows")
+            }
+        };
         let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
         let records = u32::try_from(in_flight.origins.len()).expect("a window has fewer than 2^32");
         let mut rejects = (records..).zip(&in_flight.rejects).peekable();
@@ -205,7 +226,7 @@ impl Ledger<'_> {
             while let Some((columns, reject)) =
                 rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
             {
-                planned.extend(self.reject(reject, columns)?);
+                planned.extend(self.reject(reject, column(&reject.origin, columns))?);
                 rejected.push(reject.clone());
             }
             let parts = match &in_flight.spans {
@@ -236,7 +257,7 @@ impl Ledger<'_> {
                 let vectors = outcome.vectors[texts.clone()].iter().flatten();
                 self.counts.rows += vectors.count() as u64;
                 planned.extend((0..).zip(texts).map(|(part, text)| Planned {
-                    columns: record,
+                    columns: column(origin, record),
                     origin: *origin,
                     row: RowRef {
                         record: self.counts.read,
@@ -249,7 +270,7 @@ impl Ledger<'_> {
             self.counts.read += 1;
         }
         for (columns, reject) in rejects {
-            planned.extend(self.reject(reject, columns)?);
+            planned.extend(self.reject(reject, column(&reject.origin, columns))?);
             rejected.push(reject.clone());
         }
         Ok((planned, rejected))

@@ -31,8 +31,8 @@ use self::assembly::Extra;
 use self::job::JobRun;
 use self::ledger::{Ledger, Sink};
 use self::stages::{
-    Message, Reading, Start, Workers, collect, ended, in_background, spawn_reader, spawn_tokenizer,
-    wait,
+    Message, Reading, Start, Streams, Workers, collect, ended, in_background, spawn_reader,
+    spawn_tokenizer, wait,
 };
 use crate::batch;
 use crate::cancel::CancelToken;
@@ -101,6 +101,7 @@ impl EmbedOptions {
     fn output(&self) -> OutputOptions {
         OutputOptions {
             nullable: self.on_error == OnError::Null,
+            streams: self.input.window_per_batch,
             ..self.output.clone()
         }
     }
@@ -287,6 +288,7 @@ fn run(
     }
     let reader = match &mut job {
         Some(job) => Reading::Job(job.reader(reader)),
+        None if options.input.window_per_batch => Reading::Streams(Streams::new(reader)),
         None => Reading::Plain(reader),
     };
     let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
@@ -583,6 +585,17 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
                 if let Some(settled) = &settled {
                     settled.window();
                 }
+                Ok(None)
+            }
+            Message::Stream(schema) => {
+                let schema = parts.extra.schema(&schema)?;
+                let streams = ledger.streams()?;
+                clocks.write.time(|| streams.begin_stream(&schema))?;
+                Ok(None)
+            }
+            Message::StreamEnd => {
+                let streams = ledger.streams()?;
+                clocks.write.time(|| streams.end_stream())?;
                 Ok(None)
             }
             Message::End { read, end } => Ok(Some((read, end))),

@@ -42,7 +42,14 @@ pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
 /// What the tokenizer hands on, in input order.
 pub(super) enum Message {
     InFlight(Box<InFlight>),
-    End { read: u64, end: End },
+    /// See [`Read::Stream`].
+    Stream(SchemaRef),
+    /// See [`Read::StreamEnd`].
+    StreamEnd,
+    End {
+        read: u64,
+        end: End,
+    },
 }
 
 /// The end of the input.
@@ -55,20 +62,22 @@ pub(super) struct End {
 /// Reads windows: all of the input's, or those that a job still has to embed.
 pub(super) enum Reading {
     Plain(RecordReader),
+    /// Arrow streams, whose record batches are answered one by one.
+    Streams(Streams),
     Job(JobReader),
 }
 
 impl Reading {
     pub(super) fn names(&self) -> SourceNames {
         match self {
-            Self::Plain(reader) => reader.names(),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.names(),
             Self::Job(reader) => reader.names(),
         }
     }
 
     pub(super) fn total_bytes(&self) -> Option<u64> {
         match self {
-            Self::Plain(reader) => reader.total_bytes(),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.total_bytes(),
             Self::Job(reader) => reader.total_bytes(),
         }
     }
@@ -77,40 +86,84 @@ impl Reading {
     /// comes, so nobody is told.
     pub(super) fn settled(&self) -> Option<Settled> {
         match self {
-            Self::Plain(reader) => Some(reader.settled()),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => Some(reader.settled()),
             Self::Job(_) => None,
         }
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         match self {
-            Self::Plain(reader) => reader.schema(),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.schema(),
             Self::Job(reader) => reader.schema(),
         }
     }
 
-    fn next_window(&mut self) -> Result<Option<Window>> {
-        match self {
-            Self::Plain(reader) => reader.next_window(),
-            Self::Job(reader) => reader.next_window(),
-        }
+    fn next(&mut self) -> Result<Next> {
+        let window = match self {
+            Self::Plain(reader) => reader.next_window()?,
+            Self::Streams(streams) => return streams.next(),
+            Self::Job(reader) => reader.next_window()?,
+        };
+        Ok(window.map_or(Next::End, Next::Window))
     }
 
     fn end(&self) -> End {
         End {
             schema: self.schema(),
             point: match self {
-                Self::Plain(_) => Point::default(),
+                Self::Plain(_) | Self::Streams(_) => Point::default(),
                 Self::Job(reader) => reader.end(),
             },
         }
     }
 }
 
+/// What comes next of the input.
+enum Next {
+    Window(Window),
+    Stream(SchemaRef),
+    StreamEnd,
+    End,
+}
+
+/// Stream after stream, or one.
+pub(super) struct Streams {
+    reader: RecordReader,
+    /// Whether one has begun and not ended.
+    inside: bool,
+}
+
+impl Streams {
+    pub(super) fn new(reader: RecordReader) -> Self {
+        Self {
+            reader,
+            inside: false,
+        }
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        if !self.inside {
+            let schema = self.reader.next_stream()?;
+            self.inside = schema.is_some();
+            return Ok(schema.map_or(Next::End, Next::Stream));
+        }
+        let window = self.reader.next_window()?;
+        self.inside = window.is_some();
+        Ok(window.map_or(Next::StreamEnd, Next::Window))
+    }
+}
+
 /// What the reader hands on.
 pub(super) enum Read {
     Window(Window),
-    End { read: u64, end: End },
+    /// A stream of record batches begins, of this schema.
+    Stream(SchemaRef),
+    /// It has ended.
+    StreamEnd,
+    End {
+        read: u64,
+        end: End,
+    },
 }
 
 /// A window on its way through the workers, which know its distinct texts alone.
@@ -122,6 +175,8 @@ pub(super) struct InFlight {
     /// Of the records.
     pub(super) origins: Vec<Origin>,
     pub(super) columns: RecordBatch,
+    /// The record batch that the window is, where batches are answered, and the number of its first row.
+    pub(super) batch: Option<(RecordBatch, u64)>,
     pub(super) rejects: Vec<Reject>,
     pub(super) consumed: u64,
     pub(super) warnings: Vec<String>,
@@ -185,21 +240,21 @@ pub(super) fn spawn_reader(
     spawn("read", move || {
         let mut read = 0;
         loop {
-            let next = catch_unwind(AssertUnwindSafe(|| {
-                clocks.read.time(|| reader.next_window())
-            }))
-            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
-            let (message, last) = match next {
-                Ok(Some(window)) => {
+            let next = catch_unwind(AssertUnwindSafe(|| clocks.read.time(|| reader.next())))
+                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+            let message = next.map(|next| match next {
+                Next::Window(window) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;
-                    (Ok(Read::Window(window)), false)
+                    Read::Window(window)
                 }
-                Ok(None) => {
-                    let end = reader.end();
-                    (Ok(Read::End { read, end }), true)
-                }
-                Err(error) => (Err(error), true),
-            };
+                Next::Stream(schema) => Read::Stream(schema),
+                Next::StreamEnd => Read::StreamEnd,
+                Next::End => Read::End {
+                    read,
+                    end: reader.end(),
+                },
+            });
+            let last = matches!(message, Ok(Read::End { .. }) | Err(_));
             if sender.send(message).is_err() || last {
                 return;
             }
@@ -279,6 +334,18 @@ pub(super) fn spawn_tokenizer(
                     let _ = sender.send(Ok(Message::End { read, end }));
                     return;
                 }
+                Ok(Read::Stream(schema)) => {
+                    if sender.send(Ok(Message::Stream(schema))).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Ok(Read::StreamEnd) => {
+                    if sender.send(Ok(Message::StreamEnd)).is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 Ok(Read::Window(window)) => catch_unwind(AssertUnwindSafe(|| launch(window)))
                     .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic)))),
                 Err(error) => Err(error),
@@ -318,7 +385,10 @@ fn prepare(
     let tokens = Arc::new(tokens);
     let plans = batch::plan(&tokens, limits, ragged);
     let (sender, done) = unbounded();
+    let first = window.first_line().unwrap_or(0);
+    let batch = window.batch.map(|batch| (batch, first));
     let in_flight = InFlight {
+        batch,
         texts: window.texts,
         spans,
         origins: window.origins,

@@ -23,6 +23,7 @@ mod man;
 mod messages;
 mod numbers;
 mod outputs;
+mod operator;
 mod outside;
 mod sandbox;
 mod streams;

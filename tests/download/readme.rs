@@ -14,6 +14,7 @@ use crate::support;
 
 /// What README.md links to for reference.
 const DOCS: &[&str] = &[
+const DOCS: [&str; 8] = [
     "docs/bench.md",
     "docs/configuration.md",
     "docs/chunking.md",

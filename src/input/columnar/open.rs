@@ -38,7 +38,7 @@ pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
     }
 }
 
-/// Opens a table, and gives the window's columns their types.
+/// Opens a table, and gives the window's columns their types. `None`: of many streams, there is not one.
 ///
 /// # Errors
 /// If it is cut short, damaged or something else, or lacks a column that is asked for.
@@ -49,6 +49,8 @@ pub(crate) fn open(
     filling: &mut Filling,
 ) -> Result<Box<dyn Reader>> {
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+    columns: &mut Columns,
+) -> Result<Option<Box<dyn Reader>>> {
     let (batches, table, rows, skip) = match (source.format, source.bytes()) {
         (InputFormat::Parquet, Some(bytes)) => {
             from.pace.source = None;
@@ -76,6 +78,10 @@ pub(crate) fn open(
             ));
         }
         (_, bytes) => arrow(source, options, bytes, from, filling)?,
+        (_, bytes) => match arrow(source, options, bytes, from, columns)? {
+            Some(opened) => opened,
+            None => return Ok(None),
+        },
     };
     let mut reader = TableReader {
         source: Arc::clone(source),
@@ -87,6 +93,8 @@ pub(crate) fn open(
     };
     skip_rows(&mut reader, skip, &filling.columns)?;
     Ok(Box::new(reader))
+    skip_rows(&mut reader, skip, columns)?;
+    Ok(Some(Box::new(reader)))
 }
 
 type Opened = (Box<dyn Batches>, Table, u64, u64);
@@ -98,6 +106,8 @@ fn arrow(
     from: &mut From<'_>,
     filling: &mut Filling,
 ) -> Result<Opened> {
+    columns: &mut Columns,
+) -> Result<Option<Opened>> {
     let failed = |error| damaged(source, "its start", error);
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= ARROW.len() as u64) {
@@ -114,7 +124,7 @@ fn arrow(
                 Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), index(row))?,
                 _ => 0,
             };
-            return Ok((Box::new(file), table, rows, 0));
+            return Ok(Some((Box::new(file), table, rows, 0)));
         }
     }
     let mut stream = Counted::new(source.stream(from)?, source.bytes);
@@ -127,6 +137,9 @@ fn arrow(
         read.map(|_| bytes).map_err(failed)
     };
     let mut start = next()?;
+    if start.is_empty() && options.streams {
+        return Ok(None);
+    }
     check_arrow(source, &start)?;
     // A file is a stream behind its magic and zeros, with a footer that nobody needs here.
     if start == ARROW {
@@ -147,7 +160,7 @@ fn arrow(
     let stream = ArrowStream::open(source, stream, consumed)?;
     let table = Table::new(source, options, &stream.schema(), columns, warnings)?;
     let before = source.start.map_or(0, |(rows, _)| rows);
-    Ok((Box::new(stream), table, 0, before))
+    Ok(Some((Box::new(stream), table, 0, before)))
 }
 
 /// Reads `skip` rows for nothing.

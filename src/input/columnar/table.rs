@@ -81,6 +81,10 @@ impl Table {
             .map(|name| text_column(source, option, name, schema));
         self.texts = texts.collect::<Result<_>>()?;
         self.id = find(schema, &options.id_field);
+        self.text = text_column(source, options, schema)?;
+        // A batch that stays as it is needs no ids.
+        let wants_id = !options.window_per_batch || options.names_id();
+        self.id = find(schema, &options.id_field).filter(|_| wants_id);
         match &self.id {
             None if options.names_id() => {
                 return Err(missing(source, schema, "--id-field", &options.id_field));

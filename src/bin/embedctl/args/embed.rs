@@ -167,6 +167,12 @@ pub struct InputArgs {
     #[arg(long, value_name = "TYPE", default_value = "string")]
     pub id_type: IdTypeName,
 
+    /// Answer Arrow stream after stream, each with a schema of its own, until standard input closes
+    ///
+    /// For -i arrow -f arrow -o - alone: one process, one model, many streams.
+    #[arg(long)]
+    pub streams: bool,
+
     /// Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated
     ///
     /// TYPE is string, int, float, bool or json. Without it tables keep their types, fields of CSV are

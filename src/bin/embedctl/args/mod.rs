@@ -30,7 +30,7 @@ pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, EngineArgs, NumberArgs, OnnxArgs, OverrideArgs};
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
-pub use values::{Devices, OnErrorName};
+pub use values::{Devices, InputFormatName, OnErrorName, OutputFormatName};
 pub use verify::VerifyModelArgs;
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order

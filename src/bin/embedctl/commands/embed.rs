@@ -20,7 +20,10 @@ use embedctl::survey;
 use embedctl::tokenize::Chunking;
 
 use super::{profile, resume, stores};
-use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OnErrorName, OverrideArgs};
+use crate::args::{
+    Devices, EmbedArgs, EngineArgs, InputFormatName, MessageArgs, OnErrorName, OutputFormatName,
+    OverrideArgs,
+};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -322,8 +325,34 @@ fn destination(path: &Path) -> Destination {
     }
 }
 
+/// Whether each record batch is answered by one: Arrow in, Arrow out, and nothing said of columns.
+fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
+    let from_stdin = args.inputs.iter().all(|input| input == Path::new("-"));
+    let from_arrow = matches!(args.input.input_format, Some(InputFormatName::Arrow));
+    let format = args.output.output_format;
+    let to_arrow = matches!(
+        format,
+        Some(OutputFormatName::Arrow | OutputFormatName::Arrows)
+    );
+    let output = OutputOptions::new(destination(&args.output.output));
+    let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
+    if args.input.streams && !answers {
+        return Err(Failure::usage(
+            "--streams answers Arrow streams from standard input with Arrow streams: `-i arrow -f arrow -o -`",
+        ));
+    }
+    if args.input.streams && !args.input.keep.is_empty() {
+        return Err(Failure::usage(
+            "--streams: all columns come back, so --keep has nothing to choose; leave it out",
+        ));
+    }
+    Ok(answers && args.input.keep.is_empty())
+}
+
 fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
     Ok(InputOptions {
+        window_per_batch: answers_batches(args)?,
+        streams: args.input.streams,
         format: args.input.input_format.map(Into::into),
         text_field: args.input.text_field.clone(),
         id_field: args.input.id_field.clone(),

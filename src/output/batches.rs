@@ -1,0 +1,114 @@
+//! Arrow streams for whoever sends record batches and waits for each to come back: batch by batch, and stream
+//! after stream, each with a schema of its own.
+
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::StreamWriter;
+
+use super::fault::encoding_error;
+use super::table::Table;
+use super::target::Target;
+use super::{Finish, VectorWriter};
+use crate::error::{Error, Result};
+use crate::record::Rows;
+
+/// A batch is a head of some hundred bytes and buffers, which go past this one.
+const BUFFER: usize = 64 << 10;
+
+type Sink = BufWriter<Target>;
+
+pub(super) struct BatchWriter {
+    /// Between streams.
+    sink: Option<Sink>,
+    stream: Option<StreamWriter<Sink>>,
+    table: Table,
+    shown: PathBuf,
+}
+
+impl BatchWriter {
+    pub fn new(target: Target, table: Table) -> Self {
+        Self {
+            shown: target.shown().to_path_buf(),
+            sink: Some(BufWriter::with_capacity(BUFFER, target)),
+            stream: None,
+            table,
+        }
+    }
+
+    fn done<T>(&self, result: Result<T, ArrowError>) -> Result<T> {
+        result.map_err(|error| encoding_error(&self.shown, "Arrow", &error))
+    }
+
+    fn sink(&mut self) -> Option<&mut Sink> {
+        let stream = self.stream.as_mut().map(StreamWriter::get_mut);
+        stream.or(self.sink.as_mut())
+    }
+}
+
+impl VectorWriter for BatchWriter {
+    /// Writes a batch, of no rows too.
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        let batch = self.table.batch(rows)?;
+        let Some(stream) = &mut self.stream else {
+            return Err(Error::internal("a batch outside of a stream"));
+        };
+        let written = stream.write(&batch).and_then(|()| stream.flush());
+        self.done(written)
+    }
+
+    fn begin_stream(&mut self, columns: &Schema) -> Result<()> {
+        let own = self.table.encoding().columns();
+        if let Some(column) = own
+            .iter()
+            .find(|own| columns.column_with_name(&own.name).is_some())
+        {
+            let reason = format!(
+                "the input has a column `{}`, as the output would",
+                column.name
+            );
+            return Err(Error::usage(reason).with_remedy("name the vectors with --embedding-field"));
+        }
+        let Some(sink) = self.sink.take() else {
+            return Err(Error::internal("a stream within a stream"));
+        };
+        let schema = self.table.begin(columns);
+        let stream = StreamWriter::try_new(sink, &schema).and_then(|mut stream| {
+            stream.flush()?;
+            Ok(stream)
+        });
+        self.stream = Some(self.done(stream)?);
+        Ok(())
+    }
+
+    fn end_stream(&mut self) -> Result<()> {
+        let Some(stream) = self.stream.take() else {
+            return Err(Error::internal("an end outside of a stream"));
+        };
+        // It writes the stream's end.
+        let sink = stream.into_inner().and_then(|mut sink| {
+            sink.flush()?;
+            Ok(sink)
+        });
+        self.sink = Some(self.done(sink)?);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        match &mut self.sink {
+            Some(sink) => sink.get_mut().publish(finish.rejects),
+            None => Err(Error::internal("a stream that was not ended")),
+        }
+    }
+}
+
+impl Drop for BatchWriter {
+    fn drop(&mut self) {
+        // The buffer writes its rest when it is dropped; nobody wants it.
+        if let Some(sink) = self.sink() {
+            sink.get_mut().abandon();
+        }
+    }
+}
