@@ -15,6 +15,7 @@ use crate::support;
 /// What README.md links to for reference.
 const DOCS: &[&str] = &[
 const DOCS: [&str; 8] = [
+const DOCS: [&str; 9] = [
     "docs/bench.md",
     "docs/configuration.md",
     "docs/chunking.md",
@@ -25,6 +26,7 @@ const DOCS: [&str; 8] = [
     "docs/numbers.md",
     "docs/object-stores.md",
     "docs/output.md",
+    "docs/operator.md",
     "docs/providers.md",
     "docs/speed.md",
 ];
