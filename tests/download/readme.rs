@@ -14,11 +14,9 @@ use crate::support;
 
 /// What README.md links to for reference.
 const DOCS: &[&str] = &[
-const DOCS: [&str; 8] = [
-const DOCS: [&str; 9] = [
     "docs/bench.md",
-    "docs/configuration.md",
     "docs/chunking.md",
+    "docs/configuration.md",
     "docs/devices.md",
     "docs/input.md",
     "docs/inspect.md",
