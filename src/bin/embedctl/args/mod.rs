@@ -126,7 +126,6 @@ pub struct MessageArgs {
     /// Never use the network: models must be here
     // Behind a subcommand's own options, however many these are.
     #[arg(long, global = true, help_heading = "Model", display_order = 900)]
-    #[arg(long, global = true, help_heading = "Model")]
     pub offline: bool,
 
     /// Folder of the Hub's cache, where models are kept
@@ -140,8 +139,6 @@ pub struct MessageArgs {
         help_heading = "Model",
         display_order = 901
     )]
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model", display_order = 900)]
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Model")]
     pub cache_dir: Option<PathBuf>,
 
     /// File with settings; no other is read
