@@ -242,25 +242,6 @@ impl RecordReader {
             if !self.begin()? {
                 break;
             }
-            self.columnar = columnar;
-            self.begun += 1;
-            let filling = &mut self.filling;
-            let mut from = From {
-                stdin: &mut self.stdin,
-                pace: &mut self.pace,
-            };
-            let (options, limit) = (&self.options, self.options.max_record_bytes);
-            self.opened = Some(match source.format {
-                InputFormat::Parquet | InputFormat::Arrow => {
-                    columnar::open(source, options, &mut from, filling)?
-                }
-                InputFormat::Csv | InputFormat::Tsv => {
-                    Box::new(CsvReader::open(source, options, &mut from, filling)?)
-                }
-                InputFormat::Text | InputFormat::Jsonl => {
-                    Box::new(RowReader::open(source, &mut from, limit, &filling.columns)?)
-                }
-            });
         }
         Ok(())
     }
@@ -278,18 +259,25 @@ impl RecordReader {
         }
         self.columnar = columnar;
         self.begun += 1;
-        let columns = &mut self.filling.columns;
+        let filling = &mut self.filling;
         let mut from = From {
             stdin: &mut self.stdin,
             pace: &mut self.pace,
         };
-        self.opened = if columnar {
-            columnar::open(source, &self.options, &mut from, columns)?
-        } else {
-            let limit = self.options.max_record_bytes;
-            Some(Box::new(RowReader::open(
-                source, &mut from, limit, columns,
-            )?))
+        let (options, limit) = (&self.options, self.options.max_record_bytes);
+        self.opened = match source.format {
+            InputFormat::Parquet | InputFormat::Arrow => {
+                columnar::open(source, options, &mut from, filling)?
+            }
+            InputFormat::Csv | InputFormat::Tsv => Some(Box::new(CsvReader::open(
+                source, options, &mut from, filling,
+            )?)),
+            InputFormat::Text | InputFormat::Jsonl => Some(Box::new(RowReader::open(
+                source,
+                &mut from,
+                limit,
+                &filling.columns,
+            )?)),
         };
         Ok(self.opened.is_some())
     }

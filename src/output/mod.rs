@@ -5,8 +5,8 @@
 //! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
 //! that they do.
 
-mod calibration;
 mod batches;
+mod calibration;
 mod columns;
 mod encoding;
 pub(crate) mod fault;

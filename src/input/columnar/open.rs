@@ -47,10 +47,8 @@ pub(crate) fn open(
     options: &Arc<InputOptions>,
     from: &mut From<'_>,
     filling: &mut Filling,
-) -> Result<Box<dyn Reader>> {
-    let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-    columns: &mut Columns,
 ) -> Result<Option<Box<dyn Reader>>> {
+    let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     let (batches, table, rows, skip) = match (source.format, source.bytes()) {
         (InputFormat::Parquet, Some(bytes)) => {
             from.pace.source = None;
@@ -77,8 +75,7 @@ pub(crate) fn open(
                     .to_owned(),
             ));
         }
-        (_, bytes) => arrow(source, options, bytes, from, filling)?,
-        (_, bytes) => match arrow(source, options, bytes, from, columns)? {
+        (_, bytes) => match arrow(source, options, bytes, from, filling)? {
             Some(opened) => opened,
             None => return Ok(None),
         },
@@ -92,8 +89,6 @@ pub(crate) fn open(
         window_per_batch: options.window_per_batch,
     };
     skip_rows(&mut reader, skip, &filling.columns)?;
-    Ok(Box::new(reader))
-    skip_rows(&mut reader, skip, columns)?;
     Ok(Some(Box::new(reader)))
 }
 
@@ -105,8 +100,6 @@ fn arrow(
     bytes: Option<Arc<dyn Bytes>>,
     from: &mut From<'_>,
     filling: &mut Filling,
-) -> Result<Opened> {
-    columns: &mut Columns,
 ) -> Result<Option<Opened>> {
     let failed = |error| damaged(source, "its start", error);
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);

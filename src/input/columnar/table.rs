@@ -80,8 +80,6 @@ impl Table {
             .iter()
             .map(|name| text_column(source, option, name, schema));
         self.texts = texts.collect::<Result<_>>()?;
-        self.id = find(schema, &options.id_field);
-        self.text = text_column(source, options, schema)?;
         // A batch that stays as it is needs no ids.
         let wants_id = !options.window_per_batch || options.names_id();
         self.id = find(schema, &options.id_field).filter(|_| wants_id);
