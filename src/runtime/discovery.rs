@@ -209,6 +209,10 @@ fn beside_executable(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
                 folders.push(folder);
             }
         }
+        // `pip install` puts the program into an environment's bin, which need not be the active one.
+        if let Some(prefix) = folder.parent() {
+            folders.extend(site_packages(prefix, here.system));
+        }
     }
     Some(("beside the executable and in ../lib".into(), folders))
 }

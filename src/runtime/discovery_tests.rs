@@ -177,6 +177,16 @@ fn places_go_from_near_to_far() {
 }
 
 #[test]
+fn a_program_installed_by_pip_finds_the_libraries_of_its_environment() {
+    let mut machine = Machine::new();
+    let library = "tool/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.31.1";
+    machine.file(library);
+    machine.file("tool/bin/embedctl");
+    machine.here.executable = Some(machine.path("tool/bin/embedctl"));
+    assert_eq!(machine.found(), [library]);
+}
+
+#[test]
 fn newer_versions_go_first_and_links_count_once() {
     let mut machine = Machine::new();
     machine.file("lib/libonnxruntime.so.1.9.0");

@@ -16,6 +16,7 @@ use crate::support;
 const DOCS: &[&str] = &[
     "docs/bench.md",
     "docs/chunking.md",
+    "docs/clusters.md",
     "docs/configuration.md",
     "docs/devices.md",
     "docs/input.md",
@@ -26,6 +27,7 @@ const DOCS: &[&str] = &[
     "docs/output.md",
     "docs/operator.md",
     "docs/providers.md",
+    "docs/python.md",
     "docs/speed.md",
 ];
 
@@ -36,7 +38,7 @@ const MODULES: [&str; 5] = ["duckdb", "numpy", "pandas", "polars", "pyarrow"];
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
     "run -- "*) shift 2; exec embedctl "$@" ;;
-    "test" | "install --path .") ;;
+    "test" | "install --path ." | "install embedctl") ;;
     *) echo "cargo $*: the README's test knows no such command" >&2; exit 1 ;;
 esac
 "#;
@@ -45,6 +47,7 @@ esac
 const PARSED: &str = r#"
 embedctl() { command embedctl "$@" --help > /dev/null; }
 for name in pip psql python3 npm apt source jq; do eval "$name() { :; }"; done
+SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1
 "#;
 
 struct Block {

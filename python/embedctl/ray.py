@@ -1,0 +1,101 @@
+"""Vectors for a Ray Dataset: each actor of a pool runs the program beside itself.
+
+Needs Ray 2.40 or later, and this package on every node.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ._embedder import Embedder as _Embedder
+from ._options import checked
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
+    from typing_extensions import Unpack
+
+    from ._options import Options
+
+
+class Embedder:
+    """What an actor of ``Dataset.map_batches`` does: a table with texts in, the same with their vectors out.
+
+    ::
+
+        ds.map_batches(
+            embedctl.ray.Embedder,
+            fn_constructor_kwargs={"model": "BAAI/bge-small-en-v1.5"},
+            batch_format="pyarrow", batch_size=4096, num_cpus=4,
+            compute=ray.data.ActorPoolStrategy(size=2),
+        )
+
+    ``output`` is a fixed-size list of float32. ``options`` are those of ``embedctl.Embedder``; ``threads`` is the actor's
+    number of CPUs, unless it is given or the actor has a GPU (which is the only one that it sees). With
+    ``on_error="fail"`` a text that cannot be embedded fails the job, with ``"null"`` its vector is null and a column
+    ``OUTPUT_error`` says why.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        text: str = "text",
+        output: str = "embedding",
+        on_error: Literal["fail", "null"] = "fail",
+        **options: Unpack[Options],
+    ) -> None:
+        self.text = text
+        self.output = output
+        self.on_error: Literal["fail", "null"] = on_error
+        self.embedder = _Embedder(model, **{**_resources(), **options})
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return self.embedder.encode_arrow(batch, self.text, self.output, on_error=self.on_error)
+
+
+def embed(
+    ds: Dataset,
+    *,
+    model: str | os.PathLike[str],
+    text: str = "text",
+    output: str = "embedding",
+    on_error: Literal["fail", "null"] = "fail",
+    concurrency: int | tuple[int, int] = 1,
+    ray_batch_size: int = 4096,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    **options: Unpack[Options],
+) -> Dataset:
+    """Return ``ds`` with one more column, lazily, by ``concurrency`` actors (or from a least to a most number of them).
+
+    Each has ``num_cpus`` (1 unless given) and ``num_gpus``. An actor that dies is started again by Ray, and its
+    batches with it. A batch is ``ray_batch_size`` rows (``batch_size`` is the program's option). What the other arguments mean is said at ``Embedder``.
+    """
+    from ray.data import ActorPoolStrategy
+
+    checked(options)
+    low, high = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
+    constructor = {"model": os.fspath(model), "text": text, "output": output, "on_error": on_error, **options}
+    return ds.map_batches(
+        Embedder,
+        fn_constructor_kwargs=constructor,
+        batch_format="pyarrow",
+        batch_size=ray_batch_size,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        compute=ActorPoolStrategy(min_size=low, max_size=high),
+    )
+
+
+def _resources() -> dict[str, Any]:
+    """What Ray has given to this actor."""
+    import ray
+
+    if not ray.is_initialized():
+        return {}
+    given: dict[str, float] = ray.get_runtime_context().get_assigned_resources()  # type: ignore[no-untyped-call]
+    if given.get("GPU"):
+        return {}
+    return {"threads": max(1, int(given.get("CPU", 1)))}

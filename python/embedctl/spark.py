@@ -1,0 +1,182 @@
+"""Vectors for a Spark DataFrame: each Python worker of an executor runs the program beside itself.
+
+Needs pyspark 3.5 or later on the driver, and this package on the driver and on every executor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from . import _arrow
+from ._embedder import _ROWS, Embedder
+from ._find_embedctl import find_embedctl_bin
+from ._options import checked
+from .errors import EmbedctlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
+
+    from ._options import Options
+
+#: What Spark has for vectors: it knows neither fixed-size lists nor other floats.
+_VECTOR = pa.list_(pa.float32())
+
+
+def embed(
+    df: DataFrame,
+    *,
+    model: str | os.PathLike[str],
+    text: str = "text",
+    output: str = "embedding",
+    on_error: Literal["fail", "null"] = "fail",
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Return ``df`` with one more column: ``output``, an ``array<float>``, the vectors of column ``text``.
+
+    Nothing runs until the result is asked for. All columns, all rows, and the order within partitions are kept.
+    A Python worker starts the program at its first task and keeps it for those that follow. ``threads`` is the task's
+    number of cores (``spark.task.cpus``), ``device`` are the addresses of the GPUs that Spark has given to the task
+    (``spark.task.resource.gpu.amount``), unless they are among ``options``, which are those of ``Embedder``.
+
+    ``model`` is a folder that every executor sees, a Hub id (each machine then fetches it into its own cache), or what
+    ``ship`` returned. With ``on_error="fail"`` a text that cannot be embedded (a null, for instance) fails its task;
+    with ``"null"`` its vector is null and a column ``OUTPUT_error`` says why.
+
+    Raises ``ValueError`` if there is no such column, it holds no texts, or the output's name is taken.
+    """
+    from pyspark.sql.types import ArrayType, FloatType, StringType, StructField, StructType
+
+    if on_error not in ("fail", "null"):
+        raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
+    known = checked(options)
+    if df.columns.count(text) != 1:
+        found = df.columns.count(text) or "no"
+        raise ValueError(f"{found} column named '{text}'; columns are: {', '.join(df.columns)}")
+    if not isinstance(df.schema[text].dataType, StringType):
+        raise ValueError(f"column '{text}' holds {df.schema[text].dataType.simpleString()}, no texts")
+    added = [StructField(output, ArrayType(FloatType()))]
+    if on_error == "null":
+        added.append(StructField(f"{output}_error", StringType()))
+    for field in added:
+        if field.name in df.columns:
+            raise ValueError(f"there is a column '{field.name}' already: choose another name for the output")
+    task = partial(_embed_partition, os.fspath(model), text, output, on_error, known)
+    return df.mapInArrow(task, StructType([*df.schema.fields, *added]))
+
+
+def ship(spark: SparkSession, model: str | os.PathLike[str]) -> str:
+    """Send a model to every executor with the job, and return the name to give to ``embed``.
+
+    A Hub id is fetched once, on the driver; a folder is taken as it is. For a cluster without shared storage.
+    """
+    with tempfile.TemporaryDirectory(prefix="embedctl-") as folder:
+        source = os.fspath(model)
+        if not os.path.isdir(source):
+            source = os.path.join(folder, "model")
+            fetched = subprocess.run(
+                [find_embedctl_bin(), "download", "--quiet", "--color=never", f"--local-dir={source}", os.fspath(model)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            if fetched.returncode != 0:
+                raise EmbedctlError(fetched.stderr.strip().removeprefix("error: "), fetched.returncode)
+        name = f"embedctl-{_content(source)}.tar"
+        if name not in _SHIPPED:
+            # Spark reads it when an executor asks, so it has to stay for as long as the driver lives.
+            kept = tempfile.TemporaryDirectory(prefix="embedctl-ship-")
+            path = os.path.join(kept.name, name)
+            with tarfile.open(path, "w", dereference=True) as archive:
+                for entry in sorted(os.listdir(source)):
+                    archive.add(os.path.join(source, entry), arcname=entry)
+            _SHIPPED[name] = kept
+        spark.sparkContext.addArchive(os.path.join(_SHIPPED[name].name, name))
+    return _PREFIX + name
+
+
+_PREFIX = "spark-archive:"
+_SHIPPED: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+
+def _content(folder: str) -> str:
+    """A name for what is in a folder."""
+    digest = hashlib.sha256()
+    for path, folders, names in os.walk(folder, followlinks=True):
+        folders.sort()
+        for name in sorted(names):
+            file = os.path.join(path, name)
+            with open(file, "rb") as content:
+                hashed = hashlib.file_digest(content, "sha256") if hasattr(hashlib, "file_digest") else None
+                found = hashed.digest() if hashed else hashlib.sha256(content.read()).digest()
+            digest.update(os.path.relpath(file, folder).encode() + b"\0" + found)
+    return digest.hexdigest()[:16]
+
+
+def _embed_partition(
+    model: str, text: str, output: str, on_error: Literal["fail", "null"], options: dict[str, Any], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a task does. It starts nothing for a partition without rows."""
+    full = (batch for batch in batches if batch.num_rows)
+    first = next(full, None)
+    if first is None:
+        return
+    added = [pa.field(output, _VECTOR)]
+    if on_error == "null":
+        added.append(pa.field(f"{output}_error", pa.string()))
+    schema = _arrow.with_fields(first.schema, added)
+    column = _arrow.text_column(schema, text)
+
+    def rest() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from full
+
+    embedder = _embedder(model, options)
+    with closing(embedder._embed(_arrow.slices(rest(), column, _ROWS), None, None, on_error)) as answers:
+        for batch, vectors, reasons in answers:
+            new = [vectors.cast(_VECTOR), reasons][: len(added)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+
+#: The one embedder of a Python worker, and what it was made with.
+_KEPT: list[tuple[object, Embedder]] = []
+
+
+def _embedder(model: str, options: dict[str, Any]) -> Embedder:
+    options = {**_resources(), **options}
+    if model.startswith(_PREFIX):
+        from pyspark import SparkFiles
+
+        model = os.path.join(SparkFiles.getRootDirectory(), model.removeprefix(_PREFIX))
+    key = (model, sorted(options.items(), key=repr))
+    if _KEPT and _KEPT[0][0] == key:
+        return _KEPT[0][1]
+    while _KEPT:
+        _KEPT.pop()[1].close()
+    embedder = Embedder(model, **options)
+    _KEPT.append((key, embedder))
+    return embedder
+
+
+def _resources() -> dict[str, Any]:
+    """What Spark has given to this task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return {}
+    gpu = context.resources().get("gpu")
+    if gpu is not None and gpu.addresses:
+        return {"device": list(gpu.addresses)}
+    return {"threads": context.cpus()}

@@ -1,0 +1,176 @@
+"""On a real Spark whose executors are processes of their own (local-cluster): needs pyspark and Java 17."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from conftest import FIXTURES, Case
+
+pytest.importorskip("pyspark")
+import embedctl.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {"provider": "native"}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("SPARK_LOCAL_HOSTNAME", "localhost")
+        patch.setenv("SPARK_WORKER_DIR", str(folder / "work"))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local-cluster[2,1,1024]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "4")
+            .config("spark.local.dir", str(folder / "local"))
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        )
+        # Tests may run from a clone: executors find package and program where this process did.
+        for name in ("PYTHONPATH", "EMBEDCTL_BIN"):
+            if name in os.environ:
+                session = session.config(f"spark.executorEnv.{name}", os.environ[name])
+        session = session.getOrCreate()
+        yield session
+        session.stop()
+
+
+def texts(spark: SparkSession, case: Case) -> DataFrame:
+    """In some partitions, and in an order that no shuffle has made."""
+    rows = [(n, text, {"n": [n]}) for n, text in enumerate(case.texts)]
+    return spark.createDataFrame(rows, "n int, body string, deep struct<n: array<int>>")
+
+
+def test_every_column_row_and_vector(spark: SparkSession, case: Case) -> None:
+    df = texts(spark, case)
+    found = embedctl.spark.embed(df, model=case.model, text="body", output="vector", **OPTIONS)
+    assert found.schema.names == ["n", "body", "deep", "vector"]
+    assert found.schema["vector"].dataType.simpleString() == "array<float>"
+    rows = found.collect()
+    assert [row.asDict() | {"vector": 0} for row in rows] == [
+        row.asDict() | {"vector": 0} for row in df.collect()
+    ], "the order within partitions is kept"
+    for row in rows:
+        np.testing.assert_allclose(row["vector"], case.expected[row["n"]], atol=2e-5)
+
+
+def test_a_process_serves_the_tasks_of_a_worker(spark: SparkSession, case: Case) -> None:
+    from pyspark.sql.functions import udf
+
+    embedded = embedctl.spark.embed(spark.range(0, 64, 1, 16).selectExpr("cast(id as string) text"), model=case.model, **OPTIONS)
+
+    def with_processes(batches):
+        import pyarrow as pa
+
+        for batch in batches:
+            (kept,) = embedctl.spark._KEPT
+            process = next(iter(kept[1]._processes.values()))
+            yield pa.record_batch({"pid": [process.pid], "threads": [kept[1].options["threads"]]})
+
+    # In one Python worker with the embedding: what this sees is the embedder that served its task.
+    task = embedctl.spark.partial(embedctl.spark._embed_partition, case.model, "text", "embedding", "fail", OPTIONS)
+    seen = spark.range(0, 64, 1, 16).selectExpr("cast(id as string) text").mapInArrow(
+        lambda batches: with_processes(task(batches)), "pid long, threads long"
+    ).collect()
+    assert len(seen) == 16 and len({row.pid for row in seen}) <= 2
+    assert {row.threads for row in seen} == {1}
+    assert embedded.count() == 64
+
+
+def test_a_bad_row(spark: SparkSession, case: Case) -> None:
+    df = spark.createDataFrame([(0, "a"), (1, None), (2, "b")], "n int, text string").coalesce(1)
+    found = embedctl.spark.embed(df, model=case.model, on_error="null", **OPTIONS).collect()
+    assert [row.embedding is None for row in found] == [False, True, False]
+    assert found[1].embedding_error and found[0].embedding_error is None
+    with pytest.raises(Exception, match="row 1: "):
+        embedctl.spark.embed(df, model=case.model, **OPTIONS).collect()
+
+
+def test_what_is_refused_before_anything_runs(spark: SparkSession) -> None:
+    df = spark.createDataFrame([(1, "a", "b")], "n int, body string, embedding string")
+    with pytest.raises(ValueError, match="no column named 'text'; columns are: n, body, embedding"):
+        embedctl.spark.embed(df, model="m")
+    with pytest.raises(ValueError, match="column 'n' holds int, no texts"):
+        embedctl.spark.embed(df, model="m", text="n")
+    with pytest.raises(ValueError, match="there is a column 'embedding' already"):
+        embedctl.spark.embed(df, model="m", text="body")
+    with pytest.raises(ValueError, match="on_error is 'skip'"):
+        embedctl.spark.embed(df, model="m", text="body", output="v", on_error="skip")
+    with pytest.raises(TypeError, match="no option 'batch'"):
+        embedctl.spark.embed(df, model="m", text="body", output="v", batch=3)
+    lazy = embedctl.spark.embed(df, model="no-such-model", text="body", output="v", offline=True)
+    assert lazy.columns == ["n", "body", "embedding", "v"]
+    with pytest.raises(Exception, match="no-such-model"):
+        lazy.collect()
+
+
+def test_a_model_is_shipped(spark: SparkSession, case: Case) -> None:
+    name = embedctl.spark.ship(spark, case.model)
+    assert name == embedctl.spark.ship(spark, case.model)
+    rows = embedctl.spark.embed(texts(spark, case), model=name, text="body", **OPTIONS).collect()
+    for row in rows:
+        np.testing.assert_allclose(row["embedding"], case.expected[row["n"]], atol=2e-5)
+
+
+def test_partitions_without_rows_start_nothing(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "text string")
+    assert embedctl.spark.embed(df, model="no-such-model", offline=True).collect() == []
+
+
+def test_a_killed_executor_costs_no_row(spark: SparkSession, case: Case, tmp_path: Path) -> None:
+    """The first task that comes to row 300 kills its executor, Java and all, after it embedded rows before that."""
+    marker = tmp_path / "killed"
+    task = embedctl.spark.partial(embedctl.spark._embed_partition, case.model, "text", "embedding", "fail", OPTIONS)
+
+    def deadly(batches):
+        for batch in task(batches):
+            yield batch
+            if 300 in batch["id"].to_pylist():
+                try:
+                    marker.touch(exist_ok=False)
+                except FileExistsError:
+                    continue
+                # This worker's parent is Spark's daemon, whose parent is the executor.
+                with open(f"/proc/{os.getppid()}/stat") as stat:
+                    executor = int(stat.read().rpartition(") ")[2].split()[1])
+                os.kill(executor, signal.SIGKILL)
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+    df = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('text ', id) as text")
+    rows = df.mapInArrow(deadly, "id long, text string, embedding array<float>").collect()
+    assert marker.exists()
+    assert [row.id for row in rows] == list(range(1000))
+    assert len({len(row.embedding) for row in rows}) == 1
+
+
+def test_gpus_are_those_of_the_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import TaskContext
+    from pyspark.resource import ResourceInformation
+
+    class Context:
+        def resources(self):
+            return {"gpu": ResourceInformation("gpu", ["1", "3"])}
+
+        def cpus(self):
+            return 4
+
+    monkeypatch.setattr(TaskContext, "get", classmethod(lambda cls: Context()))
+    assert embedctl.spark._resources() == {"device": ["1", "3"]}
+    monkeypatch.setattr(Context, "resources", lambda self: {})
+    assert embedctl.spark._resources() == {"threads": 4}
