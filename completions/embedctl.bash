@@ -673,6 +673,10 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --shard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --input-format)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
                     return 0

@@ -134,6 +134,8 @@ pub struct Mark {
     pub before: String,
     /// Hash of all records up to its end.
     pub hash: String,
+    /// Where the record behind it stands.
+    pub position: Option<Position>,
     /// The hashes of its texts.
     pub texts: Vec<TextHash>,
 }

@@ -67,6 +67,25 @@ use sample::Sampler;
 use source::{From, Planned, Stdin};
 use window::Filling;
 
+/// An input, as a listing has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// Bytes; `None` for a pipe, whose size nobody knows.
+    pub bytes: Option<u64>,
+    /// Whether its records are rows of a table, whose columns have types.
+    pub is_table: bool,
+    /// Whether its name promises compression.
+    pub is_compressed: bool,
+}
+
+impl Listed {
+    /// Whether it can be cut between lines.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        !self.is_table && !self.is_compressed
+    }
+}
+
 /// Reads windows from sources.
 pub struct RecordReader {
     options: Arc<InputOptions>,
@@ -150,6 +169,15 @@ impl RecordReader {
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
+    }
+
+    /// The inputs that are read, as a listing has them: what whoever divides them must know.
+    pub fn listed(&self) -> impl Iterator<Item = Listed> {
+        self.sources.iter().map(|source| Listed {
+            bytes: source.bytes,
+            is_table: source.format.is_table(),
+            is_compressed: source.encoding.is_some(),
+        })
     }
 
     /// Lets the first windows be small, for an output that somebody waits for: each next one may be twice as

@@ -23,6 +23,7 @@ mod objects;
 mod part;
 mod parts;
 mod reader;
+mod shards;
 mod spool;
 mod state;
 mod storage;
@@ -41,6 +42,7 @@ pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Done, Limits, Made, Parts};
 pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
+pub use shards::{Shard, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
 pub use storage::{Content, Entry, Guard, Local, Storage};
@@ -62,6 +64,8 @@ pub struct JobOptions {
     pub part_rows: Option<u64>,
     /// Go on where an earlier run got to.
     pub resume: bool,
+    /// Which share of the input is this run's.
+    pub shard: Shard,
 }
 
 /// A job that was asked for.
@@ -93,10 +97,6 @@ pub enum Found {
     Begun(Box<Begun>),
 }
 
-/// Number of the only shard.
-const SHARD: u32 = 1;
-const SHARDS: u32 = 1;
-
 impl Job {
     /// The job that options ask for; none where the output is a single file that nobody wants to resume.
     ///
@@ -104,15 +104,40 @@ impl Job {
     /// If they contradict each other.
     pub fn of(output: &OutputOptions, options: &JobOptions) -> Result<Option<Self>> {
         let Destination::Path(path) = &output.destination else {
-            if options.resume {
+            if options.resume || options.part_rows.is_some() || options.shard.count > 1 {
                 return Err(Error::usage(
-                    "--resume: standard output cannot be gone on with; name a file or a folder with -o",
+                    "--resume, --part-rows and --shard: standard output has no parts that a run could go on with; \
+                     name a folder with -o",
                 ));
             }
             return Ok(None);
         };
         let folder = is_folder(path);
-        if !folder && options.part_rows.is_some() {
+        if !folder && options.shard.count > 1 {
+            return Err(Error::usage(format!(
+                "--shard writes parts into a folder that all shards share, and -o {0} is a file; write -o {0}/",
+                path.display()
+            )));
+        }
+        if !folder && options.part_rows.is_some() && !options.resume {
+            return Err(Error::usage(format!(
+                "--part-rows needs a folder for the parts, and -o {0} is a file; write -o {0}/",
+                path.display()
+            )));
+        }
+        if Address::is_url_path(path) && !folder && options.resume {
+            return Err(Error::usage(format!(
+                "-o {0}: one object is written by one run; write parts to {0}/, which can be gone on with",
+                path.display()
+            )));
+        }
+        if !folder && options.shard.count > 1 {
+            return Err(Error::usage(format!(
+                "--shard writes parts into a folder that all shards share, and -o {0} is a file; write -o {0}/",
+                path.display()
+            )));
+        }
+        if !folder && options.part_rows.is_some() && !options.resume {
             return Err(Error::usage(format!(
                 "--part-rows needs a folder for the parts, and -o {0} is a file; write -o {0}/",
                 path.display()
@@ -152,6 +177,15 @@ impl Job {
         Self { storage, ..self }
     }
 
+    /// Removes what a run has left that was killed after its last word.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn tidy(&self) -> Result<()> {
+        let lock = names::lock(self.options.shard.index);
+        self.storage.lock(&lock).map(drop)
+    }
+
     /// Whether parts become one file at the end.
     #[must_use]
     pub fn is_single(&self) -> bool {
@@ -176,6 +210,12 @@ impl Job {
         &self.shown
     }
 
+    /// The shard that this run is.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        self.options.shard
+    }
+
     /// Looks at the folder, removes what is left of parts that were not published, and keeps other runs out.
     /// `window` is how many records a window may have at most.
     ///
@@ -185,17 +225,29 @@ impl Job {
     pub fn begin(&self, window: usize) -> Result<Found> {
         let storage = self.storage.as_ref();
         self.look()?;
-        let Some(lock) = storage.lock(&names::lock(SHARD))? else {
+        let Some(lock) = storage.lock(&names::lock(self.options.shard.index))? else {
             return Err(Error::usage(format!(
                 "{}: another run is writing it; let it end, or stop it first",
                 self.shown
             )));
         };
         if self.force && !self.options.resume {
+            if self.options.shard.count > 1 {
+                return Err(Error::usage(format!(
+                    "--force: {} is shared by {} shards, and one must not remove what others write; remove it \
+                     before they begin",
+                    self.shown, self.options.shard.count
+                )));
+            }
             self.clear()?;
         }
         let state = self.look()?;
         if state.success {
+            return Ok(Found::Finished(Box::new(state)));
+        }
+        // A kill between the last part and the last word.
+        if state.ends.contains_key(&self.options.shard.index) && !self.is_single() {
+            self.complete()?;
             return Ok(Found::Finished(Box::new(state)));
         }
         self.clear_orphans(&state)?;
@@ -215,7 +267,7 @@ impl Job {
     /// # Errors
     /// If it cannot be read.
     pub fn state(&self) -> Result<State> {
-        State::read(self.storage.as_ref(), None)
+        State::read(self.storage.as_ref(), Some(self.options.shard.index))
     }
 
     /// Looks at the folder, and changes nothing.
@@ -223,11 +275,15 @@ impl Job {
     /// # Errors
     /// If the output is there or begun, and the options don't say what to do with it; or it cannot be read.
     pub fn look(&self) -> Result<State> {
-        let state = State::read(self.storage.as_ref(), None)?;
+        let state = self.state()?;
         if state.job.is_none() && !self.is_single() {
             self.refuse_others()?;
         }
-        if !self.options.resume && !self.force && state.job.is_some() {
+        // Of a job in shards, others may have begun.
+        let Shard { index, count } = self.options.shard;
+        let is_begun = state.job.is_some()
+            && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
+        if !self.options.resume && !self.force && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
                     .with_remedy("pass --force to replace it, or write elsewhere"),
@@ -293,7 +349,7 @@ impl Job {
         for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS] {
             for entry in storage.list(folder)? {
                 let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
-                    shard == SHARD && !state.parts.contains_key(&(shard, number))
+                    shard == self.options.shard.index && !state.parts.contains_key(&(shard, number))
                 });
                 if orphan {
                     let name = match folder {
@@ -346,7 +402,7 @@ impl Job {
             format: self
                 .format
                 .map_or(Spool::ENDING.to_owned(), |format| format.to_string()),
-            shards: SHARDS,
+            shards: self.options.shard.count,
             window: begun.window,
             fingerprint: fingerprint.clone(),
         };
@@ -356,6 +412,12 @@ impl Job {
             .put(names::JOB, Content::Durable(text.as_bytes()))?
         {
             true => Ok(job.fingerprint),
+            // Another shard was faster.
+            false if self.options.shard.count > 1 => {
+                let state = self.state()?;
+                self.compare(&state, fingerprint, except)?;
+                Ok(state.job.map_or(job.fingerprint, |job| job.fingerprint))
+            }
             false => Err(parts::taken(&self.shown, names::JOB)),
         }
     }
@@ -439,7 +501,7 @@ impl Begun {
             start: part.info.start.clone(),
             end: part.info.end.clone(),
         };
-        self.state.of_shard(SHARD).map(part).collect()
+        self.state.parts.values().map(part).collect()
     }
 
     /// Begins to write what is missing.
@@ -447,7 +509,7 @@ impl Begun {
     /// # Errors
     /// As [`Parts::new`].
     pub fn parts(self, about: About, create: Create, limits: Limits) -> Result<Parts> {
-        let known: BTreeMap<u32, Part> = (self.state.of_shard(SHARD))
+        let known: BTreeMap<u32, Part> = (self.state.parts.values())
             .map(|part| (part.info.number, part.clone()))
             .collect();
         Parts::new(about, create, limits, self.lock, known)
@@ -456,14 +518,14 @@ impl Begun {
 
 /// What a job's parts are about, before anything is known of its fingerprint.
 impl About {
-    /// Of the only shard.
+    /// Of the job's shard.
     #[must_use]
     pub fn of(job: &Job, sources: Vec<SourceState>) -> Self {
         Self {
             storage: Arc::clone(&job.storage),
             shown: job.shown.clone(),
-            shard: SHARD,
-            shards: SHARDS,
+            shard: job.options.shard.index,
+            shards: job.options.shard.count,
             ending: job.ending(),
             fingerprint: String::new(),
             sources,
@@ -478,6 +540,14 @@ pub fn is_folder(path: &Path) -> bool {
     text.ends_with(b"/")
         || text.ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes())
         || fs::metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Removes the rest of the parts of the complete single file at `path`.
+///
+/// # Errors
+/// If the system refuses.
+pub fn remove_parts(path: &Path) -> Result<()> {
+    Local::new(parts_of(path)).discard()
 }
 
 /// Removes what an unfinished run has left of the single file at `path`.

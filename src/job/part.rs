@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names;
 use crate::input::Source;
+use crate::position::Position;
 
 /// A point between two records of a shard's input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +74,9 @@ pub struct PartInfo {
     pub start: Point,
     /// Where it ends.
     pub end: Point,
+    /// Where the record behind it stands in its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
     /// The sources that it read from.
     pub sources: Vec<SourceState>,
     /// Rows in it: more than records where records are cut into chunks.

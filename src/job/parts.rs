@@ -23,6 +23,7 @@ use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::storage::{Content, Guard, Storage};
 use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
+use crate::position::Position;
 use crate::progress::Counts;
 use crate::record::{Mark, Rows};
 
@@ -90,6 +91,7 @@ struct Open {
     is_last: bool,
     start: Point,
     end: Point,
+    position: Option<Position>,
     counts: Counts,
     schema: SchemaRef,
     rejects: Vec<u8>,
@@ -169,6 +171,7 @@ impl Parts {
         open.texts.extend(texts);
         open.rejects.extend(rejects);
         open.sources.extend(sources);
+        open.position = mark.position;
         open.end = Point {
             records: mark.end,
             hash: mark.hash,
@@ -201,6 +204,7 @@ impl Parts {
             number: open.number,
             start: open.start,
             end: open.end,
+            position: open.position,
             sources: (open.sources.iter())
                 .filter_map(|&index| self.about.sources.get(index as usize).cloned())
                 .collect(),
@@ -326,6 +330,7 @@ impl Parts {
                 hash: mark.before.clone(),
             },
             end: Point::default(),
+            position: None,
             counts: self.counted,
             schema,
             rejects: Vec::new(),

@@ -36,13 +36,13 @@ pub struct JobReader {
 }
 
 impl JobReader {
-    /// Reads past what is `covered`: stretches in order that don't overlap.
-    pub fn new(inner: RecordReader, covered: Vec<Covered>, shown: String) -> Self {
+    /// Reads past what is `covered`: stretches in order that don't overlap. `from` is where `inner` begins.
+    pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, shown: String) -> Self {
         Self {
             inner,
-            records: 0,
-            at: Chain::default().hash(),
-            chain: Chain::default(),
+            records: from.records,
+            chain: Chain(from.hash.clone()),
+            at: from.hash,
             covered: covered.into(),
             shown,
         }
@@ -95,6 +95,7 @@ impl JobReader {
                 }
             }
             window.mark = Some(Mark {
+                position: Some(window.position),
                 start,
                 before,
                 end,
@@ -130,9 +131,8 @@ impl JobReader {
     }
 }
 
-/// A hash over all that was read.
-#[derive(Default)]
-struct Chain(Sha256);
+/// A hash over all that was read: of each window and of the hash before it, so that another run can go on with it.
+struct Chain(String);
 
 impl Chain {
     /// Adds a window; the hashes of its texts.
@@ -152,18 +152,21 @@ impl Chain {
             bytes.extend_from_slice(&(reject.raw.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&reject.raw);
         }
-        self.0.update(&bytes);
+        let mut chain = Sha256::new();
+        chain.update(&self.0);
+        chain.update(&bytes);
         // Arrow's own encoding: whatever types columns have, and however they are cut from larger ones.
-        let mut sink = Sink(&mut self.0);
+        let mut sink = Sink(&mut chain);
         let schema = window.columns.schema();
         let written = StreamWriter::try_new(&mut sink, &schema)
             .and_then(|mut writer| writer.write(&window.columns).and_then(|()| writer.finish()));
         written.map_err(|error| Error::internal(format!("hashing the input: {error}")))?;
+        self.0 = hex(&chain.finalize());
         Ok(texts)
     }
 
     fn hash(&self) -> String {
-        hex(&self.0.clone().finalize())
+        self.0.clone()
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::output::fault::with_remedy;
@@ -118,13 +119,18 @@ impl Drop for Guard {
 #[derive(Debug, Clone)]
 pub struct Local {
     root: PathBuf,
+    /// Where files are made, once a lock is held: what a kill leaves there, the next holder removes.
+    scratch: Arc<OnceLock<PathBuf>>,
 }
 
 impl Local {
     /// The folder `root`, which need not exist yet.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            scratch: Arc::default(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -144,8 +150,8 @@ impl Local {
             .map_err(|error| Error::io("create the folder", folder, with_remedy(error)))
     }
 
-    /// Writes `bytes` beside `path` and gives them its name.
-    fn put_bytes(path: &Path, bytes: &[u8], durable: bool) -> io::Result<bool> {
+    /// Writes `bytes` aside and gives them the name `path`.
+    fn put_bytes(&self, path: &Path, bytes: &[u8], durable: bool) -> io::Result<bool> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new("."));
         let prefix = format!(".{name}.");
@@ -156,7 +162,9 @@ impl Local {
             // As any new file has them: the umask takes its share.
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
-        let mut file = builder.prefix(&prefix).suffix(".tmp").tempfile_in(folder)?;
+        let aside = self.scratch.get().map_or(folder, PathBuf::as_path);
+        fs::create_dir_all(aside)?;
+        let mut file = builder.prefix(&prefix).suffix(".tmp").tempfile_in(aside)?;
         file.write_all(bytes)?;
         if durable {
             file.as_file().sync_all()?;
@@ -174,8 +182,8 @@ impl Storage for Local {
         let path = self.path(name);
         Self::make_folder(&path)?;
         let put = match content {
-            Content::Bytes(bytes) => Self::put_bytes(&path, bytes, false),
-            Content::Durable(bytes) => Self::put_bytes(&path, bytes, true),
+            Content::Bytes(bytes) => self.put_bytes(&path, bytes, false),
+            Content::Durable(bytes) => self.put_bytes(&path, bytes, true),
             Content::File(file) => give_name(file, &path).and_then(|put| {
                 let _ = fs::remove_file(file);
                 sync_folder(path.parent().unwrap_or(Path::new("."))).map(|()| put)
@@ -255,10 +263,14 @@ impl Storage for Local {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(None),
             // This file system has no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(Guard {
-                _file: Some(file),
-                scratch: Some(self.scratch_path(name)),
-            })),
+            Ok(()) | Err(TryLockError::Error(_)) => {
+                let scratch = self.scratch_path(name);
+                let _ = self.scratch.set(scratch.clone());
+                Ok(Some(Guard {
+                    _file: Some(file),
+                    scratch: Some(scratch),
+                }))
+            }
         }
     }
 
@@ -307,7 +319,6 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 pub(super) mod faulty {
     //! A storage that refuses one of its calls.
 
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;

@@ -52,6 +52,7 @@ impl Scene {
         let options = JobOptions {
             part_rows: Some(self.part_rows),
             resume,
+            shard: Shard::default(),
         };
         let job = Job::of(&output, &options).unwrap().unwrap();
         job.with_storage(storage)
@@ -80,7 +81,8 @@ impl Scene {
             ..About::of(&job, states)
         };
         let (format, columns, own) = (self.format, reader.schema(), names.clone());
-        let mut reader = JobReader::new(reader, begun.covered(), "out".to_owned());
+        let mut reader =
+            JobReader::new(reader, Point::default(), begun.covered(), "out".to_owned());
         let create: Create = Box::new(move |path| {
             let output = OutputOptions {
                 format: Some(format),
@@ -392,7 +394,7 @@ fn rows_come_back_as_they_were() {
     let sources = [Source::Path(scene.folder.path().join("in.jsonl"))];
     let reader = RecordReader::open(&sources, InputOptions::default()).unwrap();
     let names = reader.names();
-    let mut reader = JobReader::new(reader, Vec::new(), String::new());
+    let mut reader = JobReader::new(reader, Point::default(), Vec::new(), String::new());
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");

@@ -8,13 +8,14 @@ use serde_json::{Map, Value, json};
 use super::EmbedOptions;
 use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
     About, Begun, Create, Fingerprint, Found, Job, JobReader, Objects, Parts, Point, SourceState,
-    Spool, SpoolReader, State, is_inside,
+    Spool, SpoolReader, State, is_inside, plan,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
+use crate::position::{Position, Seek};
 use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::record::SourceNames;
@@ -77,7 +78,7 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
     let (state, stored) = match (&options.output.destination, job.is_single()) {
         (Destination::Path(path), true) => {
             let state = job.look()?;
-            if state.job.is_some() || !path.is_file() {
+            if !path.is_file() {
                 return Ok(None);
             }
             let stored = output::provenance(path, options.output.resolved_format()?)?;
@@ -94,7 +95,8 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
         }
         _ => {
             let state = job.look()?;
-            let Some(stored) = state.job.as_ref().filter(|_| state.success) else {
+            let own = job.shard().count > 1 && state.ends.contains_key(&job.shard().index);
+            let Some(stored) = state.job.as_ref().filter(|_| state.success || own) else {
                 return Ok(None);
             };
             let stored = stored.fingerprint.clone();
@@ -115,6 +117,11 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
     let sources = sources(options, &reader.names());
     let now = fingerprint(options, &sources, &model, &files, &info)?;
     job.differ(&stored, &now, &["precision"])?;
+    match (&options.output.destination, job.is_single()) {
+        // Its parts were being removed when the run was killed.
+        (Destination::Path(path), true) => crate::job::remove_parts(path)?,
+        _ => job.tidy()?,
+    }
     Ok(Some(state))
 }
 
@@ -128,6 +135,9 @@ pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
 
 /// Looks at the job's folder, and locks it.
 pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
+    // Refused before anything is made.
+    let input = RecordReader::open(&options.sources, options.input.clone())?;
+    shares(&job, options, &input)?;
     let found = job.begin(options.input.window_rows)?;
     let Found::Begun(begun) = found else {
         return Err(Error::usage(format!(
@@ -147,21 +157,83 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     })
 }
 
+/// A kept field whose type the first records decide.
+fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
+    let InputOptions {
+        keep, text_field, ..
+    } = &options.input;
+    let untyped = |keep: &&Keep| keep.kind.is_none() && keep.name != *text_field;
+    let has_types = input.listed().all(|input| input.is_table);
+    keep.iter().find(untyped).filter(|_| !has_types)
+}
+
+/// What the job's shard reads of the input; `None`: all of it.
+fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Option<Vec<Share>>> {
+    let shard = job.shard();
+    if shard.count == 1 {
+        return Ok(None);
+    }
+    if let Some(keep) = untyped(options, input) {
+        return Err(Error::usage(format!(
+            "--keep {keep}: without a type each shard would decide on one by its own records; say which, such as \
+             `--keep {keep}:string`"
+        )));
+    }
+    let listed: Vec<Listed> = input.listed().collect();
+    plan(&listed, shard).map(Some)
+}
+
 impl JobRun {
-    /// How to read: in windows that whole parts are made of.
-    pub(super) fn input(&self) -> InputOptions {
-        InputOptions {
+    /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
+    pub(super) fn reader(&mut self) -> Result<JobReader> {
+        let mut input = InputOptions {
             window_rows: self.begun.window,
             ..self.options.input.clone()
-        }
-    }
-
-    /// Reads past what is embedded.
-    pub(super) fn reader(&mut self, reader: RecordReader) -> JobReader {
-        self.names = reader.names();
+        };
+        let all = RecordReader::open(&self.options.sources, input.clone())?;
+        self.names = all.names();
         self.sources = sources(&self.options, &self.names);
         let shown = self.job.shown().to_owned();
-        JobReader::new(reader, self.begun.covered(), shown)
+        let covered = self.begun.covered();
+        input.shares = shares(&self.job, &self.options, &all)?;
+        let is_typed = untyped(&self.options, &all).is_none();
+        let from = self.position().filter(|_| is_typed);
+        let Some((from, position)) = from else {
+            let reader = match &input.shares {
+                // Standard input can be opened once.
+                None => all,
+                Some(_) => RecordReader::open(&self.options.sources, input)?,
+            };
+            let start = Point {
+                records: 0,
+                hash: String::new(),
+            };
+            return Ok(JobReader::new(reader, start, covered, shown));
+        };
+        input.start = Some(position);
+        let reader = RecordReader::open(&self.options.sources, input)?;
+        Ok(JobReader::new(reader, from, Vec::new(), shown))
+    }
+
+    /// Where to go on without reading what comes before: where the parts follow one another from the start, the
+    /// format can be entered there, and no source has changed since they were read.
+    fn position(&self) -> Option<(Point, Position)> {
+        let mut at = 0;
+        let mut last = None;
+        for part in self.begun.state().parts.values() {
+            let unchanged = |then: &SourceState| {
+                then.modified.is_some() && self.sources.iter().any(|now| now == then)
+            };
+            if part.info.start.records != at || !part.info.sources.iter().all(unchanged) {
+                return None;
+            }
+            at = part.info.end.records;
+            last = Some((part.info.end.clone(), part.info.position?));
+        }
+        last.filter(|(_, position)| {
+            let is_inside = (position.source as usize) < self.sources.len();
+            is_inside && (position.seek != Seek::Reread || position.lines == 0)
+        })
     }
 
     /// Refuses what can be known to differ before an engine is open.
@@ -173,8 +245,17 @@ impl JobRun {
             files: Vec::new(),
         };
         let now = fingerprint(&self.options, &self.sources, model, &files, &info)?;
-        let later = ["model", "model_file", "precision", SIZES];
+        let later = ["model", "model_file", "precision", self.sizes()];
         self.job.compare(self.begun.state(), &now, &later)
+    }
+
+    /// The key that need not be the same: shards divide by sizes, others compare what they read.
+    fn sizes(&self) -> &'static str {
+        if self.job.shard().count > 1 {
+            ""
+        } else {
+            SIZES
+        }
     }
 
     /// What earlier runs have done, for the user.
@@ -198,6 +279,7 @@ impl JobRun {
         info: &EngineInfo,
         schema: arrow::datatypes::SchemaRef,
     ) -> Result<(Parts, Ending)> {
+        let sizes = self.sizes();
         let Self {
             job,
             begun,
@@ -206,7 +288,7 @@ impl JobRun {
             options,
         } = self;
         let fingerprint = fingerprint(&options, &sources, model, files, info)?;
-        let fingerprint = job.settle(&begun, &fingerprint, &[SIZES])?;
+        let fingerprint = job.settle(&begun, &fingerprint, &[sizes])?;
         let width = model.config.width;
         let dimensions = model.config.vectors().0;
         let about = About {
@@ -257,23 +339,23 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Says that all is there; a single file is put together first.
+    /// Says that all is there; a single file is put together first. Whether it is: of a job in shards others may
+    /// be missing.
     pub(super) fn complete(
         &self,
         mut parts: Parts,
         end: Point,
         schema: arrow::datatypes::SchemaRef,
         made: &dyn Fn(&Counts) -> Result<Value>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         parts.finish(end, schema.clone(), made)?;
         if !self.job.is_single() {
-            self.job.complete()?;
-            return Ok(());
+            return self.job.complete();
         }
         self.assemble(&parts, schema, made)?;
         // Its lock goes first, which the folder holds.
         drop(parts);
-        self.job.discard()
+        self.job.discard().map(|()| true)
     }
 
     /// Puts a single file together from its parts.
@@ -453,5 +535,6 @@ fn fingerprint(
     );
     all.set("chunking", chunking);
     all.set("part_rows", options.job.part_rows);
+    all.set("shards", options.job.shard.count);
     Ok(all)
 }

@@ -279,17 +279,18 @@ fn run(
             None
         }
     };
-    let input = job
-        .as_ref()
-        .map_or_else(|| options.input.clone(), JobRun::input);
-    let mut reader = RecordReader::open(&options.sources, input)?;
-    if job.is_none() && options.output.is_stream()? {
-        reader.begin_small();
-    }
     let reader = match &mut job {
-        Some(job) => Reading::Job(job.reader(reader)),
-        None if options.input.window_per_batch => Reading::Streams(Streams::new(reader)),
-        None => Reading::Plain(reader),
+        Some(job) => Reading::Job(job.reader()?),
+        None => {
+            let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+            if options.output.is_stream()? {
+                reader.begin_small();
+            }
+            match options.input.window_per_batch {
+                true => Reading::Streams(Streams::new(reader)),
+                false => Reading::Plain(reader),
+            }
+        }
     };
     let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
     let model = match opened {
@@ -645,18 +646,24 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         return Err(Error::interrupted());
     }
     let schema = parts.extra.schema(&end.schema)?;
-    clocks.write.time(|| match (sink, ending) {
-        (Sink::Whole { writer, rejects }, _) => writer.finish(Finish {
-            schema,
-            provenance: &made(&counts)?,
-            rejects,
-        }),
+    let all = clocks.write.time(|| match (sink, ending) {
+        (Sink::Whole { writer, rejects }, _) => {
+            let finish = Finish {
+                schema,
+                provenance: &made(&counts)?,
+                rejects,
+            };
+            writer.finish(finish).map(|()| true)
+        }
         (Sink::Parts { parts, .. }, Some(ending)) => {
             ending.complete(*parts, end.point, schema, &made)
         }
         (Sink::Parts { .. }, None) => Err(Error::internal("parts without an end")),
     })?;
     progress.published();
+    if !all {
+        notes.push("this shard is complete; the output is, when all others are, too".to_owned());
+    }
     info.cosine = *cosine.lock().unwrap_or_else(PoisonError::into_inner);
     if info.equal_lengths {
         notes.push(crate::padding::NOTE.into());

@@ -32,7 +32,7 @@ fn files(folder: &Path) -> Vec<String> {
                     .into_iter()
                     .map(|file| format!("{name}/{file}")),
             );
-        } else if name != "shard-00001" {
+        } else if !name.starts_with("shard-") {
             names.push(name);
         }
     }
@@ -189,11 +189,113 @@ fn standard_input_is_read_again() {
 }
 
 #[test]
+fn shards_agree_without_speaking() {
+    let sandbox = Sandbox::new();
+    // A file that is cut twice and more, a small one, and an empty one.
+    let lines = |from: usize, to: usize| {
+        (from..to)
+            .map(|n| format!("text {n}\n"))
+            .collect::<String>()
+    };
+    sandbox.write("a.txt", lines(0, 500));
+    sandbox.write("b.txt", lines(500, 510));
+    sandbox.write("c.txt", "");
+    let inputs = "a.txt b.txt c.txt";
+    code(
+        &sandbox.embed(&format!("{inputs} -o plain.jsonl --keep text")),
+        0,
+    );
+    let shard = |number: u32| {
+        format!("{inputs} -o out/ -f jsonl --part-rows 40 --keep text --shard {number}/4")
+    };
+    for number in [3, 1, 4] {
+        let run = sandbox.embed(&shard(number));
+        assert!(
+            code(&run, 0).stderr.contains("when all others are"),
+            "{run}"
+        );
+        assert!(!sandbox.path("out/_SUCCESS").exists());
+    }
+    // Once more is nothing to do, with the option; without it, it is refused.
+    let again = sandbox.embed(&format!("{} --resume", shard(3)));
+    assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
+    code(&sandbox.embed(&shard(3)), 2);
+    // Another number of shards, or another listing, would divide the input otherwise.
+    let other = sandbox.embed(&shard(2).replace("/4", "/5"));
+    assert!(
+        code(&other, 2).stderr.contains("shards (4 then, 5 now)"),
+        "{other}"
+    );
+    sandbox.write("c.txt", "more\n");
+    let other = sandbox.embed(&shard(2));
+    assert!(code(&other, 2).stderr.contains("input_sizes"), "{other}");
+    sandbox.write("c.txt", "");
+    let last = sandbox.embed(&shard(2));
+    assert!(
+        !code(&last, 0).stderr.contains("when all others are"),
+        "{last}"
+    );
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(
+        (&manifest["rows"], &manifest["shards"]),
+        (&510.into(), &4.into())
+    );
+    let mut parts: Vec<_> = fs::read_dir(sandbox.path("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+        .collect();
+    parts.sort();
+    let joined: String = parts
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert!(joined == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
+}
+
+#[test]
+fn a_run_that_goes_on_enters_where_it_was() {
+    let sandbox = sandbox();
+    code(&sandbox.embed("in.jsonl -f jsonl -o out/ --part-rows 2"), 1);
+    let part = json(&sandbox.path("out/_embedctl/commits/part-00001-00001.json"));
+    assert_eq!(
+        (&part["position"]["seek"], &part["position"]["lines"]),
+        (&"byte".into(), &4.into())
+    );
+    let done = "in.jsonl -f jsonl -o out/ --part-rows 2 --on-error skip --resume";
+    code(&sandbox.embed(done), 3);
+    code(&sandbox.embed("in.jsonl -o plain.jsonl --on-error skip"), 3);
+    let joined: String = (0..4)
+        .map(|part| {
+            fs::read_to_string(sandbox.path(&format!("out/part-00001-0000{part}.jsonl"))).unwrap()
+        })
+        .collect();
+    assert!(joined == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
+    let end = json(&sandbox.path("out/_embedctl/shards/00001.json"));
+    // The hash over everything is that of a run that has read everything.
+    code(
+        &sandbox.embed("in.jsonl -f jsonl -o whole/ --part-rows 2 --on-error skip"),
+        3,
+    );
+    assert_eq!(
+        end,
+        json(&sandbox.path("whole/_embedctl/shards/00001.json"))
+    );
+}
+
+#[test]
 fn what_cannot_be_meant() {
     let sandbox = sandbox();
     for (line, said) in [
         ("in.jsonl -o out.npy --part-rows 3", "needs a folder"),
         ("in.jsonl -o - --resume", "standard output"),
+        ("in.jsonl -o out.npy --shard 1/2", "write -o out.npy/"),
+        ("in.jsonl -o out/ --shard 3/2", "I from 1 to N"),
+        ("-o out/ --shard 1/2", "a pipe cannot be divided"),
+        (
+            "in.jsonl -o out/ --shard 1/2 --keep year",
+            "`--keep year:string`",
+        ),
         (
             "in.jsonl -o out/ --on-error skip --rejects r.jsonl",
             "_embedctl/rejects",
@@ -221,10 +323,9 @@ fn an_interrupt_keeps_what_is_embedded() {
     let begun = sandbox.path("out/_embedctl/shard-00001.scratch");
     let is_begun = || {
         let entries = fs::read_dir(&begun).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.metadata().map_or(0, |it| it.len()))
-            .sum::<u64>()
-            > 0
+        let mut parts =
+            entries.filter(|it| it.file_name().to_string_lossy().contains("part-00001"));
+        parts.any(|it| it.metadata().is_ok_and(|it| it.len() > 0))
     };
     while !is_begun() {
         assert!(child.try_wait().unwrap().is_none());

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 use embedctl::input::{Keep, Template};
+use embedctl::job::Shard;
 use embedctl::model::{ModelName, PoolingMode, Precision};
 use embedctl::output::Dtype;
 use embedctl::storage::StorageOption;
@@ -118,6 +119,13 @@ pub struct OutputArgs {
     /// folder for one table.
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub part_rows: Option<usize>,
+
+    /// Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together
+    ///
+    /// Inputs are divided by the listing alone, so the runs need not know of each other: whole files, and large ones
+    /// of plain lines between two lines. The last one to end says that the output is complete.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
 
     /// Go on where an earlier run of the same command was stopped
     ///
