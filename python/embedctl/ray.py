@@ -95,7 +95,8 @@ def _resources() -> dict[str, Any]:
 
     if not ray.is_initialized():
         return {}
-    given: dict[str, float] = ray.get_runtime_context().get_assigned_resources()  # type: ignore[no-untyped-call]
+    context: Any = ray.get_runtime_context()
+    given = context.get_assigned_resources()
     if given.get("GPU"):
         return {}
     return {"threads": max(1, int(given.get("CPU", 1)))}
