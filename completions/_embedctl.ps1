@@ -40,6 +40,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what made files of vectors, how their vectors are, and why two don''t mix')
+            [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with those that sentence-transformers made of the same texts')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('config', 'config', [CompletionResultType]::ParameterValue, 'Show which settings are in force, and where each comes from')
@@ -72,6 +73,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'Read the first N records only; 0: all [default: all, with --dry-run 1,000]')
             [CompletionResult]::new('--sample', '--sample', [CompletionResultType]::ParameterName, 'Draw N records at random, in the input''s order')
             [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'What --sample draws by')
+            [CompletionResult]::new('--chunk', '--chunk', [CompletionResultType]::ParameterName, 'Cut texts that are too long for the model into chunks, each a row of its own')
+            [CompletionResult]::new('--chunk-tokens', '--chunk-tokens', [CompletionResultType]::ParameterName, 'Tokens of a chunk at most [default: as many as the model takes]')
+            [CompletionResult]::new('--chunk-overlap', '--chunk-overlap', [CompletionResultType]::ParameterName, 'Tokens of a chunk that may repeat the end of the one before [default: 0]')
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
@@ -109,7 +113,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--resume', '--resume', [CompletionResultType]::ParameterName, 'Go on where an earlier run of the same command was stopped')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing')
+            [CompletionResult]::new('--streams', '--streams', [CompletionResultType]::ParameterName, 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes')
             [CompletionResult]::new('--source-columns', '--source-columns', [CompletionResultType]::ParameterName, 'Add the columns file and line, which say where each record stood')
+            [CompletionResult]::new('--chunk-text', '--chunk-text', [CompletionResultType]::ParameterName, 'Write each chunk''s text, too, as the column chunk_text')
             [CompletionResult]::new('--no-profile', '--no-profile', [CompletionResultType]::ParameterName, 'Ignore the settings that `bench --tune` has found for this model here')
             [CompletionResult]::new('--fail-on-empty', '--fail-on-empty', [CompletionResultType]::ParameterName, 'Fail, and write nothing, if there is no record to embed')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
@@ -187,6 +193,44 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'File with settings; no other is read')
             [CompletionResult]::new('--same', '--same', [CompletionResultType]::ParameterName, 'Exit with 1 unless the vectors of all files mix')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be here')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no file with settings')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;verify-model' {
+            [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'The vectors: a row for each text (.npy, or what embed writes)')
+            [CompletionResult]::new('--texts', '--texts', [CompletionResultType]::ParameterName, 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of the texts [default: by their ending]')
+            [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of the texts [default: by their ending]')
+            [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'Field that holds the text')
+            [CompletionResult]::new('--text-column', '--text-column', [CompletionResultType]::ParameterName, 'Field that holds the text')
+            [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file inside the model, such as onnx/model_fp16.onnx')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]')
+            [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'How token states become a vector; several, with commas between, are concatenated')
+            [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Scale vectors to length 1, or don''t, whatever the model''s files say')
+            [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Tokens of a record at most; longer ones are cut and counted')
+            [CompletionResult]::new('--prompt', '--prompt', [CompletionResultType]::ParameterName, 'Text put before every record')
+            [CompletionResult]::new('--prompt-name', '--prompt-name', [CompletionResultType]::ParameterName, 'Prompt of the model''s own, by its name (such as query)')
+            [CompletionResult]::new('--dimensions', '--dimensions', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models)')
+            [CompletionResult]::new('--truncate-dim', '--truncate-dim', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models)')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--min-cosine', '--min-cosine', [CompletionResultType]::ParameterName, 'Least cosine to fp32 that the native engine''s int16 or int8 may have [default: 0.999 or 0.99]')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between, or all')
+            [CompletionResult]::new('--provider-option', '--provider-option', [CompletionResultType]::ParameterName, 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated')
+            [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s cache, where models are kept')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'File with settings; no other is read')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of lines')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say nothing but errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: load time, libraries that were passed over and why')
@@ -319,6 +363,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Fetch and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show what a model is, and what would run it here')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what made files of vectors, how their vectors are, and why two don''t mix')
+            [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with those that sentence-transformers made of the same texts')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show what hardware and runtimes are here, which providers work, and what the others lack')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure how fast a model is here, what limits it, and which settings are best')
             [CompletionResult]::new('config', 'config', [CompletionResultType]::ParameterValue, 'Show which settings are in force, and where each comes from')
@@ -337,6 +382,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;inspect' {
+            break
+        }
+        'embedctl;help;verify-model' {
             break
         }
         'embedctl;help;devices' {

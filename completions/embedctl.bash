@@ -46,6 +46,9 @@ _embedctl() {
             embedctl,man)
                 cmd="embedctl__subcmd__man"
                 ;;
+            embedctl,verify-model)
+                cmd="embedctl__subcmd__verify__subcmd__model"
+                ;;
             embedctl__subcmd__help,bench)
                 cmd="embedctl__subcmd__help__subcmd__bench"
                 ;;
@@ -76,6 +79,9 @@ _embedctl() {
             embedctl__subcmd__help,man)
                 cmd="embedctl__subcmd__help__subcmd__man"
                 ;;
+            embedctl__subcmd__help,verify-model)
+                cmd="embedctl__subcmd__help__subcmd__verify__subcmd__model"
+                ;;
             *)
                 ;;
         esac
@@ -83,7 +89,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info inspect devices bench config completions man help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -385,7 +391,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__config)
-            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect devices bench config completions man"
+            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -590,7 +596,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --dry-run --input-format --text-column --text-field --text-template --id-field --id-type --keep --source-columns --limit --sample --seed --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --dry-run --input-format --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -721,6 +727,18 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --chunk)
+                    COMPREPLY=($(compgen -W "tokens sentences" -- "${cur}"))
+                    return 0
+                    ;;
+                --chunk-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk-overlap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --model)
                     COMPREPLY=()
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -816,7 +834,7 @@ _embedctl() {
                     return 0
                     ;;
                 --on-error)
-                    COMPREPLY=($(compgen -W "fail skip" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "fail skip null" -- "${cur}"))
                     return 0
                     ;;
                 --rejects)
@@ -914,7 +932,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help)
-            opts="embed download info inspect devices bench config completions man help"
+            opts="embed download info inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1054,6 +1072,20 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__verify__subcmd__model)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1244,7 +1276,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect devices bench config completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1255,6 +1287,160 @@ _embedctl() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o plusdirs
                     fi
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__verify__subcmd__model)
+            opts="-i -p -q -v -h --against --texts --input-format --text-column --text-field --model-file --precision --pooling --normalize --max-length --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --against)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --texts)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --input-format)
+                    COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dimensions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --truncate-dim)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --progress)

@@ -44,6 +44,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed 
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Show what a model is, and what would run it here'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with those that sentence-transformers made of the same texts'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show which settings are in force, and where each comes from'
@@ -89,6 +90,10 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Inp
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read the first N records only; 0: all [default: all, with --dry-run 1,000]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Draw N records at random, in the input\'s order' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'What --sample draws by' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Cut texts that are too long for the model into chunks, each a row of its own' -r -f -a "tokens\t'At starts of words: as many tokens in a chunk as fit'
+sentences\t'At starts of sentences: as many whole sentences in a chunk as fit'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Tokens of a chunk at most [default: as many as the model takes]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens of a chunk that may repeat the end of the one before [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
@@ -135,7 +140,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'R
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core, two for each device]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
-skip\t'Leave the record out, count it, and go on'"
+skip\t'Leave the record out, count it, and go on'
+null\t'Write a row without a vector, with the reason in the column embedding_error, count it, and go on'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: file, line, reason, start of the record' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
@@ -154,7 +160,9 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line, which say where each record stood'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Write each chunk\'s text, too, as the column chunk_text'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail, and write nothing, if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
@@ -275,6 +283,70 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'The vectors: a row for each text (.npy, or what embed writes)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of the texts [default: by their ending]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'
+csv\t'Fields parted by commas, with a header'
+tsv\t'Fields parted by tabs, with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field that holds the text' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
+false\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l json -d 'Print one JSON object instead of lines'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Say nothing but errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l offline -d 'Never use the network: models must be here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "native\t''
 cpu\t''
 cuda\t''
@@ -426,13 +498,14 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with those that sentence-transformers made of the same texts'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
