@@ -145,14 +145,19 @@ impl LineReader {
         }
     }
 
-    /// Whether a line can be had without a read.
+    /// Whether a line can be had without a read, or is too long to be kept.
     pub(super) fn has_line(&mut self) -> bool {
         match memchr(b'\n', &self.buffer[self.scanned..self.end]) {
             // What is scanned is not scanned again.
             Some(found) => self.scanned += found,
             None => self.scanned = self.end,
         }
-        self.scanned < self.end || self.ended
+        self.scanned < self.end || self.ended || self.end - self.start > self.limit + 1
+    }
+
+    /// Reads once, for a line that is not all here yet.
+    pub(super) fn read_on(&mut self) -> io::Result<()> {
+        self.fill()
     }
 
     /// How many lines were returned.

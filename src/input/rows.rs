@@ -63,8 +63,14 @@ impl Reader for RowReader {
             if self.opened.lines.offset() >= self.end {
                 return Ok(Filled::End);
             }
-            if !filling.is_empty() && !self.opened.lines.has_line() && pace.pauses() {
-                return Ok(Filled::Window);
+            // Before each read, not each line: the beginning of a line may come long before its end.
+            if !filling.is_empty() && !self.opened.lines.has_line() {
+                if pace.pauses() {
+                    return Ok(Filled::Window);
+                }
+                let read = self.opened.lines.read_on();
+                read.map_err(|error| self.source.failed(&self.opened, error))?;
+                continue;
             }
             let line = match self.opened.lines.next() {
                 Ok(Some(line)) => line,

@@ -410,7 +410,10 @@ fn fields_that_no_record_has_are_told() {
     assert_snapshot!(sandbox.embed("a.jsonl -o out.npy --keep titel --id-field key"));
     let run = sandbox_with_texts().embed("texts.txt -o out.npy --id-field key");
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("`--id-field key` needs fields"), "{run}");
+    assert!(
+        run.stderr.contains("`--id-field key` needs fields"),
+        "{run}"
+    );
 }
 
 #[test]

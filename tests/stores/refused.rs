@@ -170,7 +170,6 @@ fn what_cannot_be_meant() {
             "texts.txt -o https://host/x.parquet",
             "nothing can be written to https://",
         ),
-        ("texts.txt -o s3://b/", "name an object in it"),
         (
             "texts.txt -o s3://b/x.parquet --storage-option colour=blue",
             "no object store has a setting",

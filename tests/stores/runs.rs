@@ -244,7 +244,9 @@ fn parts_go_to_s3_and_are_gone_on_with() {
     // One object cannot be gone on with.
     let refused = world.run("texts.txt -o s3://parts/one.jsonl --resume");
     assert!(
-        refused.stderr.contains("write parts of it"),
+        refused
+            .stderr
+            .contains("one object is written by one run; write parts to s3://parts/one.jsonl/"),
         "{}",
         refused.stderr
     );

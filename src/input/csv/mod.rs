@@ -216,8 +216,12 @@ fn header(source: &Planned, fields: &ByteRecord) -> Result<Vec<String>> {
 impl Reader for CsvReader {
     fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
         while !filling.is_full() {
-            if !filling.is_empty() && !self.records.has_line() && pace.pauses() {
-                break;
+            if !filling.is_empty() && !self.records.has_line() {
+                if pace.pauses() {
+                    break;
+                }
+                self.records.read_on(&self.source)?;
+                continue;
             }
             let Some(found) = self.records.next(&self.source)? else {
                 return Ok(Filled::End);

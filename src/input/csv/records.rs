@@ -59,6 +59,12 @@ impl Records {
         !self.again.is_empty() || self.opened.lines.has_line()
     }
 
+    /// Reads once, for a line that is not all here yet.
+    pub(super) fn read_on(&mut self, source: &Planned) -> Result<()> {
+        let read = self.opened.lines.read_on();
+        read.map_err(|error| source.failed(&self.opened, error))
+    }
+
     /// Where the next record stands.
     pub(super) fn place(&self) -> (u64, Seek) {
         let (lines, seek) = self.opened.place();
