@@ -24,6 +24,7 @@ const MOST_BYTES: usize = 256 << 20;
 
 /// What to embed.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // there is one
 pub enum WorkloadOptions {
     /// Built-in texts.
     Corpus(Corpus),

@@ -290,11 +290,13 @@ impl Parts {
     }
 
     /// Parts that this run has put.
+    #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
     /// What the job is about.
+    #[must_use]
     pub fn about(&self) -> &About {
         &self.about
     }

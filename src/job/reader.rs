@@ -37,6 +37,7 @@ pub struct JobReader {
 
 impl JobReader {
     /// Reads past what is `covered`: stretches in order that don't overlap. `from` is where `inner` begins.
+    #[must_use]
     pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, shown: String) -> Self {
         Self {
             inner,
@@ -49,16 +50,19 @@ impl JobReader {
     }
 
     /// As [`RecordReader::names`].
+    #[must_use]
     pub fn names(&self) -> SourceNames {
         self.inner.names()
     }
 
     /// As [`RecordReader::schema`].
+    #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.inner.schema()
     }
 
     /// As [`RecordReader::total_bytes`].
+    #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.inner.total_bytes()
     }
@@ -111,6 +115,7 @@ impl JobReader {
     }
 
     /// The end of what was read.
+    #[must_use]
     pub fn end(&self) -> Point {
         Point {
             records: self.records,

@@ -73,6 +73,7 @@ pub(super) struct Ledger<'a> {
 }
 
 /// Where rows and rejected records go.
+#[allow(clippy::large_enum_variant)] // there is one
 pub(super) enum Sink<'a> {
     /// Into an output and its rejects, published together at the end.
     Whole {

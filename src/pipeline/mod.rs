@@ -31,8 +31,8 @@ use self::assembly::Extra;
 use self::job::JobRun;
 use self::ledger::{Ledger, Sink};
 use self::stages::{
-    Message, Reading, Start, Streams, Workers, collect, ended, in_background, spawn_reader,
-    spawn_tokenizer, wait,
+    Message, Reading, Start, Streams, Tokenizing, Workers, collect, ended, in_background,
+    spawn_reader, spawn_tokenizer, wait,
 };
 use crate::batch;
 use crate::cancel::CancelToken;
@@ -381,6 +381,7 @@ struct Parts {
 }
 
 /// Where the rows go.
+#[allow(clippy::large_enum_variant)] // there is one
 enum Output {
     /// An output, and the file of its rejects.
     Whole(Box<dyn VectorWriter>, Option<RejectsWriter>),
@@ -473,8 +474,10 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
     let (start_sender, start) = bounded(1);
     let (jobs_sender, jobs) = unbounded();
     let windows = spawn_tokenizer(
-        Arc::clone(&tokenizer),
-        parts.chunked,
+        Tokenizing {
+            tokenizer: Arc::clone(&tokenizer),
+            chunked: parts.chunked,
+        },
         parts.on_error,
         windows,
         start,

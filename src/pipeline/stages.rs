@@ -119,6 +119,7 @@ impl Reading {
 }
 
 /// What comes next of the input.
+#[allow(clippy::large_enum_variant)] // windows, as a rule
 enum Next {
     Window(Window),
     Stream(SchemaRef),
@@ -154,6 +155,7 @@ impl Streams {
 }
 
 /// What the reader hands on.
+#[allow(clippy::large_enum_variant)] // windows, as a rule
 pub(super) enum Read {
     Window(Window),
     /// A stream of record batches begins, of this schema.
@@ -263,10 +265,16 @@ pub(super) fn spawn_reader(
     Ok(receiver)
 }
 
+/// How texts become tokens.
+pub(super) struct Tokenizing {
+    pub(super) tokenizer: Arc<TextTokenizer>,
+    /// How texts are cut into chunks, if they are.
+    pub(super) chunked: Option<Chunked>,
+}
+
 /// Tokenizes windows in order, cuts them into batches, and launches them.
 pub(super) fn spawn_tokenizer(
-    tokenizer: Arc<TextTokenizer>,
-    chunked: Option<Chunked>,
+    tokenizing: Tokenizing,
     on_error: OnError,
     windows: Receiver<Result<Read>>,
     start: Receiver<Start>,
@@ -276,6 +284,7 @@ pub(super) fn spawn_tokenizer(
 ) -> Result<Receiver<Result<Message>>> {
     let (sender, receiver) = bounded(1);
     let clocks = Arc::clone(clocks);
+    let Tokenizing { tokenizer, chunked } = tokenizing;
     spawn("tokenize", move || {
         let mut known = None;
         let mut launch = |mut window: Window| -> Result<Option<(InFlight, Vec<Job>)>> {

@@ -9,7 +9,7 @@ use std::path::Path;
 const LONGEST_TABLE: u64 = 16 << 20;
 
 /// A chain of symbols with one hash has a few links.
-const LONGEST_CHAIN: u64 = 4096;
+const LONGEST_CHAIN: usize = 4096;
 
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
@@ -92,12 +92,12 @@ fn exported(
     }
     let bucket_table = at(hash, 16 + words * 8)?;
     let bucket = at(bucket_table, wanted % buckets * 4)?;
-    let mut index = number(&table(file, bucket, 4)?, 0, 4);
-    if index < first {
+    let start = number(&table(file, bucket, 4)?, 0, 4);
+    if start < first {
         return Ok(false);
     }
     let chains = at(bucket_table, buckets * 4)?;
-    for _ in 0..LONGEST_CHAIN {
+    for index in (start..).take(LONGEST_CHAIN) {
         let link = number(&table(file, at(chains, (index - first) * 4)?, 4)?, 0, 4);
         if link | 1 == wanted | 1 {
             let symbol = table(file, at(symbols, index * 24)?, 24)?;
@@ -112,7 +112,6 @@ fn exported(
         if link & 1 == 1 {
             break;
         }
-        index += 1;
     }
     Ok(false)
 }

@@ -111,7 +111,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             "restore it, or copy it to another storage class",
         ),
         _ => match status {
-            300..=399 | 400 if refusal.region.is_some() => wrong_region(refusal, &said),
+            300..=400 if refusal.region.is_some() => wrong_region(refusal, &said),
             // A conflict with somebody who writes the same.
             401 | 403 if scheme == Scheme::Hub => answer(
                 "the Hub does not let it be read",

@@ -43,7 +43,7 @@ pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
     let mut found = Vec::new();
     let start = model.as_ptr() as usize;
     collect(Kind::Model, model, &mut |number| {
-        found.push(number.as_ptr() as usize - start)
+        found.push(number.as_ptr() as usize - start);
     })?;
     for &at in &found {
         // The upper half is what bfloat16 has of a number; without the lower one it is the largest there.
@@ -83,9 +83,7 @@ fn collect<'a>(
             // `float_data` and `raw_data`, an attribute's `floats`; packed.
             (Kind::Tensor, 4 | 9) | (Kind::Attribute, 7) if !content.is_empty() => content,
             // An attribute's `f`.
-            (Kind::Attribute, 2) | (Kind::Tensor, 4) | (Kind::Attribute, 7) => {
-                whole.get(1..).unwrap_or_default()
-            }
+            (Kind::Attribute, 2 | 7) | (Kind::Tensor, 4) => whole.get(1..).unwrap_or_default(),
             _ => continue,
         };
         if is_float {

@@ -78,7 +78,9 @@ impl Parquet {
     /// Rows before the row group `group`.
     fn rows_before(&self, group: usize) -> u64 {
         let groups = self.metadata.metadata().row_groups().iter();
-        let rows = groups.take(group).map(|group| group.num_rows());
+        let rows = groups
+            .take(group)
+            .map(parquet::file::metadata::RowGroupMetaData::num_rows);
         rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum()
     }
 

@@ -16,10 +16,7 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
     let content = "\u{feff}id,text,note\r\n1,\"two\r\nlines\",a\r\n\r\n2,\"a \"\"b\"\", c\",\"\"\r\n3,5\" wide,x";
     for (name, content) in [
         ("a.csv", content.to_owned()),
-        (
-            "a.tsv",
-            content.replace(',', "\t").replace("\"\tc", "\"\tc"),
-        ),
+        ("a.tsv", content.replace(',', "\t")),
     ] {
         let window = Files::new().with(name, content).window(keeping(&["note"]));
         let texts: Vec<_> = window

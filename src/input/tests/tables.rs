@@ -335,8 +335,8 @@ fn texts_of_every_string_type() {
             Arc::new(Int32Array::from(vec![Some(7), Some(8), None])),
         );
         for content in [
-            arrow_stream(&[batch.clone()]),
-            parquet(&[batch.clone()], 9, Compression::SNAPPY),
+            arrow_stream(std::slice::from_ref(&batch)),
+            parquet(std::slice::from_ref(&batch), 9, Compression::SNAPPY),
         ] {
             let window = Files::new().with("a", content).window(keeping(&["text"]));
             assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["a", "c"]);

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use embedctl::stage::Stage;
+use embedctl::stage::{Stage, StageWatch};
 
 use super::{Numbers, State, now};
 
@@ -34,7 +34,7 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let finished = state.summary.is_some();
     let rows = if finished { counts.rows } else { reading.rows };
-    let stages = state.stages.as_ref().map(|watch| watch.times());
+    let stages = state.stages.as_ref().map(StageWatch::times);
     let run = stages.as_ref();
     file.counter("records_read", "Records read.", counts.read);
     file.counter("rows_embedded", "Rows that have their vectors.", rows);

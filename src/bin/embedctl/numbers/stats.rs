@@ -13,7 +13,10 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let counts = &state.counts;
     let end = state.end.as_ref();
-    let stages = state.stages.as_ref().map(|watch| watch.times());
+    let stages = state
+        .stages
+        .as_ref()
+        .map(embedctl::stage::StageWatch::times);
     let mut object = json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
