@@ -138,10 +138,12 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
             ));
         }
     }
-    // A part knows of its own rows, a whole output of all; rows without a vector are null.
-    let written = provenance.and_then(|all| match &all["part"] {
-        Value::Null => all["rows"]["embedded"].as_u64(),
-        part => part["embedded"].as_u64(),
+    // Rows without a vector are null, and of a record that was cut each chunk is a row.
+    let written = provenance.and_then(|all| {
+        let rows = &all["rows"];
+        rows["chunks"]
+            .as_u64()
+            .or_else(|| rows["embedded"].as_u64())
     });
     let vectors = columns
         .iter()
