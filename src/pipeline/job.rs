@@ -258,6 +258,11 @@ impl JobRun {
         }
     }
 
+    /// Records that earlier runs have rejected.
+    pub(super) fn rejected(&self) -> u64 {
+        self.begun.state().rejected()
+    }
+
     /// What earlier runs have done, for the user.
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();

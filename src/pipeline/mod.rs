@@ -140,6 +140,8 @@ pub struct Summary {
     pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
+    /// Records that earlier runs of the same job have rejected.
+    pub rejected_before: u64,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
 }
@@ -550,12 +552,14 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
             .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
     };
     let mut notes = model.notes(info.provider == Provider::Native);
+    let mut rejected_before = 0;
     let (sink, ending) = match parts.output {
         Output::Whole(writer, rejects) => (Sink::Whole { writer, rejects }, None),
         Output::Job(job) => {
             // Nothing is embedded for an output that it does not fit.
             let hashed = wait(cancel, &hashes)?;
             notes.extend(job.note());
+            rejected_before = job.rejected();
             let (parts, ending) =
                 job.parts(&model, &hashed, &info, parts.extra.schema(&schema)?)?;
             let _ = files.set(hashed);
@@ -689,6 +693,7 @@ fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<
         run: started.elapsed().saturating_sub(load),
         stages: stages.times(),
         rejects: reasons,
+        rejected_before,
         notes,
     })
 }

@@ -226,7 +226,10 @@ fn rows_are_embedded_again() {
 #[test]
 fn chunks_are_counted_as_the_rows_that_they_are() {
     let sandbox = Sandbox::new();
-    sandbox.write("long.txt", "one word after another ".repeat(60) + "\nshort\n");
+    sandbox.write(
+        "long.txt",
+        "one word after another ".repeat(60) + "\nshort\n",
+    );
     let run = sandbox.embed("long.txt --chunk tokens --part-rows 1 -o out/");
     assert_eq!(run.code, Some(0), "{run}");
     let run = sandbox.run("inspect out/");

@@ -1,6 +1,7 @@
 //! `embedctl embed` into parts, and runs that go on: what is written, what is refused, what is said.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -156,6 +157,25 @@ fn a_failed_run_is_gone_on_with() {
         }
         let again = sandbox.embed(&format!("{file} --on-error skip"));
         assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
+    }
+}
+
+#[test]
+fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "no JSON\n{\"text\": \"one\"}\n");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(b"{\"text\": \"two\"}\n").unwrap();
+    let whole = encoder.finish().unwrap();
+    for output in ["out/", "out.jsonl"] {
+        sandbox.write("b.jsonl.gz", &whole[..whole.len() - 9]);
+        let line =
+            format!("a.jsonl b.jsonl.gz -f jsonl --on-error skip --window 1 --resume -o {output}");
+        code(&sandbox.embed(&line), 1);
+        sandbox.write("b.jsonl.gz", &whole);
+        let done = sandbox.embed(&line);
+        assert!(done.stderr.contains("went on behind 2 rows"), "{done}");
+        code(&done, 3);
     }
 }
 

@@ -419,9 +419,10 @@ fn inputs_and_outputs_are_looked_at_before_anything_is_fetched() {
     let world = World::new();
     world.sandbox.write("texts.txt", "one\n");
     world.sandbox.write("there.npy", "precious");
+    fs::create_dir(world.sandbox.path("empty")).unwrap();
     for line in [
         "embed missing.txt -o out.npy",
-        "embed . -o out.npy",
+        "embed empty -o out.npy",
         "embed texts.txt -o there.npy",
         "embed texts.txt -o nowhere/out.npy",
         "embed texts.txt -o out.csv",
@@ -435,6 +436,7 @@ fn inputs_and_outputs_are_looked_at_before_anything_is_fetched() {
         assert_eq!(world.hub.asked().len(), 0, "{line}: {run}");
     }
     assert!(!world.cached().exists());
+    fs::remove_dir(world.sandbox.path("empty")).unwrap();
     assert_eq!(world.sandbox.files(), ["texts.txt", "there.npy"]);
 }
 

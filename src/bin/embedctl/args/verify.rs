@@ -62,6 +62,6 @@ Examples:
   embedctl verify-model ./my-model --against reference.npy --texts texts.txt --precision int8
 
 Exit codes:
-  0    the least cosine is at least --min-cosine (by default 0.9999 in fp32, 0.999 in int16, 0.99 in int8)
+  0    the least cosine is --min-cosine or more (fp32: 0.9999, int16: 0.999, int8: 0.99)
   1    it is below, or the comparison failed
   2    the options were wrong";

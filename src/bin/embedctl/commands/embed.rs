@@ -146,7 +146,8 @@ fn embed(
     if let Some(job) = pipeline::job(&options)?.filter(|job| !job.is_single()) {
         return Ok(resume::code(&job.state()?));
     }
-    Ok(if summary.counts.rejected > 0 {
+    // Of all of a job's runs, not of the last alone.
+    Ok(if summary.counts.rejected + summary.rejected_before > 0 {
         ExitCode::Rejected
     } else {
         ExitCode::Done
