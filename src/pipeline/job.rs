@@ -95,8 +95,9 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
         }
         _ => {
             let state = job.look()?;
-            let own = job.shard().count > 1 && state.ends.contains_key(&job.shard().index);
-            let Some(stored) = state.job.as_ref().filter(|_| state.success || own) else {
+            // A run may have been killed between its end and the last word.
+            let ended = state.success || state.ends.contains_key(&job.shard().index);
+            let Some(stored) = state.job.as_ref().filter(|_| ended) else {
                 return Ok(None);
             };
             let stored = stored.fingerprint.clone();
@@ -120,7 +121,12 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
     match (&options.output.destination, job.is_single()) {
         // Its parts were being removed when the run was killed.
         (Destination::Path(path), true) => crate::job::remove_parts(path)?,
-        _ => job.tidy()?,
+        _ => {
+            if !state.success {
+                job.complete()?;
+            }
+            job.tidy()?;
+        }
     }
     Ok(Some(state))
 }

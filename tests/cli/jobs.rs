@@ -180,6 +180,20 @@ fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
 }
 
 #[test]
+fn a_run_killed_before_its_last_word_is_completed() {
+    let sandbox = sandbox();
+    let line = "in.jsonl --on-error skip -o out/ --part-rows 3";
+    code(&sandbox.embed(line), 3);
+    let whole = files(&sandbox.path("out"));
+    for gone in ["_SUCCESS", "_embedctl/manifest.json"] {
+        fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+    }
+    let done = sandbox.embed(&format!("{line} --resume"));
+    assert!(code(&done, 3).stderr.contains("nothing to do"), "{done}");
+    assert_eq!(files(&sandbox.path("out")), whole);
+}
+
+#[test]
 fn standard_input_is_read_again() {
     let sandbox = sandbox();
     let input = fs::read(sandbox.path("in.jsonl")).unwrap();

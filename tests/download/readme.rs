@@ -47,7 +47,7 @@ esac
 const PARSED: &str = r#"
 embedctl() { command embedctl "$@" --help > /dev/null; }
 for name in pip psql python3 npm apt source jq; do eval "$name() { :; }"; done
-SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1
+SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1
 "#;
 
 struct Block {
