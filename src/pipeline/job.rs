@@ -71,27 +71,30 @@ fn with_slash(folder: &str) -> String {
 
 /// Whether what the options ask for is there already: what stands there, if it is complete and was made with
 /// the same settings. Opens no engine.
-pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
+pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
     let Some(job) = of(options)?.filter(|_| options.job.resume) else {
         return Ok(None);
     };
-    let (state, stored) = match (&options.output.destination, job.is_single()) {
+    let (state, stored, rejected) = match (&options.output.destination, job.is_single()) {
         (Destination::Path(path), true) => {
             let state = job.look()?;
             if !path.is_file() {
                 return Ok(None);
             }
             let stored = output::provenance(path, options.output.resolved_format()?)?;
-            let stored =
-                stored.and_then(|all| serde_json::from_value(all.get("job")?.clone()).ok());
-            let Some(stored) = stored else {
+            let stored = stored.and_then(|all| {
+                let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
+                Some((job, all["rows"]["rejected"].as_u64()?))
+            });
+            // Its parts, which knew, are gone.
+            let Some((stored, rejected)) = stored else {
                 return Err(Error::usage(format!(
                     "-o {}: the file exists, and was not made with --resume; pass --force to replace it, or \
                      write elsewhere",
                     path.display()
                 )));
             };
-            (state, stored)
+            (state, stored, rejected)
         }
         _ => {
             let state = job.look()?;
@@ -100,8 +103,8 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
             let Some(stored) = state.job.as_ref().filter(|_| ended) else {
                 return Ok(None);
             };
-            let stored = stored.fingerprint.clone();
-            (state, stored)
+            let (stored, rejected) = (stored.fingerprint.clone(), state.rejected());
+            (state, stored, rejected)
         }
     };
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -128,7 +131,7 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<State>> {
             job.tidy()?;
         }
     }
-    Ok(Some(state))
+    Ok(Some((state, rejected)))
 }
 
 /// Removes what an unfinished run has left of a single file that is made anew.

@@ -216,11 +216,11 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
 }
 
 /// Under `--resume`, what stands at the output, if it is complete and was made from the same input with the same
-/// settings: then there is nothing to do. Opens no engine.
+/// settings: then there is nothing to do. With how many records were rejected. Opens no engine.
 ///
 /// # Errors
 /// If it is complete and was made with others, or cannot be read.
-pub fn finished(options: &EmbedOptions) -> Result<Option<State>> {
+pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
     job::finished(options)
 }
 

@@ -144,14 +144,12 @@ fn embed(
     }
     printer.report(&report);
     if let Some(job) = pipeline::job(&options)?.filter(|job| !job.is_single()) {
-        return Ok(resume::code(&job.state()?));
+        return Ok(resume::code(job.state()?.rejected()));
     }
     // Of all of a job's runs, not of the last alone.
-    Ok(if summary.counts.rejected + summary.rejected_before > 0 {
-        ExitCode::Rejected
-    } else {
-        ExitCode::Done
-    })
+    Ok(resume::code(
+        summary.counts.rejected + summary.rejected_before,
+    ))
 }
 
 /// Records that `--dry-run` reads, unless `--limit` says otherwise.

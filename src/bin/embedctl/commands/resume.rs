@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use embedctl::job::State;
 use embedctl::pipeline::{self, EmbedOptions};
 
 use crate::exit::ExitCode;
@@ -11,7 +10,7 @@ use crate::printer::Printer;
 
 /// Under `--resume`, says that the output is complete already, if it is.
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
-    let Some(state) = pipeline::finished(options)? else {
+    let Some((state, rejected)) = pipeline::finished(options)? else {
         return Ok(None);
     };
     let what = match state.parts.len() {
@@ -19,12 +18,12 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
         parts => format!(", with {} rows in {parts} parts", state.rows()),
     };
     printer.info(format!("nothing to do: the output is complete{what}"));
-    Ok(Some(code(&state)))
+    Ok(Some(code(rejected)))
 }
 
 /// The code of a complete job: of all of its runs, not of the last alone.
-pub fn code(state: &State) -> ExitCode {
-    if state.rejected() > 0 {
+pub fn code(rejected: u64) -> ExitCode {
+    if rejected > 0 {
         ExitCode::Rejected
     } else {
         ExitCode::Done
