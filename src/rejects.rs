@@ -65,7 +65,7 @@ impl RejectsWriter {
         self.append(&line(reject, names)?)
     }
 
-    /// Appends lines that [`line`] has made.
+    /// Appends lines that [`line()`] has made.
     ///
     /// # Errors
     /// As [`RejectsWriter::write`].
