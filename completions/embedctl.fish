@@ -111,9 +111,9 @@ mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
@@ -133,7 +133,7 @@ rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]' -r
@@ -180,7 +180,7 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'For which providers: what embed would take with the same list' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
 cuda\t''
@@ -245,13 +245,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'The file of rejected records that was written with FILE, to be compared with its hash' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed so many rows of FILE again and compare; exit with 1 if they differ' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'What was embedded, where FILE does not hold the texts' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of --input [default: by its ending]' -r -f -a "text\t'A line is a record'
-jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
-parquet\t'Apache Parquet'
-arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -d 'Field or column that holds the texts' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'Where the model is, if not where the provenance says' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
@@ -266,6 +260,12 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'
+csv\t'Fields parted by commas, with a header'
+tsv\t'Fields parted by tabs, with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -285,13 +285,13 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config 
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'The vectors: a row for each text (.npy, or what embed writes)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of the texts [default: by their ending]' -r -f -a "text\t'A line is a record'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
 csv\t'Fields parted by commas, with a header'
 tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field that holds the text' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
@@ -308,9 +308,9 @@ mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
@@ -330,7 +330,7 @@ rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -380,14 +380,14 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'B
 long\t''
 mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
 csv\t'Fields parted by commas, with a header'
 tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'JSONL field that holds the text; nested as a.b [default: text]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder; may be repeated' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l precision -d 'ONNX files inside the model, by their kinds, with commas between [default: fp32]' -r -f -a "fp32\t''
@@ -399,7 +399,7 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'How token states become a vector [default: as the model\'s files say]' -r -f -a "cls\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
@@ -421,10 +421,10 @@ migraphx\t''
 rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-tokens -d 'Padded tokens in a batch at most, with commas between; each is measured' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length [default: 8192]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model, with commas between; each number is measured' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Seconds of sampling for each configuration at most, warm-up not counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have' -r

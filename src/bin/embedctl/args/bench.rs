@@ -7,10 +7,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use embedctl::bench::Corpus;
 use embedctl::engine::Provider;
-use embedctl::model::{ModelName, PoolingMode, Precision};
+use embedctl::model::{ModelName, Precision};
 
-use super::runtime::RuntimeArgs;
-use super::values::{InputFormatName, Named, cosine, percent, positive, providers, seconds};
+use super::embed::{BatchArgs, RecordArgs};
+use super::engine::RuntimeArgs;
+use super::model::TokenArgs;
+use super::values::{Named, cosine, percent, positive, precision, providers, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -37,7 +39,11 @@ pub struct BenchArgs {
 
 /// What is embedded.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Texts")]
+#[command(
+    next_help_heading = "Texts",
+    mut_arg("input_format", |arg| arg.requires("input")),
+    mut_arg("text_field", |arg| arg.requires("input"))
+)]
 pub struct WorkloadArgs {
     /// Built-in texts [default: mixed]
     ///
@@ -60,18 +66,8 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub input: Vec<PathBuf>,
 
-    /// Format of every input [default: by its ending; text for standard input]
-    #[arg(short, long, value_name = "FORMAT", requires = "input")]
-    pub input_format: Option<InputFormatName>,
-
-    /// JSONL field that holds the text; nested as a.b [default: text]
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "input",
-        visible_alias = "text-column"
-    )]
-    pub text_field: Option<String>,
+    #[command(flatten)]
+    pub records: RecordArgs,
 
     /// Size of a record above which it is left out, such as 512KiB [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse, requires = "input")]
@@ -103,25 +99,13 @@ pub struct BenchModelArgs {
         long,
         value_name = "KINDS",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
-            .try_map(|name| name.parse::<Precision>()),
+        value_parser = precision(),
         conflicts_with = "model_file"
     )]
     pub precision: Vec<Precision>,
 
-    /// How token states become a vector [default: as the model's files say]
-    #[arg(
-        long,
-        value_name = "MODES",
-        value_delimiter = ',',
-        value_parser = Named::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
-        hide_possible_values = true
-    )]
-    pub pooling: Option<Vec<PoolingMode>>,
-
-    /// Tokens of a record at most; longer ones are cut and counted
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
-    pub max_length: Option<usize>,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 /// What runs them.
@@ -157,13 +141,8 @@ pub struct BenchLimitArgs {
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive)]
     pub batch_tokens: Vec<usize>,
 
-    /// Records in a batch at most [default: what suits the engine]
-    #[arg(long, value_name = "RECORDS", value_parser = positive)]
-    pub batch_size: Option<usize>,
-
-    /// Records read ahead and sorted by length [default: 8192]
-    #[arg(long, value_name = "RECORDS", value_parser = positive)]
-    pub window: Option<usize>,
+    #[command(flatten)]
+    pub batches: BatchArgs,
 
     /// Threads that run the model, with commas between; each number is measured
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive)]

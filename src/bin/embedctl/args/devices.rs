@@ -1,10 +1,9 @@
 //! Options of `embedctl devices`.
 
-use std::path::PathBuf;
-
-use clap::{Args, ValueHint};
+use clap::Args;
 use embedctl::engine::Provider;
 
+use super::engine::LibraryArgs;
 use super::values::Named;
 
 /// Show what hardware and runtimes are here, which providers work, and what the others lack
@@ -28,18 +27,8 @@ pub struct DevicesArgs {
     )]
     pub require: Vec<Provider>,
 
-    /// ONNX Runtime library, or the folder that holds it; no other is looked at
-    ///
-    /// Without it: ORT_DYLIB_PATH, else all libraries that are found.
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "EMBEDCTL_ORT_LIB",
-        hide_env_values = true,
-        value_hint = ValueHint::AnyPath,
-        help_heading = "Engine"
-    )]
-    pub ort_lib: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Engine")]
+    pub library: LibraryArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use embedctl::engine::ProviderChoice;
 
-use super::OnnxArgs;
-use super::values::{Named, providers};
+use super::engine::ProviderArgs;
+use super::model::OnnxArgs;
 
 /// Fetch and verify models from the Hugging Face Hub
 ///
 /// Fetches what embedding needs: the model's configuration, its tokenizer, the metadata of
-/// sentence-transformers, and the weights that embed would take here: safetensors of architectures that
-/// the native engine knows, else an ONNX file. Every file is verified against the Hub's
+/// sentence-transformers, and the weights that embed would take here with the same --provider: safetensors
+/// of architectures that the native engine knows, else an ONNX file. Every file is verified against the Hub's
 /// hashes, also those that were here before. The cache is the one that Python's huggingface_hub uses.
 #[derive(Debug, Args)]
 #[command(
@@ -27,21 +26,8 @@ pub struct DownloadArgs {
     #[command(flatten)]
     pub onnx: OnnxArgs,
 
-    /// For which providers: what embed would take with the same list
-    ///
-    /// native runs the safetensors of architectures that it knows, all others run ONNX files.
-    #[arg(
-        short,
-        long,
-        value_name = "PROVIDERS",
-        env = "EMBEDCTL_PROVIDER",
-        hide_env_values = true,
-        default_value = "auto",
-        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
-        hide_possible_values = true,
-        help_heading = "What is fetched"
-    )]
-    pub provider: ProviderChoice,
+    #[command(flatten, next_help_heading = "What is fetched")]
+    pub providers: ProviderArgs,
 
     /// Fetch everything in the repository
     #[arg(long, help_heading = "What is fetched")]

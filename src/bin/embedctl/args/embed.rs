@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args, ValueHint};
-use embedctl::engine::{ProviderChoice, ProviderOption};
-use embedctl::input::{Keep, Template};
+use clap::{Args, ValueHint};
+use embedctl::engine::ProviderOption;
+use embedctl::input::{IdType, InputFormat, Keep, Template};
 use embedctl::job::Shard;
-use embedctl::model::{ModelName, PoolingMode, Precision};
-use embedctl::output::Dtype;
+use embedctl::output::{Dtype, OutputFormat, VectorType};
+use embedctl::pipeline::OnError;
 use embedctl::storage::StorageOption;
+use embedctl::tokenize::ChunkBy;
 
-use super::runtime::RuntimeArgs;
+use super::engine::EngineArgs;
+use super::model::ModelArgs;
 use super::values::{
-    ChunkByName, IdTypeName, InputFormatName, Named, OnErrorName, OutputFormatName, VectorTypeName,
-    cosine, positive, providers,
+    Named, chunk_by, id_type, input_format, on_error, output_format, positive, vector_type,
 };
 
 /// Embed the records of files or of standard input
@@ -79,8 +79,8 @@ pub struct OutputArgs {
     pub output: PathBuf,
 
     /// Format [default: by the ending of OUT; jsonl for '-']
-    #[arg(short = 'f', long, value_name = "FORMAT", visible_alias = "format")]
-    pub output_format: Option<OutputFormatName>,
+    #[arg(short = 'f', long, value_name = "FORMAT", value_parser = output_format(), visible_alias = "format")]
+    pub output_format: Option<OutputFormat>,
 
     /// Type of a vector's components [default: f32; what -f says for i8bin and u8bin]
     ///
@@ -102,8 +102,8 @@ pub struct OutputArgs {
     pub calibration: Option<PathBuf>,
 
     /// Kind of list that a vector is in Parquet and Arrow [default: fixed]
-    #[arg(long, value_name = "KIND")]
-    pub vector_type: Option<VectorTypeName>,
+    #[arg(long, value_name = "KIND", value_parser = vector_type())]
+    pub vector_type: Option<VectorType>,
 
     /// Name of the vectors' column [default: embedding]
     #[arg(long, value_name = "NAME", visible_alias = "embedding-column")]
@@ -143,13 +143,12 @@ pub struct OutputArgs {
     pub dry_run: bool,
 }
 
-/// What records look like.
+/// How records are read.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Input")]
-pub struct InputArgs {
+pub struct RecordArgs {
     /// Format of every input [default: by its ending; text for standard input]
-    #[arg(short, long, value_name = "FORMAT")]
-    pub input_format: Option<InputFormatName>,
+    #[arg(short, long, value_name = "FORMAT", value_parser = input_format())]
+    pub input_format: Option<InputFormat>,
 
     /// Field or column that holds the text; nested as a.b
     #[arg(
@@ -159,6 +158,14 @@ pub struct InputArgs {
         visible_alias = "text-column"
     )]
     pub text_field: String,
+}
+
+/// What records look like.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    #[command(flatten)]
+    pub records: RecordArgs,
 
     /// Put the text together from several fields: '{title}\n{body}'
     ///
@@ -172,8 +179,8 @@ pub struct InputArgs {
     pub id_field: String,
 
     /// Type of the id column
-    #[arg(long, value_name = "TYPE", default_value = "string")]
-    pub id_type: IdTypeName,
+    #[arg(long, value_name = "TYPE", default_value = "string", value_parser = id_type())]
+    pub id_type: IdType,
 
     /// Answer Arrow stream after stream, each with a schema of its own, until standard input closes
     ///
@@ -216,8 +223,8 @@ pub struct ChunkArgs {
     ///
     /// The output gets the columns chunk (from 0), chunk_start and chunk_end (code points of the text). A chunk's
     /// vector is the one that this part of the text has by itself.
-    #[arg(long, value_name = "WHERE")]
-    pub chunk: Option<ChunkByName>,
+    #[arg(long, value_name = "WHERE", value_parser = chunk_by())]
+    pub chunk: Option<ChunkBy>,
 
     /// Tokens of a chunk at most [default: as many as the model takes]
     ///
@@ -234,142 +241,6 @@ pub struct ChunkArgs {
     pub chunk_text: bool,
 }
 
-/// Which model, and what overrides its files.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
-pub struct ModelArgs {
-    /// Hub id (org/name or org/name@revision) or a folder
-    ///
-    /// A Hub id is looked up in the Hub's cache on this machine, and fetched where it is not there.
-    #[arg(
-        short,
-        long,
-        value_name = "MODEL",
-        env = "EMBEDCTL_MODEL",
-        hide_env_values = true,
-        value_hint = ValueHint::DirPath,
-        default_value = ModelName::DEFAULT
-    )]
-    pub model: String,
-
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
-}
-
-/// What overrides a model's files.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
-pub struct OverrideArgs {
-    #[command(flatten)]
-    pub onnx: OnnxArgs,
-
-    /// How token states become a vector; several, with commas between, are concatenated
-    ///
-    /// Modes: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken. By default the model's files
-    /// decide.
-    #[arg(
-        long,
-        value_name = "MODES",
-        value_delimiter = ',',
-        value_parser = Named::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
-        hide_possible_values = true
-    )]
-    pub pooling: Option<Vec<PoolingMode>>,
-
-    /// Scale vectors to length 1, or don't, whatever the model's files say
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
-    pub normalize: Option<bool>,
-
-    /// Tokens of a record at most; longer ones are cut and counted
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
-    pub max_length: Option<usize>,
-
-    /// Text put before every record
-    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_name")]
-    pub prompt: Option<String>,
-
-    /// Prompt of the model's own, by its name (such as query)
-    ///
-    /// 'query' and 'document' are known to every model, as to sentence-transformers; where its files say
-    /// nothing, they put nothing before the texts, and a note says so.
-    #[arg(long, value_name = "NAME")]
-    pub prompt_name: Option<String>,
-
-    /// Components of a vector to keep (Matryoshka models)
-    ///
-    /// What is left is scaled to length 1 again with --normalize true, and else is not, as in
-    /// sentence-transformers. Several, with commas between, make a column each: 64,256 gives embedding_64
-    /// and embedding_256.
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = positive,
-        value_delimiter = ',',
-        visible_alias = "truncate-dim"
-    )]
-    pub dimensions: Vec<usize>,
-}
-
-/// Which of a model's ONNX files.
-#[derive(Debug, Args)]
-pub struct OnnxArgs {
-    /// ONNX file inside the model, such as onnx/model_fp16.onnx
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub model_file: Option<String>,
-
-    /// Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]
-    ///
-    /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosines of 0.9999 and
-    /// more to fp32, twice as fast) or int8 (0.999 as a rule, up to four times as fast). The other
-    /// providers take the model's ONNX file of that kind, but bf16 is arithmetic on the usual file where
-    /// the named providers have it (openvino, tensorrt).
-    #[arg(
-        long,
-        value_name = "KIND",
-        help_heading = "Model",
-        value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name))
-            .try_map(|name| name.parse::<Precision>()),
-        conflicts_with = "model_file"
-    )]
-    pub precision: Option<Precision>,
-}
-
-/// What runs the model.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Engine")]
-pub struct EngineArgs {
-    /// Execution providers in order of preference, or auto
-    ///
-    /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
-    /// directml), else native, the engine inside this program, where it knows the model's architecture
-    /// and its safetensors are there, else cpu where an ONNX Runtime library is found, else rten, which
-    /// runs ONNX files inside this program; -v says why others were passed over. A provider that is
-    /// named and cannot be had is an error; a list such as cuda,cpu allows the fallback. Names: native,
-    /// cpu, cuda (gpu), tensorrt (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx
-    /// (rocm), rten.
-    #[arg(
-        short,
-        long,
-        value_name = "PROVIDERS",
-        env = "EMBEDCTL_PROVIDER",
-        hide_env_values = true,
-        default_value = "auto",
-        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
-        hide_possible_values = true
-    )]
-    pub provider: ProviderChoice,
-
-    /// Least cosine to fp32 that the native engine's int16 or int8 may have [default: 0.999 or 0.99]
-    ///
-    /// It is measured on texts of the program's own when the model is opened, and on some of the first
-    /// records. Below it, nothing is written.
-    #[arg(long, value_name = "COSINE", value_parser = cosine)]
-    pub min_cosine: Option<f64>,
-
-    #[command(flatten)]
-    pub runtime: RuntimeArgs,
-}
-
 /// Batches, windows, threads. The defaults are measured; results don't depend on any of these.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduling and limits")]
@@ -378,13 +249,8 @@ pub struct LimitArgs {
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub batch_tokens: Option<usize>,
 
-    /// Records in a batch at most [default: what suits the engine]
-    #[arg(long, value_name = "RECORDS", value_parser = positive)]
-    pub batch_size: Option<usize>,
-
-    /// Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]
-    #[arg(long, value_name = "RECORDS", value_parser = positive)]
-    pub window: Option<usize>,
+    #[command(flatten)]
+    pub batches: BatchArgs,
 
     /// Threads that run the model [default: one for each usable core, two for each device]
     ///
@@ -403,13 +269,25 @@ pub struct LimitArgs {
     pub max_record_bytes: Option<usize>,
 }
 
+/// How many records travel together.
+#[derive(Debug, Args)]
+pub struct BatchArgs {
+    /// Records in a batch at most [default: what suits the engine]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub batch_size: Option<usize>,
+
+    /// Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]
+    #[arg(long, value_name = "RECORDS", value_parser = positive)]
+    pub window: Option<usize>,
+}
+
 /// What a bad record does.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad records")]
 pub struct BadRecordArgs {
     /// What a record does that cannot be embedded
-    #[arg(long, value_name = "ACTION", default_value = "fail")]
-    pub on_error: OnErrorName,
+    #[arg(long, value_name = "ACTION", default_value = "fail", value_parser = on_error())]
+    pub on_error: OnError,
 
     /// File for skipped records, JSONL: file, line, reason, start of the record
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

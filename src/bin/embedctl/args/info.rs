@@ -1,11 +1,10 @@
 //! Options of `embedctl info`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueHint};
 use embedctl::model::ModelName;
 
-use super::OnnxArgs;
+use super::engine::LibraryArgs;
+use super::model::OnnxArgs;
 
 /// Show what a model is, and what would run it here
 ///
@@ -28,16 +27,8 @@ pub struct InfoArgs {
     #[command(flatten)]
     pub onnx: OnnxArgs,
 
-    /// ONNX Runtime library, or the folder that holds it; no other is looked at
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "EMBEDCTL_ORT_LIB",
-        hide_env_values = true,
-        value_hint = ValueHint::AnyPath,
-        help_heading = "Engine"
-    )]
-    pub ort_lib: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Engine")]
+    pub library: LibraryArgs,
 
     /// Print one JSON object instead of the table
     #[arg(long)]

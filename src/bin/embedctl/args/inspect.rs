@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use embedctl::engine::ProviderChoice;
 
-use super::values::{InputFormatName, Named, positive, providers};
+use super::embed::RecordArgs;
+use super::engine::ProviderArgs;
+use super::values::positive;
 
 /// Show what made files of vectors, how their vectors are, and why two don't mix
 ///
@@ -15,7 +16,8 @@ use super::values::{InputFormatName, Named, positive, providers};
 #[derive(Debug, Args)]
 #[command(
     after_long_help = EXAMPLES,
-    override_usage = "embedctl inspect [OPTIONS] <FILE>..."
+    override_usage = "embedctl inspect [OPTIONS] <FILE>...",
+    mut_arg("input_format", |arg| arg.requires("input"))
 )]
 pub struct InspectArgs {
     /// Files that embed has written, or folders of parts
@@ -45,42 +47,15 @@ pub struct InspectArgs {
     #[arg(long, value_name = "INPUT", value_hint = ValueHint::FilePath, requires = "verify", help_heading = "Embedding again")]
     pub input: Option<PathBuf>,
 
-    /// Format of --input [default: by its ending]
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        requires = "input",
-        help_heading = "Embedding again"
-    )]
-    pub input_format: Option<InputFormatName>,
-
-    /// Field or column that holds the texts
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "text",
-        help_heading = "Embedding again"
-    )]
-    pub text_field: String,
+    #[command(flatten, next_help_heading = "Embedding again")]
+    pub records: RecordArgs,
 
     /// Where the model is, if not where the provenance says
     #[arg(short, long, value_name = "MODEL", value_hint = ValueHint::DirPath, requires = "verify", help_heading = "Embedding again")]
     pub model: Option<String>,
 
-    /// Execution providers in order of preference, or auto
-    #[arg(
-        short,
-        long,
-        value_name = "PROVIDERS",
-        env = "EMBEDCTL_PROVIDER",
-        hide_env_values = true,
-        default_value = "auto",
-        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
-        hide_possible_values = true,
-        help_heading = "Embedding again"
-    )]
-    pub provider: ProviderChoice,
+    #[command(flatten, next_help_heading = "Embedding again")]
+    pub providers: ProviderArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -6,10 +6,11 @@ mod config;
 mod devices;
 mod download;
 mod embed;
+mod engine;
 mod info;
 mod inspect;
+mod model;
 mod refused;
-mod runtime;
 mod values;
 mod verify;
 
@@ -27,10 +28,12 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, EngineArgs, NumberArgs, OnnxArgs, OverrideArgs};
+pub use embed::{EmbedArgs, NumberArgs};
+pub use engine::EngineArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
-pub use values::{Devices, InputFormatName, OnErrorName, OutputFormatName};
+pub use model::OverrideArgs;
+pub use values::Devices;
 pub use verify::VerifyModelArgs;
 
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
@@ -69,7 +72,10 @@ impl Args {
         match &self.command {
             Command::Embed(embed) => {
                 let engine = &embed.engine;
-                embedctl::runtime::wants_no_tf32(&engine.provider, &engine.runtime.provider_options)
+                embedctl::runtime::wants_no_tf32(
+                    &engine.providers.provider,
+                    &engine.runtime.provider_options,
+                )
             }
             _ => false,
         }

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::ffi::OsStr;
 
-use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Arg, Command, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Command};
 use embedctl::engine::Provider;
 use embedctl::input::{IdType, InputFormat};
+use embedctl::model::Precision;
 use embedctl::output::{Compression, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
 use embedctl::tokenize::ChunkBy;
@@ -54,156 +55,140 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
         .chain(Provider::ALL.map(Provider::name))
 }
 
-/// `--input-format`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum InputFormatName {
-    /// A line is a record
-    Text,
-    /// A line is a JSON object
-    Jsonl,
-    /// Fields parted by commas, with a header
-    Csv,
-    /// Fields parted by tabs, with a header
-    Tsv,
-    /// Apache Parquet
-    Parquet,
-    /// Apache Arrow: a file, or a stream
-    Arrow,
+/// A parser of names that each stand for a value, with a line of `--help` for each.
+fn choice<T, const N: usize>(
+    choices: [(&'static str, T, &'static str); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    let help =
+        |(name, _, help): &(&'static str, T, &'static str)| PossibleValue::new(name).help(help);
+    PossibleValuesParser::new(choices.iter().map(help).collect::<Vec<_>>()).map(move |typed| {
+        let mut choices = choices.iter();
+        let (_, value, _) = choices
+            .find(|(name, ..)| *name == typed)
+            .expect("possible values alone");
+        value.clone()
+    })
 }
 
-impl From<InputFormatName> for InputFormat {
-    fn from(name: InputFormatName) -> Self {
-        match name {
-            InputFormatName::Text => Self::Text,
-            InputFormatName::Jsonl => Self::Jsonl,
-            InputFormatName::Csv => Self::Csv,
-            InputFormatName::Tsv => Self::Tsv,
-            InputFormatName::Parquet => Self::Parquet,
-            InputFormatName::Arrow => Self::Arrow,
-        }
-    }
+/// `--input-format`.
+pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
+    use InputFormat::{Arrow, Csv, Jsonl, Parquet, Text, Tsv};
+    choice([
+        ("text", Text, "A line is a record"),
+        ("jsonl", Jsonl, "A line is a JSON object"),
+        ("csv", Csv, "Fields parted by commas, with a header"),
+        ("tsv", Tsv, "Fields parted by tabs, with a header"),
+        ("parquet", Parquet, "Apache Parquet"),
+        ("arrow", Arrow, "Apache Arrow: a file, or a stream"),
+    ])
 }
 
 /// `--output-format`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum OutputFormatName {
-    /// Columns id, kept fields and embedding, compressed with zstd
-    Parquet,
-    /// The same columns as Arrow's IPC file (Feather); a stream where OUT is no file
-    Arrow,
-    /// The same columns as Arrow's IPC stream
-    Arrows,
-    /// A matrix, with its rows' ids in a file beside it
-    Npy,
-    /// A JSON object for each row
-    Jsonl,
-    /// The same, compressed with gzip
-    #[value(name = "jsonl.gz")]
-    JsonlGzip,
-    /// The same, compressed with zstd
-    #[value(name = "jsonl.zst")]
-    JsonlZstd,
-    /// Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types
-    Pgcopy,
-    /// A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it
-    Fbin,
-    /// The same with int8
-    I8bin,
-    /// The same with uint8
-    U8bin,
-}
-
-impl From<OutputFormatName> for OutputFormat {
-    fn from(name: OutputFormatName) -> Self {
-        match name {
-            OutputFormatName::Parquet => Self::Parquet,
-            OutputFormatName::Arrow => Self::Arrow,
-            OutputFormatName::Arrows => Self::Arrows,
-            OutputFormatName::Npy => Self::Npy,
-            OutputFormatName::Jsonl => Self::Jsonl(Compression::None),
-            OutputFormatName::JsonlGzip => Self::Jsonl(Compression::Gzip),
-            OutputFormatName::JsonlZstd => Self::Jsonl(Compression::Zstd),
-            OutputFormatName::Pgcopy => Self::Pgcopy,
-            OutputFormatName::Fbin => Self::Fbin,
-            OutputFormatName::I8bin => Self::I8bin,
-            OutputFormatName::U8bin => Self::U8bin,
-        }
-    }
+pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
+    use OutputFormat::{Arrow, Arrows, Fbin, I8bin, Jsonl, Npy, Parquet, Pgcopy, U8bin};
+    let [plain, gzip, zstd] = [Compression::None, Compression::Gzip, Compression::Zstd].map(Jsonl);
+    choice([
+        (
+            "parquet",
+            Parquet,
+            "Columns id, kept fields and embedding, compressed with zstd",
+        ),
+        (
+            "arrow",
+            Arrow,
+            "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
+        ),
+        ("arrows", Arrows, "The same columns as Arrow's IPC stream"),
+        (
+            "npy",
+            Npy,
+            "A matrix, with its rows' ids in a file beside it",
+        ),
+        ("jsonl", plain, "A JSON object for each row"),
+        ("jsonl.gz", gzip, "The same, compressed with gzip"),
+        ("jsonl.zst", zstd, "The same, compressed with zstd"),
+        (
+            "pgcopy",
+            Pgcopy,
+            "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
+        ),
+        (
+            "fbin",
+            Fbin,
+            "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
+        ),
+        ("i8bin", I8bin, "The same with int8"),
+        ("u8bin", U8bin, "The same with uint8"),
+    ])
 }
 
 /// `--vector-type`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum VectorTypeName {
-    /// Lists of fixed size, which is what vectors are
-    Fixed,
-    /// Lists of variable length, for readers that know no others (Spark)
-    List,
-}
-
-impl From<VectorTypeName> for VectorType {
-    fn from(name: VectorTypeName) -> Self {
-        match name {
-            VectorTypeName::Fixed => Self::Fixed,
-            VectorTypeName::List => Self::List,
-        }
-    }
+pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
+    choice([
+        (
+            "fixed",
+            VectorType::Fixed,
+            "Lists of fixed size, which is what vectors are",
+        ),
+        (
+            "list",
+            VectorType::List,
+            "Lists of variable length, for readers that know no others (Spark)",
+        ),
+    ])
 }
 
 /// `--id-type`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum IdTypeName {
-    /// Strings; integers as their digits
-    String,
-    /// 64-bit integers
-    Int,
-}
-
-impl From<IdTypeName> for IdType {
-    fn from(name: IdTypeName) -> Self {
-        match name {
-            IdTypeName::String => Self::String,
-            IdTypeName::Int => Self::Int,
-        }
-    }
+pub fn id_type() -> impl TypedValueParser<Value = IdType> {
+    choice([
+        (
+            "string",
+            IdType::String,
+            "Strings; integers as their digits",
+        ),
+        ("int", IdType::Int, "64-bit integers"),
+    ])
 }
 
 /// `--on-error`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnErrorName {
-    /// Stop the run
-    Fail,
-    /// Leave the record out, count it, and go on
-    Skip,
-    /// Write a row without a vector, with the reason in the column embedding_error, count it, and go on
-    Null,
-}
-
-impl From<OnErrorName> for OnError {
-    fn from(name: OnErrorName) -> Self {
-        match name {
-            OnErrorName::Fail => Self::Fail,
-            OnErrorName::Skip => Self::Skip,
-            OnErrorName::Null => Self::Null,
-        }
-    }
+pub fn on_error() -> impl TypedValueParser<Value = OnError> {
+    choice([
+        ("fail", OnError::Fail, "Stop the run"),
+        (
+            "skip",
+            OnError::Skip,
+            "Leave the record out, count it, and go on",
+        ),
+        (
+            "null",
+            OnError::Null,
+            "Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
+        ),
+    ])
 }
 
 /// `--chunk`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ChunkByName {
-    /// At starts of words: as many tokens in a chunk as fit
-    Tokens,
-    /// At starts of sentences: as many whole sentences in a chunk as fit
-    Sentences,
+pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
+    choice([
+        (
+            "tokens",
+            ChunkBy::Tokens,
+            "At starts of words: as many tokens in a chunk as fit",
+        ),
+        (
+            "sentences",
+            ChunkBy::Sentences,
+            "At starts of sentences: as many whole sentences in a chunk as fit",
+        ),
+    ])
 }
 
-impl From<ChunkByName> for ChunkBy {
-    fn from(name: ChunkByName) -> Self {
-        match name {
-            ChunkByName::Tokens => Self::Tokens,
-            ChunkByName::Sentences => Self::Sentences,
-        }
-    }
+/// `--precision`.
+pub fn precision() -> impl TypedValueParser<Value = Precision> {
+    PossibleValuesParser::new(Precision::ALL.map(Precision::name)).try_map(|name| name.parse())
 }
 
 /// `--device`.

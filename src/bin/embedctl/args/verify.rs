@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::embed::{EngineArgs, OverrideArgs};
-use super::values::InputFormatName;
+use super::embed::RecordArgs;
+use super::engine::EngineArgs;
+use super::model::OverrideArgs;
 
 /// Compare a model's vectors with those that sentence-transformers made of the same texts
 ///
@@ -26,19 +27,8 @@ pub struct VerifyModelArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub texts: Option<PathBuf>,
 
-    /// Format of the texts [default: by their ending]
-    #[arg(short, long, value_name = "FORMAT")]
-    pub input_format: Option<InputFormatName>,
-
-    /// Field that holds the text
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "text",
-        visible_alias = "text-column"
-    )]
-    pub text_field: String,
-
+    #[command(flatten)]
+    pub records: RecordArgs,
     #[command(flatten)]
     pub overrides: OverrideArgs,
     #[command(flatten)]

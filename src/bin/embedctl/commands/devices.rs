@@ -18,7 +18,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
-    let report = availability::report(&command, args.ort_lib.as_deref(), &cancel)?;
+    let report = availability::report(&command, args.library.ort_lib.as_deref(), &cancel)?;
     for status in &report.providers {
         if let Some(detail) = &status.detail {
             printer.detail(format!("{}: {detail}", status.provider));
@@ -30,7 +30,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
     } else {
         printer.devices(&report)?;
     }
-    if let Some(path) = &args.ort_lib {
+    if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
         let words = format!(
             "--ort-lib: there is no ONNX Runtime library in {}",

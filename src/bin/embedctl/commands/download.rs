@@ -116,7 +116,7 @@ impl Download<'_> {
             ..ModelOptions::default()
         };
         let engine = EngineOptions {
-            providers: self.args.provider.clone(),
+            providers: self.args.providers.provider.clone(),
             runtime: RuntimeOptions {
                 library: None,
                 probe: super::probe_command(),

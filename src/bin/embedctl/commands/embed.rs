@@ -12,18 +12,15 @@ use embedctl::input::{
 };
 use embedctl::job::JobOptions;
 use embedctl::model::{ModelName, ModelOptions};
-use embedctl::output::{Destination, OutputOptions, RunFiles};
-use embedctl::pipeline::{self, EmbedOptions};
+use embedctl::output::{Destination, OutputFormat, OutputOptions, RunFiles};
+use embedctl::pipeline::{self, EmbedOptions, OnError};
 use embedctl::progress::Progress;
 use embedctl::runtime::RuntimeOptions;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
 
 use super::{profile, resume, stores};
-use crate::args::{
-    Devices, EmbedArgs, EngineArgs, InputFormatName, MessageArgs, OnErrorName, OutputFormatName,
-    OverrideArgs,
-};
+use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OverrideArgs};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -182,7 +179,7 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
 fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Failure> {
-    if args.records.rejects.is_some() && args.records.on_error == OnErrorName::Fail {
+    if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(Failure::usage(
             "--rejects lists records that are skipped, and none are: add --on-error skip (or null)",
         ));
@@ -200,20 +197,20 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             workers: args.limits.threads.unwrap_or(0),
             ..engine(&args.engine)?
         },
-        sources: sources(&args.inputs, args.input.input_format.map(Into::into))?,
+        sources: sources(&args.inputs, args.input.records.input_format)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
-            by: by.into(),
+            by,
             tokens: args.chunks.chunk_tokens,
             overlap: args.chunks.chunk_overlap.unwrap_or(0),
             text: args.chunks.chunk_text,
         }),
         output: OutputOptions {
-            format: args.output.output_format.map(Into::into),
+            format: args.output.output_format,
             force: args.output.force,
             dtype: args.output.dtype,
             calibration: args.output.calibration.clone(),
-            vector_type: args.output.vector_type.map(Into::into),
+            vector_type: args.output.vector_type,
             embedding_field: args.output.embedding_field.clone(),
             ..OutputOptions::new(destination(&args.output.output))
         },
@@ -222,7 +219,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             resume: args.output.resume,
             shard: args.output.shard.unwrap_or_default(),
         },
-        on_error: args.records.on_error.into(),
+        on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
         others: [
             ("--stats", &args.numbers.stats),
@@ -232,7 +229,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         .filter_map(|(option, path)| Some((option, path.clone()?)))
         .collect(),
         fail_on_empty: args.records.fail_on_empty,
-        batch_rows: args.limits.batch_size,
+        batch_rows: args.limits.batches.batch_size,
         profile: None,
         files: RunFiles::new(),
     })
@@ -245,9 +242,9 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         model_file: args.onnx.model_file.clone(),
         precision: args.onnx.precision,
         cache_dir: messages.cache_dir.clone(),
-        pooling: args.pooling.clone(),
+        pooling: args.tokens.pooling.clone(),
         normalize: args.normalize,
-        max_length: args.max_length,
+        max_length: args.tokens.max_length,
         prompt: args.prompt.clone(),
         prompt_name: args.prompt_name.clone(),
         dimensions: args.dimensions.clone(),
@@ -258,19 +255,19 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
 /// What runs the model, as far as options say; limits are the caller's.
 pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, Failure> {
     let runtime = &engine.runtime;
-    if let ProviderChoice::List(list) = &engine.provider
+    if let ProviderChoice::List(list) = &engine.providers.provider
         && let Some(idle) = runtime.idle_option(|option| list.contains(&option.provider))
     {
         return Err(super::idle_option(idle));
     }
     Ok(EngineOptions {
-        providers: engine.provider.clone(),
-        devices: devices(runtime.device.as_ref(), &engine.provider)?,
+        providers: engine.providers.provider.clone(),
+        devices: devices(runtime.device.as_ref(), &engine.providers.provider)?,
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
         min_cosine: engine.min_cosine,
         runtime: RuntimeOptions {
-            library: runtime.ort_lib.clone(),
+            library: runtime.library.ort_lib.clone(),
             probe: super::probe_command(),
         },
         ..EngineOptions::default() // the rest is the pipeline's to decide
@@ -328,12 +325,9 @@ fn destination(path: &Path) -> Destination {
 /// Whether each record batch is answered by one: Arrow in, Arrow out, and nothing said of columns.
 fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
     let from_stdin = args.inputs.iter().all(|input| input == Path::new("-"));
-    let from_arrow = matches!(args.input.input_format, Some(InputFormatName::Arrow));
+    let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
-    let to_arrow = matches!(
-        format,
-        Some(OutputFormatName::Arrow | OutputFormatName::Arrows)
-    );
+    let to_arrow = matches!(format, Some(OutputFormat::Arrow | OutputFormat::Arrows));
     let output = OutputOptions::new(destination(&args.output.output));
     let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
     if args.input.streams && !answers {
@@ -353,16 +347,16 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
     Ok(InputOptions {
         window_per_batch: answers_batches(args)?,
         streams: args.input.streams,
-        format: args.input.input_format.map(Into::into),
-        text_field: args.input.text_field.clone(),
+        format: args.input.records.input_format,
+        text_field: args.input.records.text_field.clone(),
         id_field: args.input.id_field.clone(),
-        id_type: args.input.id_type.into(),
+        id_type: args.input.id_type,
         keep: args.input.keep.clone(),
         max_record_bytes: args
             .limits
             .max_record_bytes
             .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
-        window_rows: args.limits.window.unwrap_or(DEFAULT_WINDOW_ROWS),
+        window_rows: args.limits.batches.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
         text_template: args.input.text_template.clone(),
         source_columns: args.input.source_columns,

@@ -29,7 +29,7 @@ pub fn run(
     };
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
-    let info = info::info(&options, &command, args.ort_lib.as_deref(), &cancel)?;
+    let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
     if args.json {
         let json = serde_json::to_string_pretty(&info).context("cannot write JSON")?;
         printer.json(&format!("{json}\n"))?;

@@ -89,7 +89,7 @@ fn verify(
         source: Source::Path(path),
         input: InputOptions {
             format,
-            text_field: args.text_field.clone(),
+            text_field: args.records.text_field.clone(),
             ..InputOptions::default()
         },
     };
@@ -98,7 +98,7 @@ fn verify(
         ..ModelOptions::default()
     };
     let engine = EngineOptions {
-        providers: args.provider.clone(),
+        providers: args.providers.provider.clone(),
         runtime: RuntimeOptions {
             library: None,
             probe: super::probe_command(),
@@ -114,7 +114,7 @@ fn verify(
 /// Where the texts of a file's rows are.
 fn texts(args: &InspectArgs, file: &Path) -> (PathBuf, Option<InputFormat>) {
     if let Some(input) = &args.input {
-        return (input.clone(), args.input_format.map(Into::into));
+        return (input.clone(), args.records.input_format);
     }
     if OutputFormat::from_path(file).is_some_and(OutputFormat::is_matrix) {
         let mut rows = file.as_os_str().to_owned();

@@ -50,7 +50,7 @@ pub fn apply(
     let named = onnx.precision.is_some() || onnx.model_file.is_some();
     // What was tuned for another library, other weights or other options says little about these.
     let otherwise = [
-        (settings.provider.is_some() && runtime.ort_lib.is_some()).then_some("--ort-lib"),
+        (settings.provider.is_some() && runtime.library.ort_lib.is_some()).then_some("--ort-lib"),
         (settings.precision.is_some() && named).then_some("--precision or --model-file"),
         (!settings.provider_options.is_empty() && !runtime.provider_options.is_empty())
             .then_some("--provider-option"),
@@ -67,8 +67,8 @@ pub fn apply(
         // A limit of rows was chosen with the engine's own budget in mind.
         batch_tokens: settings
             .batch_tokens
-            .filter(|_| limits.batch_tokens.is_none() && limits.batch_size.is_none()),
-        window: settings.window.filter(|_| limits.window.is_none()),
+            .filter(|_| limits.batch_tokens.is_none() && limits.batches.batch_size.is_none()),
+        window: settings.window.filter(|_| limits.batches.window.is_none()),
         ..settings.clone()
     };
     if taken == Tuned::default() {

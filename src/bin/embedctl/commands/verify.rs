@@ -33,8 +33,8 @@ pub fn run(
         None => beside(&args.against)?,
     };
     let input = InputOptions {
-        format: args.input_format.map(Into::into),
-        text_field: args.text_field.clone(),
+        format: args.records.input_format,
+        text_field: args.records.text_field.clone(),
         ..InputOptions::default()
     };
     // What is not there is found before the model is opened.

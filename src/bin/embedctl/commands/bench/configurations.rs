@@ -74,17 +74,17 @@ pub(super) fn listed(
         providers if providers.iter().any(|one| one == "auto") => ProviderChoice::Auto,
         providers => providers.join(",").parse().map_err(Failure::usage)?,
     };
-    let pooling = args.model.pooling.as_ref();
+    let pooling = args.model.tokens.pooling.as_ref();
     let base = Configuration {
         devices: embed::devices(device, &choice)?,
         all_devices: device == Some(&Devices::All),
-        ort_library: args.engine.runtime.ort_lib.clone(),
-        batch_size: args.limits.batch_size,
-        window: args.limits.window,
+        ort_library: args.engine.runtime.library.ort_lib.clone(),
+        batch_size: args.limits.batches.batch_size,
+        window: args.limits.batches.window,
         min_cosine: args.measurement.min_cosine,
         cache_dir: messages.cache_dir.clone(),
         pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
-        max_length: args.model.max_length,
+        max_length: args.model.tokens.max_length,
         ..Configuration::default()
     };
     let mut precisions: Vec<String> = args

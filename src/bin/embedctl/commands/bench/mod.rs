@@ -161,24 +161,21 @@ fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Fai
 
 fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
     let workload = &args.workload;
+    let records = &workload.records;
     if workload.input.is_empty() {
         return Ok(WorkloadOptions::Corpus(
             workload.corpus.unwrap_or(Corpus::Mixed),
         ));
     }
-    let defaults = InputOptions::default();
     Ok(WorkloadOptions::Records {
-        sources: sources(&workload.input, workload.input_format.map(Into::into))?,
+        sources: sources(&workload.input, records.input_format)?,
         input: InputOptions {
-            format: workload.input_format.map(Into::into),
-            text_field: workload
-                .text_field
-                .clone()
-                .unwrap_or(defaults.text_field.clone()),
+            format: records.input_format,
+            text_field: records.text_field.clone(),
             max_record_bytes: workload
                 .max_record_bytes
                 .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
-            ..defaults
+            ..InputOptions::default()
         },
     })
 }

@@ -1,0 +1,104 @@
+//! Options that say what runs a model: providers, devices, libraries.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use embedctl::engine::{ProviderChoice, ProviderOption};
+
+use super::values::{Devices, Named, cosine, devices, providers};
+
+/// What runs the model.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArgs {
+    #[command(flatten)]
+    pub providers: ProviderArgs,
+
+    /// Least cosine to fp32 that the native engine's int16 or int8 may have [default: 0.999 or 0.99]
+    ///
+    /// It is measured on texts of the program's own when the model is opened, and on some of the first
+    /// records. Below it, nothing is written.
+    #[arg(long, value_name = "COSINE", value_parser = cosine)]
+    pub min_cosine: Option<f64>,
+
+    #[command(flatten)]
+    pub runtime: RuntimeArgs,
+}
+
+/// Which providers may run it.
+#[derive(Debug, Args)]
+pub struct ProviderArgs {
+    /// Execution providers in order of preference, or auto
+    ///
+    /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
+    /// directml), else native, the engine inside this program, where it knows the model's architecture
+    /// and its safetensors are there, else cpu where an ONNX Runtime library is found, else rten, which
+    /// runs ONNX files inside this program; -v says why others were passed over. A provider that is
+    /// named and cannot be had is an error; a list such as cuda,cpu allows the fallback. Names: native,
+    /// cpu, cuda (gpu), tensorrt (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx
+    /// (rocm), rten.
+    #[arg(
+        short,
+        long,
+        value_name = "PROVIDERS",
+        env = "EMBEDCTL_PROVIDER",
+        hide_env_values = true,
+        default_value = "auto",
+        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
+        hide_possible_values = true
+    )]
+    pub provider: ProviderChoice,
+}
+
+/// On which devices a provider runs, with which options, out of which library.
+#[derive(Debug, Args)]
+pub struct RuntimeArgs {
+    /// Device numbers of the provider, with commas between, or all
+    #[arg(
+        long,
+        value_name = "DEVICES",
+        env = "EMBEDCTL_DEVICE",
+        hide_env_values = true,
+        value_parser = devices
+    )]
+    pub device: Option<Devices>,
+
+    /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
+    ///
+    /// `embedctl embed --help` ends with a list of them. `embedctl bench` measures each of several values
+    /// of one option.
+    #[arg(long = "provider-option", value_name = "OPTION")]
+    pub provider_options: Vec<ProviderOption>,
+
+    #[command(flatten)]
+    pub library: LibraryArgs,
+}
+
+impl RuntimeArgs {
+    /// An option that concerns no provider that could be taken, if there is one.
+    pub fn idle_option(
+        &self,
+        concerns: impl Fn(&ProviderOption) -> bool,
+    ) -> Option<&ProviderOption> {
+        self.provider_options
+            .iter()
+            .find(|option| !concerns(option))
+    }
+}
+
+/// Which ONNX Runtime.
+#[derive(Debug, Args)]
+pub struct LibraryArgs {
+    /// ONNX Runtime library, or the folder that holds it; no other is looked at
+    ///
+    /// Without it: ORT_DYLIB_PATH, else those that are beside this program, in the active Python environment,
+    /// in the packages of python3 and of npm, in system folders.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "EMBEDCTL_ORT_LIB",
+        hide_env_values = true,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub ort_lib: Option<PathBuf>,
+}
