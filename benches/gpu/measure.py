@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What embedctl does on an NVIDIA GPU: devices, parity, speed, utilisation. Writes a page of Markdown.
+"""What embedctl does on an NVIDIA GPU: devices, parity, speed, what each part of it brings, peers, and what goes wrong.
 
-Uses Python's standard library only, so that it runs on a bare machine. run.sh prepares what it needs.
+Writes a page of Markdown, a section as soon as it is measured. Uses Python's standard library only, so that it runs on a bare machine. run.sh prepares what it needs.
 """
 
 import argparse
 import array
+import concurrent.futures
 import csv
 import datetime
 import json
@@ -44,12 +45,12 @@ def matrix(path):
     return rows, width, values
 
 
-def embed(args, *more):
-    """Runs embedctl embed; returns its summary, or its error."""
+def embed(args, *more, env=None, library=True):
+    """Runs embedctl embed; returns its summary (or None) and what it said."""
     command = [args.binary, "embed", "--log-format", "json", "--force", "--no-profile", *map(str, more)]
-    if args.library:
+    if args.library and library:
         command += ["--ort-lib", args.library]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | (env or {}))
     events = []
     for line in done.stderr.splitlines():
         try:
@@ -57,9 +58,11 @@ def embed(args, *more):
         except ValueError:
             pass  # the driver's or the library's own words
     summary = next((event for event in events if event.get("event") == "summary"), None)
+    said = [event["message"] for event in events if event.get("event") != "summary" and "message" in event]
     if done.returncode != 0 or summary is None:
-        return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
-    return summary, None
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return None, said[-1] if said else last[0]
+    return summary, "; ".join(said)
 
 
 def parity(args, provider, out):
@@ -71,12 +74,12 @@ def parity(args, provider, out):
     for case in cases:
         settings = json.loads((case / "case.json").read_text())
         result = out / "case.npy"
-        _, error = embed(
+        summary, said = embed(
             args, case / "texts.jsonl", "-i", "jsonl", "-m", case / "model", "-p", provider, "-o", result,
             "--batch-tokens", "512", *settings["args"],
         )  # fmt: skip
-        if error:
-            failures.append(f"`{case.name}`: {error}")
+        if summary is None:
+            failures.append(f"`{case.name}`: {said}")
             continue
         ours, expected = matrix(result), matrix(case / "expected.npy")
         if ours[:2] != expected[:2]:
@@ -153,51 +156,6 @@ class Utilisation:
         return best
 
 
-def speed(args, out):
-    """A table of rates; returns Markdown."""
-    corpora = {
-        "short": texts(out / "short.txt", args.short_rows, 13),
-        "long": texts(out / "long.txt", args.long_rows, 180),
-    }
-    lines = [
-        "| provider | arithmetic | texts | rows | rows/s | tokens/s | start-up | GPU busy | GPU waits | GPU memory | batch |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for provider in args.providers:
-        for arithmetic in ["fp32", "fp16"]:
-            more = ["-m", MODEL]
-            if arithmetic == "fp16":
-                if provider == "tensorrt":
-                    more += ["--provider-option", "tensorrt.precision=fp16"]
-                elif args.half_model:
-                    more = ["-m", args.half_model, "--precision", "fp16"]
-                else:
-                    lines.append(f"| {provider} | fp16 | no model_fp16.onnx was given |" + " |" * 8)
-                    continue
-            for name, corpus in corpora.items():
-                best = None
-                for _ in range(args.rounds):
-                    with Utilisation(out / "smi.csv") as sampler:
-                        summary, error = embed(args, corpus, "-p", provider, *more, "-o", out / "speed.npy")
-                    if error:
-                        lines.append(f"| {provider} | {arithmetic} | {name} | {error.replace('|', '/')} |" + " |" * 7)
-                        break
-                    load, run = summary["load_seconds"], summary["run_seconds"]
-                    if best is None or summary["rows_per_second"] > best[0]["rows_per_second"]:
-                        best = summary, sampler.during(load, run)
-                if error or best is None:
-                    continue
-                summary, usage = best
-                busy = f"{usage[0]:.0f} % | {100 - usage[0]:.0f} % | {usage[1]:,.0f} MiB" if usage else "? | ? | ?"
-                lines.append(
-                    f"| {provider} | {arithmetic} | {name} | {summary['embedded']:,} | {summary['rows_per_second']:,.0f} "
-                    f"| {summary['tokens_per_second']:,.0f} | {summary['load_seconds']:.1f} s | {busy} "
-                    f"| {summary['engine'].get('batch_tokens', '–')} |"
-                )
-                print(lines[-1], flush=True)
-    return "\n".join(lines)
-
-
 def words_of(command):
     """What a command says on either stream; its absence in words."""
     try:
@@ -219,47 +177,266 @@ def hardware():
     return f"- GPU: {gpu}\n- Processor: {cpu}, {len(os.sched_getaffinity(0))} cores usable\n- System: {platform.platform()}"
 
 
+def corpora(args, out):
+    """Texts to measure on, by name: those of benches/corpus, or, without them, words drawn at random."""
+    if args.corpora:
+        with open(args.corpora / "short-100k.txt", encoding="utf-8") as file, open(out / "glosses.txt", "w", encoding="utf-8") as cut:
+            cut.writelines(line for line, _ in zip(file, range(12_000)))
+        found = {"glosses": out / "glosses.txt", "code": args.corpora / "long.jsonl", "100k": args.corpora / "short-100k.txt"}
+        million = args.corpora / "short-1m.txt"
+        return found | ({"1m": million} if million.exists() else {})
+    rows = {"glosses": (12_000, 13), "code": (2_000, 180), "100k": (100_000, 13), "1m": (1_000_000, 13)}
+    return {name: texts(out / f"{name}.txt", max(8, int(rows * args.scale)), words) for name, (rows, words) in rows.items()}
+
+
+class Setting:
+    """A provider with an arithmetic: what embedctl is told."""
+
+    def __init__(self, name, *told, half=False):
+        self.name, self.told, self.half = name, told, half
+
+
+def settings(args):
+    """What is compared, in order."""
+    known = {
+        "cpu": [Setting("cpu, fp32", "-p", "cpu")],
+        "native": [Setting("native, fp32", "-p", "native")],
+        "cuda": [
+            Setting("cuda, fp32", "-p", "cuda"),
+            Setting("cuda, TF32", "-p", "cuda", "--provider-option", "cuda.tf32=true"),
+            Setting("cuda, fp16", "-p", "cuda", "--precision", "fp16", half=True),
+        ],
+        "tensorrt": [
+            Setting("tensorrt, fp32", "-p", "tensorrt"),
+            Setting("tensorrt, fp16", "-p", "tensorrt", "--provider-option", "tensorrt.precision=fp16"),
+        ],
+    }
+    return [setting for provider in args.providers for setting in known[provider]]
+
+
+def models(args):
+    """(name, folder, folder with half precision or None), the small model first."""
+    found = [("MiniLM, 6 layers of 384", MODEL, args.half_model)]
+    return found + ([("BERT base, 12 layers of 768", args.base_model, args.half_base)] if args.base_model else [])
+
+
+def cosine(ours, theirs):
+    """The least cosine between rows of two .npy files; NaN counts as no agreement."""
+    (rows, width, a), (other, _, b) = matrix(ours), matrix(theirs)
+    assert rows == other
+    least = 1.0
+    for row in range(rows):
+        x, y = a[row * width : (row + 1) * width], b[row * width : (row + 1) * width]
+        norms = (sum(v * v for v in x) * sum(v * v for v in y)) ** 0.5
+        found = sum(v * w for v, w in zip(x, y)) / norms if norms else 0.0
+        least = min(least, found) if found == found else -1.0
+    return least
+
+
+def measured(args, out, corpus, *told):
+    """The fastest of `--rounds` runs with its utilisation, or what was said instead."""
+    best = None
+    for _ in range(args.rounds):
+        with Utilisation(out / "smi.csv") as sampler:
+            summary, said = embed(args, corpus, *told, "-o", out / "speed.npy")
+        if summary is None:
+            return None, said
+        if best is None or summary["rows_per_second"] > best[0]["rows_per_second"]:
+            best = summary, sampler.during(summary["load_seconds"], summary["run_seconds"])
+    return best
+
+
+def row_of(cells):
+    """A line of a table, which is also printed."""
+    line = "| " + " | ".join(str(cell).replace("|", "/").replace("\n", " ") for cell in cells) + " |"
+    print(line, flush=True)
+    return line
+
+
+def rate(summary, usage):
+    """The cells of a run."""
+    busy = [f"{usage[0]:.0f} %", f"{usage[1]:,.0f} MiB"] if usage else ["?", "?"]
+    engine = summary["engine"]
+    return [
+        f"{summary['embedded']:,}", f"{summary['rows_per_second']:,.0f}", f"{summary['tokens_per_second']:,.0f}",
+        f"{summary['load_seconds']:.1f} s", *busy, engine.get("batch_tokens", "–"), summary["stages"]["limit"],
+    ]  # fmt: skip
+
+
+RATE = ["rows", "rows/s", "tokens/s", "start-up", "GPU busy", "GPU memory", "batch", "limit"]
+
+
+def table(first, columns):
+    return [row_of([*first, *columns]), "|" + "---|" * len(first) + "--:|" * len(columns)]
+
+
+def speed(args, out, inputs):
+    """Every model, arithmetic and corpus; the least cosine to fp32 on the processor over 1,000 glosses."""
+    sample = out / "sample.txt"
+    with open(inputs["glosses"], encoding="utf-8") as file:
+        sample.write_text("".join(line for line, _ in zip(file, range(args.cosine_rows))), encoding="utf-8")
+    lines = table(["model", "provider", "texts"], [*RATE, "least cosine"])
+    for name, folder, half in models(args):
+        reference, said = embed(args, sample, "-m", folder, "-p", "cpu", "-o", out / "reference.npy")
+        for setting in settings(args):
+            if setting.half and not half:
+                lines.append(row_of([name, setting.name, "no model_fp16.onnx was given"]))
+                continue
+            told = ["-m", half if setting.half else folder, *setting.told]
+            least = said
+            if reference:
+                ran, why = embed(args, sample, *told, "-o", out / "cosine.npy")
+                least = f"{cosine(out / 'cosine.npy', out / 'reference.npy'):.6f}" if ran else why
+            for text, corpus in inputs.items():
+                if text == "1m" and folder != MODEL:
+                    continue
+                summary, usage = measured(args, out, corpus, *told)
+                cells = rate(summary, usage) if summary else [usage]
+                lines.append(row_of([name, setting.name, text, *cells, least]))
+    return "\n".join(lines)
+
+
+def parts(args, out, inputs):
+    """What pooling in the graph, bound tensors and the measured budget bring, each taken away; two processes at once."""
+    if "cuda" not in args.providers:
+        return "(CUDA was not measured)"
+    off = ["--provider-option", "cuda.pooling=host"], ["--provider-option", "cuda.binding=false"]
+    ways = {"as it comes": [], "pooled on the processor": off[0], "not bound": off[1], "neither": [*off[0], *off[1]]}
+    ways |= {f"batches of {tokens:,} tokens": ["--batch-tokens", tokens] for tokens in (2048, 8192, 32_768, 131_072)}
+    lines = table(["model", "arithmetic", "way"], RATE)
+    for name, folder, half in models(args):
+        for arithmetic, told in (("fp32", ["-m", folder]), ("fp16", ["-m", half, "--precision", "fp16"])):
+            if arithmetic == "fp16" and not half:
+                continue
+            for way, more in ways.items():
+                summary, usage = measured(args, out, inputs["100k"], *told, "-p", "cuda", *more)
+                lines.append(row_of([name, arithmetic, way, *(rate(summary, usage) if summary else [usage])]))
+            with Utilisation(out / "smi.csv") as sampler, concurrent.futures.ThreadPoolExecutor(2) as both:
+                run = lambda number: embed(  # noqa: E731
+                    args, inputs["100k"], *told, "-p", "cuda", "-o", out / f"both-{number}.npy"
+                )
+                done = list(both.map(run, range(2)))
+            if all(summary for summary, _ in done):
+                slowest = max((summary for summary, _ in done), key=lambda summary: summary["run_seconds"])
+                joint = slowest | {
+                    "embedded": sum(summary["embedded"] for summary, _ in done),
+                    "rows_per_second": sum(summary["embedded"] for summary, _ in done) / slowest["run_seconds"],
+                    "tokens_per_second": sum(summary["tokens"] for summary, _ in done) / slowest["run_seconds"],
+                }
+                usage = sampler.during(slowest["load_seconds"], slowest["run_seconds"])
+                lines.append(row_of([name, arithmetic, "two processes at once", *rate(joint, usage)]))
+    return "\n".join(lines)
+
+
+def faults(args, out, inputs):
+    """What is said where the GPU is hidden, CUDA is of another version, or memory runs out."""
+    short = ["-m", MODEL, "-o", out / "fault.npy"]
+    glosses = inputs["glosses"]
+    cases = [
+        ("a hidden GPU", [glosses, "-p", "cuda"], {"CUDA_VISIBLE_DEVICES": ""}, True),
+        ("a hidden GPU, `-p cuda,cpu`", [glosses, "-p", "cuda,cpu"], {"CUDA_VISIBLE_DEVICES": ""}, True),
+        ("`--device 7`", [glosses, "-p", "cuda", "--device", "7"], None, True),
+        (
+            "`cuda.memory-limit=1GiB`, batches of 1,000,000 tokens",
+            [glosses, "-p", "cuda", "--provider-option", "cuda.memory-limit=1GiB", "--batch-tokens", "1000000"], None, True,
+        ),
+        ("`cuda.memory-limit=16MiB`", [glosses, "-p", "cuda", "--provider-option", "cuda.memory-limit=16MiB"], None, True),
+    ]  # fmt: skip
+    if args.other_library:
+        cases.append(("a library for another CUDA", [glosses, "-p", "cuda", "--ort-lib", args.other_library], None, False))
+    lines = table(["case", "what happened"], [])
+    for name, told, env, library in cases:
+        summary, said = embed(args, *told, *short, env=env, library=library)
+        ran = f"{summary['embedded']:,} rows on {summary['engine']['provider']}: {said}" if summary else f"refused: {said}"
+        lines.append(row_of([name, ran]))
+    return "\n".join(lines)
+
+
+def peers(args, out, inputs):
+    """sentence-transformers and fastembed on the same texts, where this Python can import them."""
+    here = REPO / "benches/peers"
+    common = ["--model-dir", MODEL, "--input", inputs["100k"]]
+    ways = [
+        [here / "sentence_transformers_peer.py", *common, "--backend", "torch", "--dtype", "float16", "--device", "cuda"],
+        [here / "sentence_transformers_peer.py", *common, "--backend", "torch", "--dtype", "float32", "--device", "cuda"],
+        [here / "fastembed_peer.py", *common, "--device", "cuda"],
+    ]
+    lines = table(["peer", "batch", "rows/s or what it said"], [])
+    for way in ways:
+        for size in (256, 1024):
+            said = words_of([sys.executable, *map(str, way), "--batch-size", str(size)])
+            name = f"{Path(way[0]).stem} {' '.join(map(str, way[5:]))}"
+            try:
+                answer = json.loads(said.splitlines()[-1])
+                rows = answer.get("rows_per_s", answer.get("skipped"))
+            except (ValueError, IndexError):
+                rows = said.splitlines()[-1:]
+            lines.append(row_of([name, size, rows]))
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", required=True, help="embedctl")
     parser.add_argument("--library", help="ONNX Runtime's library, if embedctl is not to find it")
-    parser.add_argument("--half-model", help="a copy of the model with onnx/model_fp16.onnx")
+    parser.add_argument("--other-library", help="a library for another version of CUDA, to see it refused")
+    parser.add_argument("--half-model", type=Path, help="a copy of the model with onnx/model_fp16.onnx")
+    parser.add_argument("--base-model", type=Path, help="a larger model, as make_base.py writes one")
+    parser.add_argument("--half-base", type=Path, help="a copy of that with onnx/model_fp16.onnx")
+    parser.add_argument("--corpora", type=Path, help="the folder of benches/corpus/make.sh")
     parser.add_argument("--providers", default="cuda,tensorrt", type=lambda text: text.split(","))
+    parser.add_argument("--sections", default="parity,speed,parts,faults,peers,bench", type=lambda text: text.split(","))
     parser.add_argument("--tolerance", default=1e-3, type=float, help="largest difference from the reference")
-    parser.add_argument("--short-rows", default=1_000_000, type=int)
-    parser.add_argument("--long-rows", default=60_000, type=int)
+    parser.add_argument("--scale", default=1.0, type=float, help="of the rows that are drawn at random, to try the script")
+    parser.add_argument("--cosine-rows", default=1_000, type=int)
     parser.add_argument("--rounds", default=2, type=int, help="the fastest of so many runs counts")
     parser.add_argument("--results", default=REPO / "benches/gpu/RESULTS.md", type=Path)
     args = parser.parse_args()
 
     commit = words_of(["git", "-C", str(REPO), "rev-parse", "--short", "HEAD"])
-    page = [
+    page = []
+
+    def write(*paragraphs):
+        page.extend(paragraphs)
+        args.results.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+    library = ["--ort-lib", args.library] if args.library else []
+    write(
         "# On a GPU",
         f"Made by `benches/gpu/run.sh` on {datetime.date.today():%Y-%m-%d}; {words_of([args.binary, '--version'])}, "
         f"commit {commit}.",
         hardware(),
-    ]
-    library = ["--ort-lib", args.library] if args.library else []
-    page += ["## Devices", f"```\n{words_of([args.binary, 'devices', *library])}\n```"]
+        "## Devices",
+        f"```\n{words_of([args.binary, 'devices', *library])}\n```",
+    )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        page.append("## Parity")
-        page.append("fp32, TF32 off, against vectors of sentence-transformers (`fixtures/parity`).")
-        for provider in args.providers:
-            page.append(f"**{provider}**: {parity(args, provider, out)}")
-            print(page[-1], flush=True)
-        page.append("## Speed")
-        page.append(
-            "all-MiniLM-L6-v2, from a text file to NPY, start-up left out; texts of about 13 and about 180 words, drawn "
-            "at random from `fixtures/inputs`. Busy is nvidia-smi's utilisation during the run, on average; the rest is "
-            "time the GPU waits."
-        )
-        page.append(speed(args, out))
-        for provider in args.providers:
-            command = [args.binary, "bench", "--provider", provider, "-m", str(MODEL), *library]
-            page.append(f"`{' '.join(Path(part).name if '/' in part else part for part in command)}`:")
-            page.append(f"```\n{words_of(command)}\n```")
-    args.results.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+        inputs = corpora(args, out)
+        if "parity" in args.sections:
+            write("## Parity", "fp32, TF32 off, against vectors of sentence-transformers (`fixtures/parity`).")
+            for provider in args.providers:
+                write(f"**{provider}**: {parity(args, provider, out)}")
+                print(page[-1], flush=True)
+        if "speed" in args.sections:
+            write(
+                "## Speed",
+                "From a file to NPY, start-up left out, the fastest of "
+                f"{args.rounds} runs. {'Texts of `benches/corpus`' if args.corpora else 'Words drawn at random'}: "
+                "12,000 glosses and 2,000 functions, 100,000 and 1,000,000 glosses. Busy is the driver's utilisation "
+                "during the run, on average; limit is the stage that the run waited for.",
+                speed(args, out, inputs),
+            )
+        if "parts" in args.sections:
+            write("## What each part brings", "The same, 100,000 glosses.", parts(args, out, inputs))
+        if "faults" in args.sections:
+            write("## What goes wrong", faults(args, out, inputs))
+        if "peers" in args.sections:
+            write("## Peers", "100,000 glosses, MiniLM.", peers(args, out, inputs))
+        if "bench" in args.sections:
+            for provider in args.providers:
+                command = [args.binary, "bench", "--provider", provider, "-m", str(MODEL), *library]
+                write(f"`{' '.join(Path(part).name if '/' in part else part for part in command)}`:")
+                write(f"```\n{words_of(command)}\n```")
     print(f"wrote {args.results}")
 
 

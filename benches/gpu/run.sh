@@ -9,21 +9,26 @@
 #                      pip download --dest FOLDER 'onnxruntime-gpu[cuda,cudnn]' tensorrt-cu13-libs
 #   or else the active Python environment, or the python3 on the path.
 # embedctl is --binary PATH, or else built here with cargo (whose crates must have been fetched then).
-# Half precision on CUDA needs a model_fp16.onnx: made here if the packages onnx and onnxruntime can be
-# imported, or before, elsewhere, with make_fp16.py and given as --half-model FOLDER.
+# Half precision on CUDA needs a model_fp16.onnx, and the larger model is made from random numbers: both are made
+# here if the packages numpy, onnx and onnxruntime can be imported, or elsewhere with make_fp16.py and make_base.py
+# and given as --half-model, --base-model and --half-base.
+# Texts: --corpora FOLDER (made by benches/corpus/make.sh), else drawn at random.
+# All of it takes about 40 minutes; --sections parity,speed,parts,faults,peers,bench chooses.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../.." && pwd)
 work=${CARGO_TARGET_DIR:-$repo/target}/gpu
 mkdir -p "$work"
 
-wheels= binary= half=
+wheels= binary= half= base= halfbase=
 rest=()
 while [ $# -gt 0 ]; do
     case $1 in
     --wheels) wheels=$2; shift 2 ;;
     --binary) binary=$2; shift 2 ;;
     --half-model) half=$2; shift 2 ;;
+    --base-model) base=$2; shift 2 ;;
+    --half-base) halfbase=$2; shift 2 ;;
     *) rest+=("$1"); shift ;;
     esac
 done
@@ -51,11 +56,20 @@ if [ -z "$binary" ]; then
     binary=${CARGO_TARGET_DIR:-$repo/target}/release/embedctl
 fi
 
-if [ -z "$half" ] && python3 -c 'import onnx, onnxruntime' 2>/dev/null; then
-    half=$work/model-fp16
-    python3 "$here/make_fp16.py" "$repo/fixtures/models/all-MiniLM-L6-v2" "$half"
+if python3 -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
+    if [ -z "$half" ]; then
+        half=$work/model-fp16
+        python3 "$here/make_fp16.py" "$repo/fixtures/models/all-MiniLM-L6-v2" "$half"
+    fi
+    if [ -z "$base" ]; then
+        base=$work/base halfbase=$work/base-fp16
+        python3 "$here/make_base.py" "$repo/fixtures/models/all-MiniLM-L6-v2" "$base"
+        python3 "$here/make_fp16.py" "$base" "$halfbase"
+    fi
 fi
 [ -z "$half" ] || rest+=(--half-model "$half")
+[ -z "$base" ] || rest+=(--base-model "$base")
+[ -z "$halfbase" ] || rest+=(--half-base "$halfbase")
 
 nvidia-smi >/dev/null || echo "warning: there is no NVIDIA driver here; the page will say so" >&2
 exec python3 "$here/measure.py" --binary "$binary" "${rest[@]}"

@@ -16,6 +16,7 @@ def arguments(description):
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--max-length", type=int, default=256, help="tokens of a text at most")
     parser.add_argument("--processes", type=int, default=0, help="workers of one thread each")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, help="also write the vectors there as .npy")
     return parser
 

@@ -43,7 +43,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model_dir = prepared(args.model_dir, args.max_length, folder)
         start = time.perf_counter()
-        model = TextEmbedding(NAME, specific_model_path=str(model_dir))
+        model = TextEmbedding(NAME, specific_model_path=str(model_dir), cuda=args.device == "cuda")
         tokenizer = model.model.tokenizer
         check_lengths(
             *(len(tokenizer.encode_batch([text])[0]) for text in ("a", LONG_TEXT)),

@@ -14,11 +14,13 @@ from importlib.metadata import version
 
 from common import LONG_TEXT, arguments, check_lengths, read_texts, report
 
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+
 
 def main():
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=["onnx", "torch"], default="onnx")
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], default="float32")
     args = parser.parse_args()
     tool = f"sentence-transformers ({args.backend})"
     skipped = None
@@ -38,12 +40,12 @@ def main():
 
     texts = read_texts(args.input)
     if args.backend == "onnx":
-        kwargs = {"provider": "CPUExecutionProvider", "file_name": args.model_file}
+        kwargs = {"provider": PROVIDERS[args.device], "file_name": args.model_file}
     else:
         kwargs = {"dtype": args.dtype}
     start = time.perf_counter()
     model = SentenceTransformer(
-        str(args.model_dir), backend=args.backend, device="cpu", model_kwargs=kwargs
+        str(args.model_dir), backend=args.backend, device=args.device, model_kwargs=kwargs
     )
     model.max_seq_length = args.max_length
     check_lengths(

@@ -115,7 +115,7 @@ const fn known(
     }
 }
 
-const KNOWN: [Known; 16] = [
+const KNOWN: [Known; 18] = [
     known(
         Provider::Cuda,
         "memory-limit",
@@ -133,6 +133,18 @@ const KNOWN: [Known; 16] = [
         "tf32",
         Values::Flag,
         "TensorFloat-32 products: faster, less exact",
+    ),
+    known(
+        Provider::Cuda,
+        "pooling",
+        Values::OneOf(&["graph", "host"]),
+        "where token states become vectors",
+    ),
+    known(
+        Provider::Cuda,
+        "binding",
+        Values::Flag,
+        "inputs and outputs bound to device memory; true unless set",
     ),
     known(
         Provider::TensorRt,

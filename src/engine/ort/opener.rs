@@ -22,6 +22,7 @@ use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device}
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
 use crate::provider::OptionValue;
+use crate::provider::options::value_of;
 use crate::runtime::library::{Library, with_causes};
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
@@ -99,7 +100,9 @@ impl Opener {
         let onnx = model.onnx()?;
         let mut source = GraphSource::File(onnx.path.clone());
         // A prompt that is left out of pooling has a length that only the tokenizer knows.
-        let pools = model.config.include_prompt || model.config.prompt.is_empty();
+        let told = |name| value_of(&options.provider_options, provider, name);
+        let pools = (model.config.include_prompt || model.config.prompt.is_empty())
+            && told("pooling") != Some(OptionValue::Word("host"));
         if let OutputChoice::Tokens(states) = &model.config.output
             && kind.own_memory
             && pools
@@ -191,7 +194,8 @@ impl Opener {
         let batch = proof::short_batch(model, self.reading.feeds.max_rows);
         let mut worker = OrtWorker::new(Arc::clone(&session), None, self.reading.clone())
             .map_err(|error| self.refused(&error))?;
-        let output = if self.kind.own_memory {
+        let binds = self.settings.option("binding") != Some(OptionValue::Flag(false));
+        let output = if self.kind.own_memory && binds {
             self.bind(&mut worker, &batch, number)
         } else {
             None
