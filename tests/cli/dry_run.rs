@@ -124,3 +124,16 @@ fn a_pipe_is_counted_and_not_estimated_and_what_cannot_begin_is_refused() {
     let run = sandbox.embed("a.txt -o out.npy --dry-run");
     assert_eq!(run.code, Some(2), "{run}");
 }
+
+#[test]
+fn no_output_need_be_named_and_one_that_is_there_is_no_matter() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "{\"text\": \"one\"}\n");
+    sandbox.write("vectors.parquet", "something else");
+    let (code, found) = survey(&sandbox, "a.jsonl");
+    assert_eq!(code, Some(0), "{found}");
+    assert_eq!(sandbox.files(), ["a.jsonl", "vectors.parquet"]);
+    let run = sandbox.embed("a.jsonl");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("--output <OUT>"), "{run}");
+}

@@ -109,6 +109,22 @@ fn a_folder_holds_parts() {
 }
 
 #[test]
+fn what_a_run_writes_into_a_folder_of_inputs_is_not_read_by_the_next() {
+    let sandbox = sandbox();
+    for line in [
+        ". --on-error skip -o out/",
+        "'*' -i jsonl --on-error skip -o out2/",
+    ] {
+        let line = line.replace('\'', "");
+        let first = sandbox.embed(&line);
+        code(&first, 3);
+        let again = sandbox.embed(&format!("{line} --resume"));
+        assert!(code(&again, 3).stderr.contains("nothing to do"), "{again}");
+        std::fs::remove_dir_all(sandbox.path("out")).ok();
+    }
+}
+
+#[test]
 fn a_failed_run_is_gone_on_with() {
     for format in ["parquet", "jsonl", "npy"] {
         let sandbox = sandbox();

@@ -75,8 +75,14 @@ pub struct StoreArgs {
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// File or object (s3://, gs://, az://) to write, or folder/ for parts; '-': standard output
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "OUT",
+        value_hint = ValueHint::FilePath,
+        required_unless_present = "dry_run"
+    )]
+    pub output: Option<PathBuf>,
 
     /// Format [default: by the ending of OUT; jsonl for '-']
     #[arg(short = 'f', long, value_name = "FORMAT", value_parser = output_format(), visible_alias = "format")]

@@ -28,7 +28,7 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, NumberArgs};
+pub use embed::{EmbedArgs, NumberArgs, OutputArgs};
 pub use engine::EngineArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;

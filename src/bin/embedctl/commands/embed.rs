@@ -10,7 +10,7 @@ use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source, WINDOW_BYTES,
 };
-use embedctl::job::JobOptions;
+use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Destination, OutputFormat, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions, OnError};
@@ -20,7 +20,7 @@ use embedctl::survey;
 use embedctl::tokenize::Chunking;
 
 use super::{profile, resume, stores};
-use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OverrideArgs};
+use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OutputArgs, OverrideArgs};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -197,7 +197,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             workers: args.limits.threads.unwrap_or(0),
             ..engine(&args.engine)?
         },
-        sources: sources(&args.inputs, args.input.records.input_format)?,
+        sources: own_sources(args)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
             by,
@@ -207,12 +207,12 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         }),
         output: OutputOptions {
             format: args.output.output_format,
-            force: args.output.force,
+            force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
             dtype: args.output.dtype,
             calibration: args.output.calibration.clone(),
             vector_type: args.output.vector_type,
             embedding_field: args.output.embedding_field.clone(),
-            ..OutputOptions::new(destination(&args.output.output))
+            ..OutputOptions::new(destination(&args.output))
         },
         job: JobOptions {
             part_rows: args.output.part_rows.map(|rows| rows as u64),
@@ -314,11 +314,32 @@ pub(super) fn sources(
     Ok(sources)
 }
 
-fn destination(path: &Path) -> Destination {
-    if path == Path::new("-") {
-        Destination::Stdout
-    } else {
-        Destination::Path(path.to_path_buf())
+/// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
+/// would read what this one writes.
+fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, Failure> {
+    let mut sources = sources(&args.inputs, args.input.records.input_format)?;
+    if let Some(output) = &args.output.output {
+        let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
+        sources.retain(|source| {
+            source
+                .path()
+                .is_none_or(|path| is_named(path) || !is_inside(path, output))
+        });
+    }
+    if sources.is_empty() {
+        return Err(Failure::usage(
+            "the inputs hold nothing but what -o names; name other files, or write elsewhere",
+        ));
+    }
+    Ok(sources)
+}
+
+/// Where vectors go; a dry run, which needs no place for them, counts them as Parquet.
+fn destination(args: &OutputArgs) -> Destination {
+    match &args.output {
+        Some(path) if path == Path::new("-") => Destination::Stdout,
+        Some(path) => Destination::Path(path.clone()),
+        None => Destination::Path(PathBuf::from("vectors.parquet")),
     }
 }
 
@@ -328,7 +349,7 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
     let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
     let to_arrow = matches!(format, Some(OutputFormat::Arrow | OutputFormat::Arrows));
-    let output = OutputOptions::new(destination(&args.output.output));
+    let output = OutputOptions::new(destination(&args.output));
     let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
     if args.input.streams && !answers {
         return Err(Failure::usage(

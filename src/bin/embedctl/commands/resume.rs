@@ -44,6 +44,9 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
         _ => return failure,
     };
     let (rows, parts) = (state.rows(), state.parts.len());
+    if parts == 0 && failure.exit_code() == ExitCode::Usage {
+        return failure;
+    }
     let these = if parts == 1 { "part" } else { "parts" };
     failure.with_hint(format!(
         "{rows} rows in {parts} {these} are safe; go on with: {}",

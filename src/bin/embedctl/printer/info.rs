@@ -115,7 +115,10 @@ fn provider(fit: &Fit, taken: bool, table: &mut Table) {
         (None, Some(weights)) if taken => format!("{weights}; --provider auto takes it"),
         (None, weights) => weights.clone().unwrap_or_default(),
     };
-    table.wrapped(&format!("  {:<9}  {word:<3}  ", fit.provider.name()), &text);
+    table.wrapped(
+        &format!("  {:<12}  {word:<3}  ", fit.provider.name()),
+        &text,
+    );
     if let (false, Some(remedy)) = (fit.runs, &fit.remedy) {
         table.wrapped("    → ", remedy);
     }

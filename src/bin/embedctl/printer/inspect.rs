@@ -131,7 +131,7 @@ fn provenance(made: &Value, table: &mut Table) {
         modes => format!("{modes} pooling"),
     }];
     settings.push(match made["normalized"].as_bool() {
-        Some(true) => "length 1".to_owned(),
+        Some(true) => "normalized".to_owned(),
         _ => "not normalized".to_owned(),
     });
     settings.extend(
