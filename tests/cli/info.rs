@@ -35,11 +35,11 @@ fn a_table_of_what_a_model_is() {
     // What runs it differs between machines.
     let (table, providers) = run.stdout.split_once("Runs here\n").unwrap();
     assert!(
-        providers.contains("  native     no   the model has no model.safetensors\n"),
+        providers.contains("  native        no   the model has no model.safetensors\n"),
         "{run}"
     );
     assert!(
-        providers.contains("  rten       yes  onnx/model.onnx"),
+        providers.contains("  rten          yes  onnx/model.onnx"),
         "{run}"
     );
     run.stdout = table.to_owned();

@@ -120,7 +120,7 @@ fn what_a_run_writes_into_a_folder_of_inputs_is_not_read_by_the_next() {
         code(&first, 3);
         let again = sandbox.embed(&format!("{line} --resume"));
         assert!(code(&again, 3).stderr.contains("nothing to do"), "{again}");
-        std::fs::remove_dir_all(sandbox.path("out")).ok();
+        fs::remove_dir_all(sandbox.path("out")).ok();
     }
 }
 
