@@ -357,7 +357,7 @@ const TEXT_HASH: usize = size_of::<crate::record::TextHash>();
 /// Another run was faster.
 pub(super) fn taken(shown: &str, name: &str) -> Error {
     Error::usage(format!(
-        "{shown}: another run has written {name} meanwhile, so this one stops; two runs cannot write one output"
+        "{shown}: another run has written {name} meanwhile, so this one stops, since two runs cannot write one output"
     ))
     .with_remedy("let the other one end, and go on with --resume if it does not finish")
 }

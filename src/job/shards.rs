@@ -46,20 +46,20 @@ impl std::str::FromStr for Shard {
 /// If the inputs cannot be divided among so many.
 pub fn plan(inputs: &[Listed], shard: Shard) -> Result<Vec<Share>> {
     let count = u64::from(shard.count);
-    let refuse = |why: &str| {
-        Err(Error::usage(format!(
-            "--shard {}/{count}: {why}",
-            shard.index
-        )))
+    let refuse = |why: &str, remedy: &str| {
+        let reason = format!("--shard {}/{count}: {why}", shard.index);
+        Err(Error::usage(reason).with_remedy(remedy))
     };
     if shard.count > 1 && inputs.iter().any(|input| input.bytes.is_none()) {
         return refuse(
-            "a pipe cannot be divided, since nobody can say how much it will hold; name files",
+            "a pipe cannot be divided, since nobody can say how much it will hold",
+            "name files",
         );
     }
     if shard.count > 1 && inputs.len() == 1 && !inputs[0].has_lines() {
         return refuse(
-            "one input that is compressed, or a table, is read by one process; divide it into files first",
+            "one input that is compressed, or a table, is read by one process",
+            "divide it into files first",
         );
     }
     let total: u128 = (inputs.iter())

@@ -1,12 +1,13 @@
 //! Jobs under failures: every call to the storage fails in turn, and what follows goes on.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::storage::faulty::Faulty;
+use super::begin::window_of;
+use super::faulty::Faulty;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::output::RunFiles;

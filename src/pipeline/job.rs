@@ -1,27 +1,24 @@
 //! A run that is a job: its fingerprint, its parts, and the single file that they may become.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::EmbedOptions;
+use super::ending::Ending;
+use super::fingerprint::{SIZES, fingerprint};
 use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
-    About, Begun, Create, Fingerprint, Found, Job, JobReader, Objects, Parts, Point, SourceState,
-    Spool, SpoolReader, State, is_inside, plan,
+    About, Begun, Create, Found, Job, JobReader, Objects, Parts, Point, SourceState, Spool, State,
+    is_inside, plan,
 };
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
+use crate::output::{self, Destination, OutputOptions};
 use crate::position::{Position, Seek};
-use crate::progress::Counts;
-use crate::provenance::Provenance;
 use crate::record::SourceNames;
-use crate::rejects::RejectsWriter;
 use crate::storage::Address;
-use crate::tokenize::Chunking;
 
 /// A job that is begun.
 pub(super) struct JobRun {
@@ -47,19 +44,20 @@ pub(super) fn of(options: &EmbedOptions) -> Result<Option<Job>> {
     }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
-            "--rejects {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects; leave the \
-             option out",
+            "--rejects {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
             path.display(),
             with_slash(job.shown())
-        )));
+        ))
+        .with_remedy("leave the option out"));
     }
     if let Destination::Path(folder) = &options.output.destination {
         let inside = options.sources.iter().filter_map(Source::path);
         if let Some(path) = inside.into_iter().find(|path| is_inside(path, folder)) {
             return Err(Error::usage(format!(
-                "the input {} lies in the folder that -o names; write to a folder of its own",
+                "the input {} lies in the folder that -o names",
                 path.display()
-            )));
+            ))
+            .with_remedy("write to a folder of its own"));
         }
     }
     Ok(Some(job))
@@ -89,10 +87,10 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
             // Its parts, which knew, are gone.
             let Some((stored, rejected)) = stored else {
                 return Err(Error::usage(format!(
-                    "-o {}: the file exists, and was not made with --resume; pass --force to replace it, or \
-                     write elsewhere",
+                    "-o {}: the file exists, and was not made with --resume",
                     path.display()
-                )));
+                ))
+                .with_remedy("pass --force to replace it, or write elsewhere"));
             };
             (state, stored, rejected)
         }
@@ -184,9 +182,9 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(
-            "--keep {keep}: without a type each shard would decide on one by its own records; say which, such as \
-             `--keep {keep}:string`"
-        )));
+            "--keep {keep}: without a type each shard would decide on one by its own records"
+        ))
+        .with_remedy(format!("say which, such as `--keep {keep}:string`")));
     }
     let listed: Vec<Listed> = input.listed().collect();
     plan(&listed, shard).map(Some)
@@ -340,215 +338,9 @@ impl JobRun {
     }
 }
 
-/// What is left to do when all is embedded.
-pub(super) struct Ending {
-    job: Job,
-    fingerprint: Fingerprint,
-    names: SourceNames,
-    /// Widths of a row's vectors.
-    dimensions: Vec<usize>,
-    output: OutputOptions,
-    rejects: Option<PathBuf>,
-    files: RunFiles,
-}
-
-impl Ending {
-    /// Says that all is there; a single file is put together first. Whether it is: of a job in shards others may
-    /// be missing.
-    pub(super) fn complete(
-        &self,
-        mut parts: Parts,
-        end: Point,
-        schema: arrow::datatypes::SchemaRef,
-        made: &dyn Fn(&Counts) -> Result<Value>,
-    ) -> Result<bool> {
-        parts.finish(end, schema.clone(), made)?;
-        if !self.job.is_single() {
-            return self.job.complete();
-        }
-        self.assemble(&parts, schema, made)?;
-        // Its lock goes first, which the folder holds.
-        drop(parts);
-        self.job.discard().map(|()| true)
-    }
-
-    /// Puts a single file together from its parts.
-    fn assemble(
-        &self,
-        parts: &Parts,
-        schema: arrow::datatypes::SchemaRef,
-        made: &dyn Fn(&Counts) -> Result<Value>,
-    ) -> Result<()> {
-        let (storage, mut schema) = (self.job.storage(), schema);
-        let (names, files) = (self.names.clone(), &self.files);
-        let mut writer = output::create(&self.output, &self.dimensions, names, &schema, files)?;
-        let rejects = self.rejects.as_ref();
-        let mut rejects = rejects
-            .map(|path| RejectsWriter::create(path, self.output.force, files))
-            .transpose()?;
-        let mut counts = Counts::default();
-        for part in parts.known() {
-            let mut reader = SpoolReader::open(&storage.file(&part.file)?)?;
-            while let Some(rows) = reader.next_rows()? {
-                schema = rows.columns.schema();
-                writer.write(rows)?;
-            }
-            if part.info.rejected > 0
-                && let Some(rejects) = &mut rejects
-                && let Some(lines) = storage.read(&part.rejects())?
-            {
-                rejects.append(&lines)?;
-            }
-            counts.read += part.info.embedded + part.info.rejected;
-            counts.embedded += part.info.embedded;
-            counts.rejected += part.info.rejected;
-            counts.truncated += part.info.truncated;
-            counts.tokens += part.info.tokens;
-        }
-        let mut provenance = made(&counts)?;
-        if let Some(object) = provenance.as_object_mut() {
-            let fingerprint = serde_json::to_value(&self.fingerprint);
-            let fingerprint = fingerprint
-                .map_err(|error| Error::internal(format!("writing the fingerprint: {error}")))?;
-            object.insert("job".to_owned(), fingerprint);
-        }
-        writer.finish(Finish {
-            schema,
-            provenance: &provenance,
-            rejects,
-        })
-    }
-}
-
 fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
     let sources = options.sources.iter().zip(names.iter());
     sources
         .map(|(source, name)| SourceState::of(source, name))
         .collect()
-}
-
-/// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
-const SIZES: &str = "input_sizes";
-
-/// A few values, or the hash of many.
-fn listed(values: impl Iterator<Item = Value>) -> Value {
-    let values: Vec<Value> = values.collect();
-    if values.len() <= LISTED {
-        return values.into();
-    }
-    let count = values.len();
-    let mut all = Fingerprint::default();
-    all.set("values", values);
-    json!({"count": count, "sha256": all.hash()})
-}
-
-/// Names of inputs that a fingerprint lists; of more it holds a hash.
-const LISTED: usize = 20;
-
-/// All that decides a vector or a column.
-fn fingerprint(
-    options: &EmbedOptions,
-    sources: &[SourceState],
-    model: &Model,
-    files: &ModelProvenance,
-    info: &EngineInfo,
-) -> Result<Fingerprint> {
-    let mut all = Fingerprint::default();
-    all.set("version", env!("CARGO_PKG_VERSION"));
-    // What the provenance says of the model and of vectors, but for what differs between runs.
-    let provenance = Provenance::new(model, files, info, None, &Counts::default(), None);
-    let provenance = serde_json::to_value(&provenance);
-    let Ok(Value::Object(mut provenance)) = provenance else {
-        return Err(Error::internal("the provenance is no object"));
-    };
-    for key in [
-        "schema", "tool", "model", "engine", "profile", "rows", "tokens",
-    ] {
-        provenance.remove(key);
-    }
-    let hashes: Map<String, Value> = (files.files.iter())
-        .map(|file| (file.path.clone(), file.sha256.clone().into()))
-        .collect();
-    all.set("model", hashes);
-    for (key, value) in provenance {
-        all.set(&key, value);
-    }
-    let native = info.provider == Provider::Native;
-    let engine = if native { "native" } else { "onnx" };
-    all.set(
-        "precision",
-        json!({"engine": engine, "precision": info.precision}),
-    );
-
-    all.set(
-        "inputs",
-        listed(sources.iter().map(|source| json!(source.name))),
-    );
-    all.set(
-        SIZES,
-        listed(sources.iter().map(|source| json!(source.size))),
-    );
-    // Whoever adds an option decides here whether it changes what is written.
-    let InputOptions {
-        format,
-        text_field,
-        id_field,
-        id_type,
-        keep,
-        max_record_bytes,
-        window_rows: _,
-        window_bytes,
-        text_template,
-        source_columns,
-        limit,
-        sample,
-        seed,
-        window_per_batch: _,
-        streams: _,
-        start: _,
-        shares: _,
-    } = &options.input;
-    all.set("input_format", format!("{format:?}"));
-    all.set("text", text_field.clone());
-    if let Some(template) = text_template {
-        all.set("text_template", template.to_string());
-    }
-    all.set("source_columns", *source_columns);
-    all.set("records", json!([limit, sample, seed]));
-    all.set("id", json!([id_field, id_type.to_string()]));
-    let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
-    all.set("keep", keep);
-    all.set("reading", json!([max_record_bytes, window_bytes]));
-    let OutputOptions {
-        destination: _,
-        format,
-        force: _,
-        dtype,
-        calibration: _,
-        vector_type,
-        embedding_field,
-        nullable,
-        streams: _,
-    } = &options.output;
-    all.set("format", format!("{format:?}"));
-    all.set("dtype", format!("{dtype:?}"));
-    all.set("calibration", output::calibration_hash(&options.output)?);
-    all.set("vector_type", format!("{vector_type:?}"));
-    all.set("embedding_field", embedding_field.clone());
-    all.set(
-        "nullable",
-        *nullable || options.on_error == super::OnError::Null,
-    );
-    let chunking = options.chunking.map(
-        |Chunking {
-             by,
-             tokens,
-             overlap,
-             text,
-         }| json!([by, tokens, overlap, text]),
-    );
-    all.set("chunking", chunking);
-    all.set("part_rows", options.job.part_rows);
-    all.set("shards", options.job.shard.count);
-    Ok(all)
 }

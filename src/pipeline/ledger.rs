@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::assembly::{Assembly, Extra, Planned, with_nulls};
-use super::stages::InFlight;
+use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::embedder::{Finished, NOT_FINITE_EMPTY};
 use crate::error::{Error, Place, Result};

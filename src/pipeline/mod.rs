@@ -13,43 +13,45 @@
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
+mod background;
 mod distinct;
+mod ending;
+mod fingerprint;
 mod job;
 mod ledger;
-mod stages;
+mod maker;
+mod opening;
+mod reading;
+mod run;
 #[cfg(test)]
 mod tests;
+mod tokenizing;
+mod workers;
 
-use std::cell::OnceCell;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select, unbounded};
+use crossbeam_channel::select;
 
 use self::assembly::Extra;
-use self::job::JobRun;
-use self::ledger::{Ledger, Sink};
-use self::stages::{
-    Message, Reading, Start, Streams, Tokenizing, Workers, collect, ended, in_background,
-    spawn_reader, spawn_tokenizer, wait,
-};
-use crate::batch;
+use self::background::{ended, in_background};
+use self::opening::{Opening, open_engine};
+use self::reading::{Reading, Streams};
+use self::run::{Output, Parts, drive};
 use crate::cancel::CancelToken;
-use crate::embedder::{self, cosine_of_samples};
-use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions, Provider};
-use crate::error::{Error, Place, Result};
+use crate::engine::{self, Engine, EngineInfo, EngineOptions};
+use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Job, JobOptions, State};
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
-use crate::output::{self, Finish, OutputOptions, RunFiles, VectorWriter};
-use crate::pool::Pooler;
+use crate::output::{self, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
-use crate::provenance::{ProfileUsed, Provenance};
+use crate::provenance::ProfileUsed;
 use crate::rejects::RejectsWriter;
-use crate::stage::{Clocks, StageTimes, StageWatch};
+use crate::stage::StageTimes;
 use crate::threads::{self, usable_cores};
-use crate::tokenize::{Chunked, Chunking, TextTokenizer};
+use crate::tokenize::{Chunking, TextTokenizer};
 
 /// What a bad record does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -352,348 +354,5 @@ fn run(
     }
 }
 
-/// Rows of the first window by which reduced precision is measured.
-const SAMPLE_ROWS: usize = 64;
-
-/// Their tokens at most, so that it takes some tenths of a second.
-const SAMPLE_TOKENS: usize = 2048;
-
 /// How long a cancelled run may take to finish its last batches and to clean up after itself.
 const LAST_BATCHES: Duration = Duration::from_secs(4);
-
-/// A run's parts, opened.
-struct Parts {
-    started: Instant,
-    model: Arc<Model>,
-    reader: Reading,
-    tokenizer: Arc<TextTokenizer>,
-    files: Option<ModelProvenance>,
-    engine: Opening,
-    output: Output,
-    threads: usize,
-    /// Workers, where the user has said how many.
-    workers: Option<usize>,
-    on_error: OnError,
-    chunked: Option<Chunked>,
-    extra: Extra,
-    fail_on_empty: bool,
-    batch_tokens: Option<usize>,
-    batch_rows: Option<usize>,
-    profile: Option<ProfileUsed>,
-}
-
-/// Where the rows go.
-#[allow(clippy::large_enum_variant)] // there is one
-enum Output {
-    /// An output, and the file of its rejects.
-    Whole(Box<dyn VectorWriter>, Option<RejectsWriter>),
-    /// Parts, which begin once the fingerprint is known.
-    Job(Box<JobRun>),
-}
-
-impl Output {
-    fn whole(options: &EmbedOptions, dimensions: &[usize], reader: &Reading) -> Result<Self> {
-        let (force, files) = (options.output.force, &options.files);
-        let (names, output) = (reader.names(), options.output());
-        let schema = options.extra().schema(&reader.schema())?;
-        let writer = output::create(&output, dimensions, names, &schema, files)?;
-        let rejects = options.rejects.as_ref();
-        let rejects = rejects.map(|path| RejectsWriter::create(path, force, files));
-        Ok(Self::Whole(writer, rejects.transpose()?))
-    }
-}
-
-/// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
-///
-/// Dropped before it is open, it asks the opening to stop and waits a moment: the process may be about to
-/// exit, which tears a native library down under a thread that is still inside.
-struct Opening {
-    engine: Receiver<Result<Box<dyn Engine>>>,
-    stop: CancelToken,
-    /// What it is opened with; `None` for one that is open, whose precision was measured then.
-    options: Option<EngineOptions>,
-}
-
-impl Opening {
-    const GRACE: Duration = Duration::from_secs(2);
-
-    /// An engine that is open.
-    fn done(engine: Box<dyn Engine>) -> Self {
-        let (sender, receiver) = bounded(1);
-        // There is room for one, and the other end is held.
-        let _ = sender.send(Ok(engine));
-        Self {
-            engine: receiver,
-            stop: CancelToken::new(),
-            options: None,
-        }
-    }
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        let _ = self.engine.recv_timeout(Self::GRACE);
-    }
-}
-
-fn open_engine(model: &Arc<Model>, engine: EngineOptions, threads: usize) -> Result<Opening> {
-    let model = Arc::clone(model);
-    let stop = CancelToken::new();
-    let options = EngineOptions {
-        workers: threads,
-        cancel: stop.clone(),
-        ..engine
-    };
-    let kept = options.clone();
-    let engine = in_background("engine", move || crate::padding::open(&model, &options))?;
-    Ok(Opening {
-        engine,
-        stop,
-        options: Some(kept),
-    })
-}
-
-/// Puts the parts together and runs them to the end.
-fn drive(parts: Parts, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary> {
-    let Parts {
-        started,
-        model,
-        reader,
-        tokenizer,
-        threads,
-        ..
-    } = parts;
-    let names = reader.names();
-    let total_bytes = reader.total_bytes();
-    let schema = reader.schema();
-    let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
-
-    // Reading and tokenizing start while the engine loads.
-    let clocks = Arc::new(Clocks::default());
-    let settled = reader.settled();
-    let windows = spawn_reader(reader, &clocks)?;
-    let (start_sender, start) = bounded(1);
-    let (jobs_sender, jobs) = unbounded();
-    let windows = spawn_tokenizer(
-        Tokenizing {
-            tokenizer: Arc::clone(&tokenizer),
-            chunked: parts.chunked,
-        },
-        parts.on_error,
-        windows,
-        start,
-        jobs_sender,
-        names.clone(),
-        &clocks,
-    )?;
-    let engine: Arc<dyn Engine> = wait(cancel, &parts.engine.engine)?.into();
-    let mut info = engine.info().clone();
-    let hashes = in_background("hash", {
-        let (model, known) = (Arc::clone(&model), parts.files);
-        let native = info.provider == Provider::Native;
-        move || known.map_or_else(|| model.provenance(native), Ok)
-    })?;
-    let suits = engine.limits();
-    let threads = parts.workers.or(engine.workers()).unwrap_or(threads);
-    let precision = parts.engine.options.as_ref().filter(|_| info.is_reduced());
-    if let Some(options) = precision {
-        info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, options)?;
-    }
-    let cosine = Arc::new(Mutex::new(info.cosine));
-    // The tokenizer thread may be gone after an error of its own, which is found below.
-    let _ = start_sender.send(Start {
-        limits: BatchLimits {
-            tokens: parts.batch_tokens.unwrap_or(suits.tokens),
-            rows: parts.batch_rows.unwrap_or(suits.rows),
-            equal_lengths: suits.equal_lengths,
-        },
-        ragged: engine.is_ragged(),
-        first: match precision.cloned() {
-            Some(options) => {
-                let (engine, pooler) = (Arc::clone(&engine), Arc::clone(&pooler));
-                let cosine = Arc::clone(&cosine);
-                Box::new(move |tokens| {
-                    let mut joined = cosine.lock().unwrap_or_else(PoisonError::into_inner);
-                    let sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
-                    *joined =
-                        embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
-                    Ok(())
-                })
-            }
-            None => Box::new(|_| Ok(())),
-        },
-    });
-    let workers = Workers::spawn(threads, &engine, &model, &pooler, &clocks, &jobs)?;
-    drop(jobs);
-    workers.wait_for_first(cancel)?;
-    let load = started.elapsed();
-    // These compute on their worker's thread; others have threads or a device of their own.
-    let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
-    progress.stages(&stages);
-    progress.started(&info, total_bytes);
-
-    let files = OnceCell::new();
-    let made = |counts: &Counts| {
-        let files = match files.get() {
-            Some(files) => files,
-            None => {
-                let hashed = wait(cancel, &hashes)?;
-                files.get_or_init(|| hashed)
-            }
-        };
-        let info = EngineInfo {
-            cosine: *cosine.lock().unwrap_or_else(PoisonError::into_inner),
-            ..info.clone()
-        };
-        let profile = parts.profile.as_ref();
-        let provenance = Provenance::new(&model, files, &info, parts.chunked, counts, profile);
-        serde_json::to_value(&provenance)
-            .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
-    };
-    let mut notes = model.notes(info.provider == Provider::Native);
-    let mut rejected_before = 0;
-    let (sink, ending) = match parts.output {
-        Output::Whole(writer, rejects) => (Sink::Whole { writer, rejects }, None),
-        Output::Job(job) => {
-            // Nothing is embedded for an output that it does not fit.
-            let hashed = wait(cancel, &hashes)?;
-            notes.extend(job.note());
-            rejected_before = job.rejected();
-            let (parts, ending) =
-                job.parts(&model, &hashed, &info, parts.extra.schema(&schema)?)?;
-            let _ = files.set(hashed);
-            let parts = Box::new(parts);
-            let sink = Sink::Parts { parts, made: &made };
-            (sink, Some(ending))
-        }
-    };
-    let mut ledger = Ledger {
-        model: &model,
-        pooler: &pooler,
-        names: &names,
-        progress,
-        on_error: parts.on_error,
-        extra: parts.extra,
-        counts: Counts::default(),
-        reasons: Vec::new(),
-        without_tokens: 0,
-        sink,
-    };
-    let mut step = || -> Result<_> {
-        let message = select! {
-            recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
-            recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
-            recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
-        };
-        match message {
-            Message::InFlight(in_flight) => {
-                let finished = collect(&in_flight, &workers, progress, cancel)?;
-                clocks.write.time(|| ledger.settle(*in_flight, &finished))?;
-                if let Some(settled) = &settled {
-                    settled.window();
-                }
-                Ok(None)
-            }
-            Message::Stream(schema) => {
-                let schema = parts.extra.schema(&schema)?;
-                let streams = ledger.streams()?;
-                clocks.write.time(|| streams.begin_stream(&schema))?;
-                Ok(None)
-            }
-            Message::StreamEnd => {
-                let streams = ledger.streams()?;
-                clocks.write.time(|| streams.end_stream())?;
-                Ok(None)
-            }
-            Message::End { read, end } => Ok(Some((read, end))),
-        }
-    };
-    let ended = loop {
-        match step() {
-            Ok(None) => {}
-            Ok(Some(end)) => break Ok(end),
-            Err(error) => break Err(error),
-        }
-    };
-    let (read, end) = match ended {
-        Ok(end) => end,
-        // What a job has embedded is not lost with the run.
-        Err(error) => {
-            ledger.salvage();
-            return Err(error);
-        }
-    };
-    drop(workers);
-
-    let Ledger {
-        counts,
-        reasons,
-        without_tokens,
-        sink,
-        ..
-    } = ledger;
-    if counts.read != read || counts.embedded + counts.rejected != read {
-        return Err(Error::internal(format!(
-            "{read} records were read and {} accounted for: {} embedded, {} rejected",
-            counts.read, counts.embedded, counts.rejected
-        )));
-    }
-    if parts.fail_on_empty && counts.embedded == 0 {
-        let reason = match counts.rejected {
-            0 => "there is no record to embed, which --fail-on-empty forbids".to_owned(),
-            rejected => format!(
-                "none of {rejected} records can be embedded, which --fail-on-empty forbids; the first: {}",
-                reasons.first().map_or("", String::as_str)
-            ),
-        };
-        return Err(Error::input(Place::file(names.join(", ")), reason));
-    }
-    if cancel.is_cancelled() && matches!(sink, Sink::Whole { .. }) {
-        return Err(Error::interrupted());
-    }
-    let schema = parts.extra.schema(&end.schema)?;
-    let all = clocks.write.time(|| match (sink, ending) {
-        (Sink::Whole { writer, rejects }, _) => {
-            let finish = Finish {
-                schema,
-                provenance: &made(&counts)?,
-                rejects,
-            };
-            writer.finish(finish).map(|()| true)
-        }
-        (Sink::Parts { parts, .. }, Some(ending)) => {
-            ending.complete(*parts, end.point, schema, &made)
-        }
-        (Sink::Parts { .. }, None) => Err(Error::internal("parts without an end")),
-    })?;
-    progress.published();
-    if !all {
-        notes.push("this shard is complete; the output is, when all others are, too".to_owned());
-    }
-    info.cosine = *cosine.lock().unwrap_or_else(PoisonError::into_inner);
-    if info.equal_lengths {
-        notes.push(crate::padding::NOTE.into());
-    }
-    if without_tokens > 0 {
-        notes.push(format!(
-            "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives for \
-             no token at all"
-        ));
-    }
-    Ok(Summary {
-        chunks: parts.chunked.map(|_| counts.rows),
-        counts,
-        engine: info,
-        model: model.id.clone(),
-        dimensions: model.config.vectors(),
-        threads,
-        max_length: model.config.limit(),
-        load,
-        run: started.elapsed().saturating_sub(load),
-        stages: stages.times(),
-        rejects: reasons,
-        rejected_before,
-        notes,
-    })
-}

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::batch::Batch;
-use crate::engine::{Hidden, Output, Provider, Worker};
+use crate::engine::{BatchLimits, Hidden, Output, Provider, Worker};
 use crate::error::ErrorKind;
+use crate::output::{Finish, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
 

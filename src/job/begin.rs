@@ -1,0 +1,170 @@
+//! A job's begin: what its folder holds already, who else is at work on it, and what is left to do.
+
+use std::collections::BTreeMap;
+
+use super::part::Part;
+use super::parts::{About, Create, Limits, Parts};
+use super::reader::Covered;
+use super::shards::Shard;
+use super::state::State;
+use super::storage::Guard;
+use super::{Job, names};
+use crate::error::{Error, Result};
+
+/// A job's folder, looked at and locked.
+#[derive(Debug)]
+pub struct Begun {
+    pub(super) lock: Guard,
+    pub(super) state: State,
+    /// Records in a window.
+    pub window: usize,
+}
+
+/// What a job's folder holds before anything is done.
+#[derive(Debug)]
+pub enum Found {
+    /// Everything: there is nothing to do.
+    Finished(Box<State>),
+    /// There is something to do.
+    Begun(Box<Begun>),
+}
+
+impl Job {
+    /// Looks at the folder, removes what is left of parts that were not published, and keeps other runs out.
+    /// `window` is how many records a window may have at most.
+    ///
+    /// # Errors
+    /// If the output is there or begun and the options don't say what to do with it, another run is at work on
+    /// it, or the system refuses.
+    pub fn begin(&self, window: usize) -> Result<Found> {
+        let storage = self.storage.as_ref();
+        self.look()?;
+        let Some(lock) = storage.lock(&names::lock(self.options.shard.index))? else {
+            return Err(
+                Error::usage(format!("{}: another run is writing it", self.shown))
+                    .with_remedy("let it end, or stop it first"),
+            );
+        };
+        if self.force && !self.options.resume {
+            if self.options.shard.count > 1 {
+                return Err(Error::usage(format!(
+                    "--force: {} is shared by {} shards, and one must not remove what others write",
+                    self.shown, self.options.shard.count
+                ))
+                .with_remedy("remove it before they begin"));
+            }
+            self.clear()?;
+        }
+        let state = self.look()?;
+        if state.success {
+            return Ok(Found::Finished(Box::new(state)));
+        }
+        // A kill between the last part and the last word.
+        if state.ends.contains_key(&self.options.shard.index) && !self.is_single() {
+            self.complete()?;
+            return Ok(Found::Finished(Box::new(state)));
+        }
+        self.clear_orphans(&state)?;
+        let window = match &state.job {
+            Some(job) => job.window,
+            None => window_of(self.options.part_rows, window),
+        };
+        Ok(Found::Begun(Box::new(Begun {
+            lock,
+            state,
+            window,
+        })))
+    }
+
+    /// What stands in the folder.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn state(&self) -> Result<State> {
+        State::read(self.storage.as_ref(), Some(self.options.shard.index))
+    }
+
+    /// Looks at the folder, and changes nothing.
+    ///
+    /// # Errors
+    /// If the output is there or begun, and the options don't say what to do with it; or it cannot be read.
+    pub fn look(&self) -> Result<State> {
+        let state = self.state()?;
+        if state.job.is_none() && !self.is_single() {
+            self.refuse_others()?;
+        }
+        // Of a job in shards, others may have begun.
+        let Shard { index, count } = self.options.shard;
+        let is_begun = state.job.is_some()
+            && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
+        if !self.options.resume && !self.force && is_begun {
+            return Err(match state.success {
+                true => Error::usage(format!("{}: the output exists and is complete", self.shown))
+                    .with_remedy("pass --force to replace it, or write elsewhere"),
+                false => Error::usage(format!(
+                    "{}: an unfinished output is there, with {} rows in {} parts",
+                    self.shown,
+                    state.rows(),
+                    state.parts.len()
+                ))
+                .with_remedy("go on with --resume, or pass --force to start anew"),
+            });
+        }
+        Ok(state)
+    }
+
+    /// Refuses a folder that holds somebody else's files, which readers would take for parts.
+    fn refuse_others(&self) -> Result<()> {
+        let other =
+            (self.storage.list("")?.into_iter()).find(|entry| !entry.name.starts_with(['_', '.']));
+        match other {
+            None => Ok(()),
+            Some(entry) => Err(Error::usage(format!(
+                "-o {}: the folder holds {}, which is no part of an output, and readers of the folder would \
+                 take it for one",
+                self.shown, entry.name
+            ))
+            .with_remedy("write to a folder of its own")),
+        }
+    }
+}
+
+impl Begun {
+    /// What was found.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The stretches that are embedded.
+    #[must_use]
+    pub fn covered(&self) -> Vec<Covered> {
+        let part = |part: &Part| Covered {
+            start: part.info.start.clone(),
+            end: part.info.end.clone(),
+        };
+        self.state.parts.values().map(part).collect()
+    }
+
+    /// Begins to write what is missing.
+    ///
+    /// # Errors
+    /// As [`Parts::new`].
+    pub fn parts(self, about: About, create: Create, limits: Limits) -> Result<Parts> {
+        let known: BTreeMap<u32, Part> = (self.state.parts.values())
+            .map(|part| (part.info.number, part.clone()))
+            .collect();
+        Parts::new(about, create, limits, self.lock, known)
+    }
+}
+
+/// Records of a window: at most `most`, and such that whole windows make a part.
+pub(super) fn window_of(part_rows: Option<u64>, most: usize) -> usize {
+    let Some(rows) = part_rows.and_then(|rows| usize::try_from(rows).ok()) else {
+        return most;
+    };
+    let least = most / 8;
+    let divisors = (least.max(1)..=most.min(rows)).rev();
+    let fits = |window: &usize| rows.is_multiple_of(*window);
+    divisors.into_iter().find(fits).unwrap_or(most.min(rows))
+}

@@ -1,0 +1,116 @@
+//! A job's end: the manifest and the word that says that it is complete; and what is removed of it.
+
+use std::path::Path;
+
+use super::part::Manifest;
+use super::paths::parts_of;
+use super::state::{self, State};
+use super::storage::{Content, Local, Storage};
+use super::{Job, names, parts};
+use crate::error::{Error, Result};
+
+impl Job {
+    /// Completes the output once all shards are at their ends: the manifest, and then the word that says so.
+    /// Whether they are.
+    ///
+    /// # Errors
+    /// If parts don't add up, or the system refuses.
+    pub fn complete(&self) -> Result<bool> {
+        let state = State::read(self.storage.as_ref(), None)?;
+        let Some(job) = &state.job else {
+            return Err(Error::internal("a job without job.json was completed"));
+        };
+        if (1..=job.shards).any(|shard| !state.ends.contains_key(&shard)) {
+            return Ok(false);
+        }
+        let faults = state.faults();
+        if !faults.is_empty() {
+            return Err(Error::internal(faults.join("; ")));
+        }
+        let manifest = Manifest {
+            schema: state::SCHEMA,
+            fingerprint: job.fingerprint.hash(),
+            shards: job.shards,
+            records: state.ends.values().map(|end| end.end.records).sum(),
+            rows: state.rows(),
+            rejected: state.rejected(),
+            parts: state.parts.into_values().collect(),
+        };
+        let text = format!("{:#}\n", parts::encode(&manifest)?);
+        // Another shard may say the same at the same time.
+        self.storage
+            .put(names::MANIFEST, Content::Durable(text.as_bytes()))?;
+        self.storage.put(names::SUCCESS, Content::Durable(b""))?;
+        Ok(true)
+    }
+
+    /// Removes everything that a job has written, what says that it is complete first.
+    pub(super) fn clear(&self) -> Result<()> {
+        let storage = self.storage.as_ref();
+        if storage.read(names::JOB)?.is_none() {
+            return Ok(());
+        }
+        storage.remove(names::SUCCESS)?;
+        storage.remove(names::MANIFEST)?;
+        for entry in storage.list("")? {
+            if names::parse(&entry.name).is_some() {
+                storage.remove(&entry.name)?;
+            }
+        }
+        for folder in [names::SHARDS, names::COMMITS, names::REJECTS, names::TEXTS] {
+            for entry in storage.list(folder)? {
+                storage.remove(&format!("{folder}/{}", entry.name))?;
+            }
+        }
+        storage.remove(names::JOB)
+    }
+
+    /// Removes everything, the folder too: its parts have become one file.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn discard(&self) -> Result<()> {
+        self.clear()?;
+        self.storage.discard()
+    }
+
+    /// Removes what was put for parts that were not.
+    pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
+        let storage = self.storage.as_ref();
+        for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS] {
+            for entry in storage.list(folder)? {
+                let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
+                    shard == self.options.shard.index && !state.parts.contains_key(&(shard, number))
+                });
+                if orphan {
+                    let name = match folder {
+                        "" => entry.name,
+                        folder => format!("{folder}/{}", entry.name),
+                    };
+                    storage.remove(&name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the rest of the parts of the complete single file at `path`.
+///
+/// # Errors
+/// If the system refuses.
+pub fn remove_parts(path: &Path) -> Result<()> {
+    Local::new(parts_of(path)).discard()
+}
+
+/// Removes what an unfinished run has left of the single file at `path`.
+///
+/// # Errors
+/// If the system refuses.
+pub fn forget(path: &Path) -> Result<()> {
+    let storage = Local::new(parts_of(path));
+    match storage.read(names::JOB)? {
+        Some(_) => storage.discard(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! A storage that refuses one of its calls.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::storage::{Content, Entry, Guard, Local, Storage};
+use crate::error::{Error, Result};
+use crate::output::fault::with_remedy;
+
+/// Does what `inner` does until call number `fails` (from 0): that one fails, before or after it has done
+/// its work, and so do all that follow it where `dead`, as after a kill.
+#[derive(Debug, Clone)]
+pub struct Faulty {
+    pub inner: Local,
+    pub calls: Arc<AtomicU64>,
+    pub fails: u64,
+    /// Whether the failing call does its work before it fails, as a lost answer does.
+    pub late: bool,
+    pub dead: bool,
+}
+
+impl Faulty {
+    pub fn new(inner: Local, fails: u64, late: bool, dead: bool) -> Self {
+        Self {
+            inner,
+            calls: Arc::default(),
+            fails,
+            late,
+            dead,
+        }
+    }
+
+    fn call<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let fails = call == self.fails || (self.dead && call > self.fails);
+        if !fails {
+            return work();
+        }
+        if self.late && call == self.fails {
+            work()?;
+        }
+        let full = io::Error::from(ErrorKind::StorageFull);
+        Err(Error::io(
+            "write to",
+            "the faulty storage",
+            with_remedy(full),
+        ))
+    }
+}
+
+impl Storage for Faulty {
+    fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
+        self.call(|| self.inner.put(name, content))
+    }
+    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+        self.call(|| self.inner.list(folder))
+    }
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.call(|| self.inner.read(name))
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.call(|| self.inner.remove(name))
+    }
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        self.call(|| self.inner.file(name))
+    }
+    fn scratch(&self, lock: &str) -> Result<PathBuf> {
+        self.call(|| self.inner.scratch(lock))
+    }
+    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+        self.call(|| self.inner.lock(name))
+    }
+    fn discard(&self) -> Result<()> {
+        self.call(|| self.inner.discard())
+    }
+}

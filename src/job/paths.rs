@@ -1,0 +1,76 @@
+//! Which names an output's parts have, and which of two lies in the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::JobOptions;
+use crate::error::{Error, Result};
+use crate::output::{OutputFormat, OutputOptions};
+use crate::storage::Address;
+
+/// Whether an output is a folder: it says so by a `/` at its end, or is one.
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    text.ends_with(b"/")
+        || text.ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes())
+        || fs::metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Where the parts of a single file lie while it is made.
+#[must_use]
+pub fn parts_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".parts");
+    name.into()
+}
+
+/// The format of a folder's parts: as the options say, or as the folder is called; else Parquet.
+pub(super) fn folder_format(output: &OutputOptions, path: &Path) -> Result<OutputFormat> {
+    let format = output.format.or_else(|| OutputFormat::from_path(path));
+    let format = format.unwrap_or(OutputFormat::Parquet);
+    Ok(format)
+}
+
+/// Whether two names lead to one place, or one inside the other: inputs must not lie in the output.
+#[must_use]
+pub fn is_inside(path: &Path, folder: &Path) -> bool {
+    if Address::is_url_path(path) && Address::is_url_path(folder) {
+        let address = |path: &Path| Address::parse(&path.to_string_lossy());
+        let (Ok(path), Ok(folder)) = (address(path), address(folder)) else {
+            return false;
+        };
+        return path.to_string().starts_with(&folder.to_string());
+    }
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(path), Ok(folder)) => path.starts_with(folder),
+        _ => false,
+    }
+}
+
+/// Refuses what only a folder can be asked for.
+pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
+    let shown = path.display();
+    let refuse = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
+    if options.shard.count > 1 {
+        return refuse(
+            format!(
+                "--shard writes parts into a folder that all shards share, and -o {shown} is a file"
+            ),
+            format!("write -o {shown}/"),
+        );
+    }
+    if options.part_rows.is_some() && !options.resume {
+        return refuse(
+            format!("--part-rows needs a folder for the parts, and -o {shown} is a file"),
+            format!("write -o {shown}/"),
+        );
+    }
+    if Address::is_url_path(path) && options.resume {
+        return refuse(
+            format!("-o {shown}: one object is written by one run"),
+            format!("write parts to {shown}/, which can be gone on with"),
+        );
+    }
+    Ok(())
+}

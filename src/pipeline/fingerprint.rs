@@ -1,0 +1,137 @@
+//! A run's fingerprint: all that decides a vector or a column of its output.
+
+use serde_json::{Map, Value, json};
+
+use super::{EmbedOptions, OnError};
+use crate::engine::{EngineInfo, Provider};
+use crate::error::{Error, Result};
+use crate::input::InputOptions;
+use crate::job::{Fingerprint, SourceState};
+use crate::model::{Model, ModelProvenance};
+use crate::output::{self, OutputOptions};
+use crate::progress::Counts;
+use crate::provenance::Provenance;
+use crate::tokenize::Chunking;
+
+/// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
+pub(super) const SIZES: &str = "input_sizes";
+
+/// A few values, or the hash of many.
+fn listed(values: impl Iterator<Item = Value>) -> Value {
+    let values: Vec<Value> = values.collect();
+    if values.len() <= LISTED {
+        return values.into();
+    }
+    let count = values.len();
+    let mut all = Fingerprint::default();
+    all.set("values", values);
+    json!({"count": count, "sha256": all.hash()})
+}
+
+/// Names of inputs that a fingerprint lists; of more it holds a hash.
+const LISTED: usize = 20;
+
+/// All that decides a vector or a column.
+pub(super) fn fingerprint(
+    options: &EmbedOptions,
+    sources: &[SourceState],
+    model: &Model,
+    files: &ModelProvenance,
+    info: &EngineInfo,
+) -> Result<Fingerprint> {
+    let mut all = Fingerprint::default();
+    all.set("version", env!("CARGO_PKG_VERSION"));
+    // What the provenance says of the model and of vectors, but for what differs between runs.
+    let provenance = Provenance::new(model, files, info, None, &Counts::default(), None);
+    let provenance = serde_json::to_value(&provenance);
+    let Ok(Value::Object(mut provenance)) = provenance else {
+        return Err(Error::internal("the provenance is no object"));
+    };
+    for key in [
+        "schema", "tool", "model", "engine", "profile", "rows", "tokens",
+    ] {
+        provenance.remove(key);
+    }
+    let hashes: Map<String, Value> = (files.files.iter())
+        .map(|file| (file.path.clone(), file.sha256.clone().into()))
+        .collect();
+    all.set("model", hashes);
+    for (key, value) in provenance {
+        all.set(&key, value);
+    }
+    let native = info.provider == Provider::Native;
+    let engine = if native { "native" } else { "onnx" };
+    all.set(
+        "precision",
+        json!({"engine": engine, "precision": info.precision}),
+    );
+
+    all.set(
+        "inputs",
+        listed(sources.iter().map(|source| json!(source.name))),
+    );
+    all.set(
+        SIZES,
+        listed(sources.iter().map(|source| json!(source.size))),
+    );
+    // Whoever adds an option decides here whether it changes what is written.
+    let InputOptions {
+        format,
+        text_field,
+        id_field,
+        id_type,
+        keep,
+        max_record_bytes,
+        window_rows: _,
+        window_bytes,
+        text_template,
+        source_columns,
+        limit,
+        sample,
+        seed,
+        window_per_batch: _,
+        streams: _,
+        start: _,
+        shares: _,
+    } = &options.input;
+    all.set("input_format", format!("{format:?}"));
+    all.set("text", text_field.clone());
+    if let Some(template) = text_template {
+        all.set("text_template", template.to_string());
+    }
+    all.set("source_columns", *source_columns);
+    all.set("records", json!([limit, sample, seed]));
+    all.set("id", json!([id_field, id_type.to_string()]));
+    let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
+    all.set("keep", keep);
+    all.set("reading", json!([max_record_bytes, window_bytes]));
+    let OutputOptions {
+        destination: _,
+        format,
+        force: _,
+        dtype,
+        calibration: _,
+        vector_type,
+        embedding_field,
+        nullable,
+        streams: _,
+    } = &options.output;
+    all.set("format", format!("{format:?}"));
+    all.set("dtype", format!("{dtype:?}"));
+    all.set("calibration", output::calibration_hash(&options.output)?);
+    all.set("vector_type", format!("{vector_type:?}"));
+    all.set("embedding_field", embedding_field.clone());
+    all.set("nullable", *nullable || options.on_error == OnError::Null);
+    let chunking = options.chunking.map(
+        |Chunking {
+             by,
+             tokens,
+             overlap,
+             text,
+         }| json!([by, tokens, overlap, text]),
+    );
+    all.set("chunking", chunking);
+    all.set("part_rows", options.job.part_rows);
+    all.set("shards", options.job.shard.count);
+    Ok(all)
+}

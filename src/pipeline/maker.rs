@@ -1,0 +1,61 @@
+//! Makes the provenances of a run's outputs, from what is known when each of them is written.
+
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::Receiver;
+use serde_json::Value;
+
+use super::background::wait;
+use crate::cancel::CancelToken;
+use crate::engine::{Cosine, EngineInfo};
+use crate::error::{Error, Result};
+use crate::model::{Model, ModelProvenance};
+use crate::progress::Counts;
+use crate::provenance::{ProfileUsed, Provenance};
+use crate::tokenize::Chunked;
+
+/// The cosine of reduced precision to single precision, where there is one; the first window's joins it.
+pub(super) type Joined = Arc<Mutex<Option<Cosine>>>;
+
+/// Makes the provenances of a run's outputs.
+pub(super) struct Maker<'c> {
+    pub(super) model: Arc<Model>,
+    /// As it was when the run began.
+    pub(super) info: EngineInfo,
+    pub(super) cosine: Joined,
+    pub(super) chunked: Option<Chunked>,
+    pub(super) profile: Option<ProfileUsed>,
+    /// The model's files are hashed meanwhile.
+    pub(super) hashes: Receiver<Result<ModelProvenance>>,
+    pub(super) files: OnceCell<ModelProvenance>,
+    pub(super) cancel: &'c CancelToken,
+}
+
+impl Maker<'_> {
+    /// The model's files, once they are hashed.
+    pub(super) fn files(&self) -> Result<&ModelProvenance> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let hashed = wait(self.cancel, &self.hashes)?;
+        Ok(self.files.get_or_init(|| hashed))
+    }
+
+    /// What runs the model, with what is known by now.
+    pub(super) fn info(&self) -> EngineInfo {
+        EngineInfo {
+            cosine: *self.cosine.lock().unwrap_or_else(PoisonError::into_inner),
+            ..self.info.clone()
+        }
+    }
+
+    /// The provenance of something with these counts.
+    pub(super) fn provenance(&self, counts: &Counts) -> Result<Value> {
+        let (files, info) = (self.files()?, self.info());
+        let profile = self.profile.as_ref();
+        let provenance = Provenance::new(&self.model, files, &info, self.chunked, counts, profile);
+        serde_json::to_value(&provenance)
+            .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
+    }
+}

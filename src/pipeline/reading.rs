@@ -1,0 +1,164 @@
+//! The reader: windows of the input, one after another, on a thread of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use crossbeam_channel::{Receiver, bounded};
+
+use super::background::spawn;
+use crate::error::{Error, Result};
+use crate::input::{RecordReader, Settled};
+use crate::job::{JobReader, Point};
+use crate::record::{SourceNames, Window};
+use crate::stage::Clocks;
+use crate::threads::panic_message;
+
+/// Reads windows: all of the input's, or those that a job still has to embed.
+pub(super) enum Reading {
+    Plain(RecordReader),
+    /// Arrow streams, whose record batches are answered one by one.
+    Streams(Streams),
+    Job(JobReader),
+}
+
+impl Reading {
+    pub(super) fn names(&self) -> SourceNames {
+        match self {
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.names(),
+            Self::Job(reader) => reader.names(),
+        }
+    }
+
+    pub(super) fn total_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.total_bytes(),
+            Self::Job(reader) => reader.total_bytes(),
+        }
+    }
+
+    /// Who is told of windows that are written. A job's windows are the same in every run, however its input
+    /// comes, so nobody is told.
+    pub(super) fn settled(&self) -> Option<Settled> {
+        match self {
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => Some(reader.settled()),
+            Self::Job(_) => None,
+        }
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.schema(),
+            Self::Job(reader) => reader.schema(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        let window = match self {
+            Self::Plain(reader) => reader.next_window()?,
+            Self::Streams(streams) => return streams.next(),
+            Self::Job(reader) => reader.next_window()?,
+        };
+        Ok(window.map_or(Next::End, Next::Window))
+    }
+
+    fn end(&self) -> End {
+        End {
+            schema: self.schema(),
+            point: match self {
+                Self::Plain(_) | Self::Streams(_) => Point::default(),
+                Self::Job(reader) => reader.end(),
+            },
+        }
+    }
+}
+
+/// What comes next of the input.
+#[allow(clippy::large_enum_variant)] // windows, as a rule
+enum Next {
+    Window(Window),
+    Stream(SchemaRef),
+    StreamEnd,
+    End,
+}
+
+/// Stream after stream, or one.
+pub(super) struct Streams {
+    reader: RecordReader,
+    /// Whether one has begun and not ended.
+    inside: bool,
+}
+
+impl Streams {
+    pub(super) fn new(reader: RecordReader) -> Self {
+        Self {
+            reader,
+            inside: false,
+        }
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        if !self.inside {
+            let schema = self.reader.next_stream()?;
+            self.inside = schema.is_some();
+            return Ok(schema.map_or(Next::End, Next::Stream));
+        }
+        let window = self.reader.next_window()?;
+        self.inside = window.is_some();
+        Ok(window.map_or(Next::StreamEnd, Next::Window))
+    }
+}
+
+/// What the reader hands on.
+#[allow(clippy::large_enum_variant)] // windows, as a rule
+pub(super) enum Read {
+    Window(Window),
+    /// A stream of record batches begins, of this schema.
+    Stream(SchemaRef),
+    /// It has ended.
+    StreamEnd,
+    End {
+        read: u64,
+        end: End,
+    },
+}
+
+/// The end of the input.
+pub(super) struct End {
+    pub(super) schema: SchemaRef,
+    /// Of a job: all that was read.
+    pub(super) point: Point,
+}
+
+/// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
+pub(super) fn spawn_reader(
+    mut reader: Reading,
+    clocks: &Arc<Clocks>,
+) -> Result<Receiver<Result<Read>>> {
+    let (sender, receiver) = bounded(1);
+    let clocks = Arc::clone(clocks);
+    spawn("read", move || {
+        let mut read = 0;
+        loop {
+            let next = catch_unwind(AssertUnwindSafe(|| clocks.read.time(|| reader.next())))
+                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+            let message = next.map(|next| match next {
+                Next::Window(window) => {
+                    read += (window.texts.len() + window.rejects.len()) as u64;
+                    Read::Window(window)
+                }
+                Next::Stream(schema) => Read::Stream(schema),
+                Next::StreamEnd => Read::StreamEnd,
+                Next::End => Read::End {
+                    read,
+                    end: reader.end(),
+                },
+            });
+            let last = matches!(message, Ok(Read::End { .. }) | Err(_));
+            if sender.send(message).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}

@@ -1,0 +1,242 @@
+//! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use super::OnError;
+use super::background::spawn;
+use super::distinct::Distinct;
+use super::ledger::bad_record;
+use super::reading::{End, Read};
+use super::workers::Job;
+use crate::batch::{self, TokenRows};
+use crate::embedder::Finished;
+use crate::engine::BatchLimits;
+use crate::error::{Error, Result};
+use crate::record::{Mark, Origin, Reject, SourceNames, Texts, Window};
+use crate::stage::Clocks;
+use crate::threads::panic_message;
+use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
+
+/// What the tokenizer waits for before it launches anything: the engine's.
+pub(super) struct Start {
+    pub(super) limits: BatchLimits,
+    /// See [`Engine::is_ragged`].
+    pub(super) ragged: bool,
+    /// What is done with the first window's tokens.
+    pub(super) first: First,
+}
+
+/// Looks at a window's tokens; an error ends the run.
+pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
+
+/// What the tokenizer hands on, in input order.
+pub(super) enum Message {
+    InFlight(Box<InFlight>),
+    /// See [`Read::Stream`].
+    Stream(SchemaRef),
+    /// See [`Read::StreamEnd`].
+    StreamEnd,
+    End {
+        read: u64,
+        end: End,
+    },
+}
+
+/// A window on its way through the workers, which know its distinct texts alone.
+pub(super) struct InFlight {
+    /// Records, or their chunks.
+    pub(super) texts: Texts,
+    /// What the chunks are parts of, where records are cut.
+    pub(super) spans: Option<Vec<Span>>,
+    /// Of the records.
+    pub(super) origins: Vec<Origin>,
+    pub(super) columns: RecordBatch,
+    /// The record batch that the window is, where batches are answered, and the number of its first row.
+    pub(super) batch: Option<(RecordBatch, u64)>,
+    pub(super) rejects: Vec<Reject>,
+    pub(super) consumed: u64,
+    pub(super) warnings: Vec<String>,
+    pub(super) mark: Option<Mark>,
+    pub(super) distinct: Distinct,
+    /// Of the distinct texts.
+    pub(super) tokens: Arc<TokenRows>,
+    pub(super) batches: usize,
+    pub(super) done: Receiver<Finished>,
+}
+
+/// How texts become tokens, and tokens batches.
+pub(super) struct Tokenizing {
+    pub(super) tokenizer: Arc<TextTokenizer>,
+    /// How texts are cut into chunks, if they are.
+    pub(super) chunked: Option<Chunked>,
+    pub(super) on_error: OnError,
+    pub(super) names: SourceNames,
+    pub(super) clocks: Arc<Clocks>,
+}
+
+/// A window's texts, tokenized.
+struct Tokenized {
+    window: Window,
+    /// What its texts are parts of, where records are cut.
+    spans: Option<Vec<Span>>,
+    distinct: Distinct,
+    /// Of the distinct texts.
+    tokens: TokenRows,
+}
+
+/// A window's own side of what is launched, and its batches.
+type Launched = (InFlight, Vec<Job>);
+
+impl Tokenizing {
+    /// Tokenizes windows in order, cuts them into batches, and launches them, once `start` has come.
+    pub(super) fn spawn(
+        self,
+        windows: Receiver<Result<Read>>,
+        start: Receiver<Start>,
+        jobs: Sender<Job>,
+    ) -> Result<Receiver<Result<Message>>> {
+        let (sender, receiver) = bounded(1);
+        spawn("tokenize", move || {
+            let mut limits = None;
+            for read in windows {
+                let (message, batches) = match self.next(read, &mut limits, &start) {
+                    Ok(Some((message, batches))) => (Ok(message), batches),
+                    Ok(None) => return,
+                    Err(error) => (Err(error), Vec::new()),
+                };
+                let last = matches!(message, Ok(Message::End { .. }) | Err(_));
+                // Sent before its jobs: this is where a slow writer or slow workers hold us back.
+                if sender.send(message).is_err() || last {
+                    return;
+                }
+                if batches.into_iter().any(|job| jobs.send(job).is_err()) {
+                    return;
+                }
+            }
+        })?;
+        Ok(receiver)
+    }
+
+    /// What is handed on for what was read, and the batches that belong to it; `None` where the run is over.
+    fn next(
+        &self,
+        read: Result<Read>,
+        limits: &mut Option<(BatchLimits, bool)>,
+        start: &Receiver<Start>,
+    ) -> Result<Option<(Message, Vec<Job>)>> {
+        let window = match read? {
+            Read::Window(window) => window,
+            Read::Stream(schema) => return Ok(Some((Message::Stream(schema), Vec::new()))),
+            Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
+            Read::End { read, end } => {
+                return Ok(Some((Message::End { read, end }, Vec::new())));
+            }
+        };
+        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(window, limits, start)))
+            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))))?;
+        Ok(launched.map(|(in_flight, batches)| (Message::InFlight(Box::new(in_flight)), batches)))
+    }
+
+    fn launch(
+        &self,
+        window: Window,
+        limits: &mut Option<(BatchLimits, bool)>,
+        start: &Receiver<Start>,
+    ) -> Result<Option<Launched>> {
+        if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
+            return Err(bad_record(&self.names, reject));
+        }
+        let clocks = &self.clocks;
+        let tokenized = clocks.tokenize.time(|| self.tokenize(window))?;
+        let (limits, ragged) = match limits {
+            Some(known) => *known,
+            // Without limits there is no engine: the run is over and its error told elsewhere.
+            None => match start.recv() {
+                Ok(start) => {
+                    (start.first)(&tokenized.tokens)?;
+                    *limits.insert((start.limits, start.ragged))
+                }
+                Err(_) => return Ok(None),
+            },
+        };
+        let (in_flight, batches) = clocks.tokenize.time(|| prepare(tokenized, limits, ragged));
+        let tokens = in_flight.tokens.tokens();
+        let padded = |job: &Job| job.plan.rows.len() * job.plan.length;
+        let padded = match ragged {
+            true => tokens,
+            false => batches.iter().map(padded).sum(),
+        };
+        let duplicates = in_flight.distinct.rows() - in_flight.distinct.len();
+        clocks.planned(tokens as u64, padded as u64, duplicates as u64);
+        Ok(Some((in_flight, batches)))
+    }
+
+    fn tokenize(&self, mut window: Window) -> Result<Tokenized> {
+        let (tokenizer, watch) = (&self.tokenizer, &self.clocks.tokenize);
+        if let Some(chunked) = self.chunked {
+            let Chunks {
+                texts,
+                tokens,
+                spans,
+            } = tokenizer.chunk(&window.texts, chunked, watch)?;
+            let distinct = Distinct::new(&texts);
+            window.texts = texts;
+            return Ok(Tokenized {
+                window,
+                spans: Some(spans),
+                tokens: distinct.of_texts(&tokens),
+                distinct,
+            });
+        }
+        let distinct = Distinct::new(&window.texts);
+        let text = |number| window.texts.get(distinct.first(number));
+        let tokens = tokenizer.tokenize_each(distinct.len(), text, watch)?;
+        Ok(Tokenized {
+            window,
+            spans: None,
+            distinct,
+            tokens,
+        })
+    }
+}
+
+/// Cuts a window's tokens into batches.
+fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched {
+    let Tokenized {
+        window,
+        spans,
+        distinct,
+        tokens,
+    } = tokenized;
+    let tokens = Arc::new(tokens);
+    let plans = batch::plan(&tokens, limits, ragged);
+    let (sender, done) = unbounded();
+    let first = window.first_line().unwrap_or(0);
+    let batch = window.batch.map(|batch| (batch, first));
+    let in_flight = InFlight {
+        batch,
+        texts: window.texts,
+        spans,
+        origins: window.origins,
+        columns: window.columns,
+        rejects: window.rejects,
+        consumed: window.consumed,
+        warnings: window.warnings,
+        mark: window.mark,
+        distinct,
+        tokens: Arc::clone(&tokens),
+        batches: plans.len(),
+        done,
+    };
+    let job = |plan| Job {
+        plan,
+        tokens: Arc::clone(&tokens),
+        done: sender.clone(),
+    };
+    (in_flight, plans.into_iter().map(job).collect())
+}

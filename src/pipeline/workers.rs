@@ -1,0 +1,174 @@
+//! The threads that run batches, and the wait for all of a window's.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+
+use super::background::{ended, spawn};
+use super::tokenizing::InFlight;
+use crate::batch::{Plan, TokenRows};
+use crate::cancel::CancelToken;
+use crate::embedder::{Finished, RowWorker};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::halving::TokenLimit;
+use crate::model::Model;
+use crate::pool::Pooler;
+use crate::progress::{BatchDone, Progress};
+use crate::stage::{Clocks, Watch};
+use crate::threads::panic_message;
+
+/// A batch to run.
+pub(super) struct Job {
+    pub(super) plan: Plan,
+    pub(super) tokens: Arc<TokenRows>,
+    pub(super) done: Sender<Finished>,
+}
+
+/// The threads that run batches. Dropped, they stop at the next batch.
+pub(super) struct Workers {
+    pub(super) stop: CancelToken,
+    pub(super) threads: Vec<JoinHandle<()>>,
+    pub(super) ready: Receiver<()>,
+    pub(super) failures: Receiver<Error>,
+    /// Keeps that channel open: at the end of the input workers leave one by one, which is no failure.
+    _failed: Sender<Error>,
+}
+
+impl Workers {
+    pub(super) fn spawn(
+        count: usize,
+        engine: &Arc<dyn Engine>,
+        model: &Arc<Model>,
+        pooler: &Arc<Pooler>,
+        clocks: &Arc<Clocks>,
+        jobs: &Receiver<Job>,
+    ) -> Result<Self> {
+        let (ready_sender, ready) = bounded(count);
+        let (failure_sender, failures) = bounded(count);
+        let mut workers = Self {
+            stop: CancelToken::new(),
+            threads: Vec::new(),
+            ready,
+            failures,
+            _failed: failure_sender.clone(),
+        };
+        let limit: Arc<TokenLimit> = Arc::default();
+        for index in 0..count {
+            let limit = Arc::clone(&limit);
+            let (engine, model, pooler) =
+                (Arc::clone(engine), Arc::clone(model), Arc::clone(pooler));
+            let clocks = Arc::clone(clocks);
+            let (jobs, stop) = (jobs.clone(), workers.stop.clone());
+            let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
+            let thread = spawn(&format!("worker-{index}"), move || {
+                let made = catch_unwind(AssertUnwindSafe(|| {
+                    RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks)
+                }))
+                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+                match made {
+                    Ok(worker) => {
+                        let _ = ready.send(());
+                        run_jobs(worker, &jobs, &stop, &failed, &clocks);
+                    }
+                    Err(error) => {
+                        let _ = failed.send(error);
+                    }
+                }
+            })?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Waits until one worker can run batches.
+    pub(super) fn wait_for_first(&self, cancel: &CancelToken) -> Result<()> {
+        select! {
+            recv(self.ready) -> ready => ready.map_err(|_| self.failure()),
+            recv(self.failures) -> failure => Err(failure.unwrap_or_else(|_| ended("worker"))),
+            recv(cancel.channel()) -> _ => Err(Error::interrupted()),
+        }
+    }
+
+    /// Why a channel that workers hold was closed.
+    fn failure(&self) -> Error {
+        self.failures.try_recv().unwrap_or_else(|_| ended("worker"))
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        for thread in self.threads.drain(..) {
+            // A panic has been reported through its job; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run_jobs(
+    mut worker: RowWorker,
+    jobs: &Receiver<Job>,
+    stop: &CancelToken,
+    failed: &Sender<Error>,
+    clocks: &Clocks,
+) {
+    while !stop.is_cancelled() {
+        let mut waiting = Watch::start();
+        let job = select! {
+            recv(jobs) -> job => match job {
+                Ok(job) => job,
+                Err(_) => return,
+            },
+            recv(stop.channel()) -> _ => return,
+        };
+        waiting.lap(&clocks.wait);
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run(&job.plan, &job.tokens)))
+            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+        match result {
+            Ok(finished) => {
+                let _ = job.done.send(finished);
+            }
+            Err(error) => {
+                // Whichever window is being waited for: the run is over.
+                let _ = failed.send(error);
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for all batches of a window in flight.
+pub(super) fn collect(
+    in_flight: &InFlight,
+    workers: &Workers,
+    progress: &dyn Progress,
+    cancel: &CancelToken,
+) -> Result<Vec<Finished>> {
+    for warning in &in_flight.warnings {
+        progress.warning(warning);
+    }
+    progress.window(in_flight.consumed, in_flight.tokens.tokens() as u64);
+    let mut all = Vec::with_capacity(in_flight.batches);
+    while all.len() < in_flight.batches {
+        let finished = select! {
+            recv(in_flight.done) -> message => message.map_err(|_| workers.failure())?,
+            recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
+            recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
+        };
+        if let Some(warning) = &finished.warning {
+            progress.warning(warning);
+        }
+        let mut done = BatchDone::default();
+        for number in finished.rows.iter().map(|&number| number as usize) {
+            done.rows += in_flight.distinct.copies(number);
+            done.run += 1;
+            done.tokens += in_flight.tokens.get(number).len() as u64;
+        }
+        progress.batch(done);
+        all.push(finished);
+    }
+    Ok(all)
+}
