@@ -13,3 +13,5 @@ cargo build
 target=$(cargo metadata --format-version 1 --no-deps |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 python3 benches/hardening/inject.py "$target/debug/embedctl" fixtures/parity/bert-mean-legacy/model --errors EIO,ENOSPC
+# Mounts are root's alone.
+[ "$(id -u)" != 0 ] || benches/hardening/mounts.sh "$target/debug/embedctl"
