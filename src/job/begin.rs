@@ -6,7 +6,7 @@ use super::part::Part;
 use super::parts::{About, Create, Limits, Parts};
 use super::reader::Covered;
 use super::shards::Shard;
-use super::state::State;
+use super::state::{JobFile, State};
 use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl Job {
                     .with_remedy("let it end, or stop it first"),
             );
         };
-        if self.force && !self.options.resume {
+        if self.force && !self.options.goes_on() {
             if self.options.shard.count > 1 {
                 return Err(Error::usage(format!(
                     "--force: {} is shared by {} shards, and one must not remove what others write",
@@ -56,6 +56,9 @@ impl Job {
             self.clear()?;
         }
         let state = self.look()?;
+        if self.options.retry {
+            return self.begin_again(lock, state);
+        }
         if state.success {
             return Ok(Found::Finished(Box::new(state)));
         }
@@ -74,6 +77,40 @@ impl Job {
             state,
             window,
         })))
+    }
+
+    /// Begins to try rejected records again, of an output whose shard is at its end.
+    fn begin_again(&self, lock: Guard, state: State) -> Result<Found> {
+        let ended = self.ended(&state)?;
+        self.clear_orphans(&state)?;
+        Ok(Found::Begun(Box::new(Begun {
+            lock,
+            window: ended.window,
+            state,
+        })))
+    }
+
+    /// What was settled when the job began, if its shard is at the end of its input.
+    ///
+    /// # Errors
+    /// If it is not: records are tried again when all others are done.
+    pub fn ended<'s>(&self, state: &'s State) -> Result<&'s JobFile> {
+        let shown = &self.shown;
+        let Some(job) = &state.job else {
+            return Err(Error::usage(format!(
+                "--retry-rejects: {shown} holds no output whose records could be tried again"
+            ))
+            .with_remedy("leave the option out"));
+        };
+        if !state.ends.contains_key(&self.options.shard.index) {
+            return Err(Error::usage(format!(
+                "--retry-rejects: {shown} is not finished, with {} rows in {} parts",
+                state.rows(),
+                state.parts.len()
+            ))
+            .with_remedy("finish it with --resume first"));
+        }
+        Ok(job)
     }
 
     /// What stands in the folder.
@@ -97,7 +134,7 @@ impl Job {
         let Shard { index, count } = self.options.shard;
         let is_begun = state.job.is_some()
             && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
-        if !self.options.resume && !self.force && is_begun {
+        if !self.options.goes_on() && !self.force && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
                     .with_remedy("pass --force to replace it, or write elsewhere"),
@@ -143,7 +180,8 @@ impl Begun {
             start: part.info.start.clone(),
             end: part.info.end.clone(),
         };
-        self.state.parts.values().map(part).collect()
+        let parts = self.state.parts.values();
+        parts.filter(|part| !part.info.retry).map(part).collect()
     }
 
     /// Begins to write what is missing.

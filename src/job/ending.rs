@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::part::Manifest;
 use super::paths::parts_of;
+use super::rejected::Rejected;
 use super::state::{self, State};
 use super::storage::{Content, Local, Storage};
 use super::{Job, names, parts};
@@ -27,6 +28,10 @@ impl Job {
         if !faults.is_empty() {
             return Err(Error::internal(faults.join("; ")));
         }
+        let rejected = match state.parts.values().any(|part| part.info.retry) {
+            true => Some(Rejected::read(self.storage.as_ref(), &state, None)?.lines()),
+            false => None,
+        };
         let manifest = Manifest {
             schema: state::SCHEMA,
             fingerprint: job.fingerprint.hash(),
@@ -37,11 +42,24 @@ impl Job {
             parts: state.parts.into_values().collect(),
         };
         let text = format!("{:#}\n", parts::encode(&manifest)?);
-        // Another shard may say the same at the same time.
-        self.storage
-            .put(names::MANIFEST, Content::Durable(text.as_bytes()))?;
+        if let Some(rejected) = rejected {
+            self.renew(names::REJECTED, &rejected)?;
+        }
+        self.renew(names::MANIFEST, text.as_bytes())?;
         self.storage.put(names::SUCCESS, Content::Durable(b""))?;
         Ok(true)
+    }
+
+    /// Puts what follows from the parts. Another shard may say the same at the same time, or have said less.
+    fn renew(&self, name: &str, content: &[u8]) -> Result<()> {
+        let storage = &self.storage;
+        if !storage.put(name, Content::Durable(content))?
+            && storage.read(name)?.as_deref() != Some(content)
+        {
+            storage.remove(name)?;
+            storage.put(name, Content::Durable(content))?;
+        }
+        Ok(())
     }
 
     /// Removes everything that a job has written, what says that it is complete first.
@@ -52,12 +70,19 @@ impl Job {
         }
         storage.remove(names::SUCCESS)?;
         storage.remove(names::MANIFEST)?;
+        storage.remove(names::REJECTED)?;
         for entry in storage.list("")? {
             if names::parse(&entry.name).is_some() {
                 storage.remove(&entry.name)?;
             }
         }
-        for folder in [names::SHARDS, names::COMMITS, names::REJECTS, names::TEXTS] {
+        for folder in [
+            names::SHARDS,
+            names::COMMITS,
+            names::REJECTS,
+            names::RETRIED,
+            names::TEXTS,
+        ] {
             for entry in storage.list(folder)? {
                 storage.remove(&format!("{folder}/{}", entry.name))?;
             }
@@ -77,7 +102,13 @@ impl Job {
     /// Removes what was put for parts that were not.
     pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
         let storage = self.storage.as_ref();
-        for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS] {
+        for folder in [
+            "",
+            names::COMMITS,
+            names::REJECTS,
+            names::RETRIED,
+            names::TEXTS,
+        ] {
             for entry in storage.list(folder)? {
                 let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
                     shard == self.options.shard.index && !state.parts.contains_key(&(shard, number))

@@ -6,6 +6,7 @@
 //!  OUT/_embedctl/job.json              the fingerprint, created exclusively
 //!  OUT/_embedctl/rejects, texts        what belongs to a part, written before it
 //!  OUT/_embedctl/commits               what each part holds; can be made again from the parts
+//!  OUT/_embedctl/retried               which records a part holds that others had rejected; before it, too
 //!  OUT/_embedctl/shards                written when a shard is at its end
 //!  OUT/_embedctl/manifest.json         everything, once all shards are
 //!  OUT/_SUCCESS                        last
@@ -28,6 +29,8 @@ mod part;
 mod parts;
 mod paths;
 mod reader;
+mod rejected;
+mod retry;
 mod shards;
 mod spool;
 mod state;
@@ -47,6 +50,8 @@ pub use parts::{About, Create, Done, Limits, Made, Parts};
 pub use paths::{is_folder, is_inside, parts_of};
 pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
+pub use rejected::{Places, RecordPlace, Rejected};
+pub use retry::{RetryReader, RowHashes, compare};
 pub use shards::{Shard, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
@@ -69,8 +74,18 @@ pub struct JobOptions {
     pub part_rows: Option<u64>,
     /// Go on where an earlier run got to.
     pub resume: bool,
+    /// Try the records again that a complete output has rejected, and nothing else.
+    pub retry: bool,
     /// Which share of the input is this run's.
     pub shard: Shard,
+}
+
+impl JobOptions {
+    /// Whether there may be an output already.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.resume || self.retry
+    }
 }
 
 /// A job that was asked for.
@@ -91,9 +106,10 @@ impl Job {
     /// If they contradict each other.
     pub fn of(output: &OutputOptions, options: &JobOptions) -> Result<Option<Self>> {
         let Destination::Path(path) = &output.destination else {
-            if options.resume || options.part_rows.is_some() || options.shard.count > 1 {
+            if options.goes_on() || options.part_rows.is_some() || options.shard.count > 1 {
                 return Err(Error::usage(
-                    "--resume, --part-rows and --shard: standard output has no parts that a run could go on with",
+                    "--resume, --retry-rejects, --part-rows and --shard: standard output has no parts that a run \
+                     could go on with",
                 )
                 .with_remedy("name a folder with -o"));
             }
@@ -270,6 +286,7 @@ impl About {
             shown: job.shown.clone(),
             shard: job.options.shard.index,
             shards: job.options.shard.count,
+            retry: job.options.retry,
             ending: job.ending(),
             fingerprint: String::new(),
             sources,

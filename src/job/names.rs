@@ -13,6 +13,10 @@ pub const SUCCESS: &str = "_SUCCESS";
 pub const COMMITS: &str = "_embedctl/commits";
 /// Rejected records of each part that has any.
 pub const REJECTS: &str = "_embedctl/rejects";
+/// Of a part of records that had been rejected: which it holds.
+pub const RETRIED: &str = "_embedctl/retried";
+/// Which records are rejected still, once some were tried again.
+pub const REJECTED: &str = "_embedctl/rejected.jsonl";
 /// Hashes of each part's texts.
 pub const TEXTS: &str = "_embedctl/texts";
 /// What each shard has read, once it is at its end.

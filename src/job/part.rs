@@ -89,6 +89,10 @@ pub struct PartInfo {
     pub truncated: u64,
     /// Tokens embedded.
     pub tokens: u64,
+    /// Whether its records are some that earlier parts had rejected. It lies behind the end of the input then, and
+    /// those that were rejected again are listed with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry: bool,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
 }

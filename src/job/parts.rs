@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  rejects, texts, files beside the part   without their part: removed by the next run
+//!  (what says that the output is complete  removed, before a part of records that are tried again)
 //!  the part                                from here on its stretch of the input is done
 //!  its commit                              can be made again from the part
 //! ```
@@ -57,6 +58,8 @@ pub struct About {
     pub shard: u32,
     /// Shards of the job.
     pub shards: u32,
+    /// Whether records are tried again that earlier parts have rejected.
+    pub retry: bool,
     /// Ending of a part's name, with its dot.
     pub ending: String,
     /// Hash of the fingerprint.
@@ -92,9 +95,12 @@ struct Open {
     start: Point,
     end: Point,
     position: Option<Position>,
+    /// Records in it, as far as its size is concerned.
+    records: u64,
     counts: Counts,
     schema: SchemaRef,
     rejects: Vec<u8>,
+    embedded: Vec<u8>,
     texts: Vec<u8>,
     sources: BTreeSet<u32>,
     bytes: u64,
@@ -111,6 +117,9 @@ pub struct Done {
     pub texts: Vec<u8>,
     /// Lines of the file of rejects.
     pub rejects: Vec<u8>,
+    /// Places of its embedded records, in lines ([`RecordPlace::to_line`](super::RecordPlace::to_line)); only where
+    /// records are tried again.
+    pub embedded: Vec<u8>,
     /// Indices of the sources that it was read from.
     pub sources: BTreeSet<u32>,
     /// Counts of the run, this window counted.
@@ -130,8 +139,12 @@ impl Parts {
         known: BTreeMap<u32, Part>,
     ) -> Result<Self> {
         let scratch = about.storage.scratch(&names::lock(about.shard))?;
+        let starts = match about.retry {
+            true => BTreeSet::new(),
+            false => known.values().map(|part| part.info.start.records).collect(),
+        };
         Ok(Self {
-            starts: known.values().map(|part| part.info.start.records).collect(),
+            starts,
             about,
             create,
             limits,
@@ -154,11 +167,15 @@ impl Parts {
             rows,
             texts,
             rejects,
+            embedded,
             sources,
             counts,
         } = done;
         let schema = rows.columns.schema();
-        let records = mark.end - mark.start;
+        let records = match self.about.retry {
+            true => mark.texts.len() as u64,
+            false => mark.end - mark.start,
+        };
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.begin(&mark, schema.clone())?,
@@ -170,6 +187,8 @@ impl Parts {
         }
         open.texts.extend(texts);
         open.rejects.extend(rejects);
+        open.embedded.extend(embedded);
+        open.records += records;
         open.sources.extend(sources);
         open.position = mark.position;
         open.end = Point {
@@ -177,8 +196,7 @@ impl Parts {
             hash: mark.hash,
         };
         open.counts = counts;
-        let length = mark.end - open.start.records;
-        let full = length + records.max(self.limits.window) > self.limits.records
+        let full = open.records + records.max(self.limits.window) > self.limits.records
             || open.bytes >= self.limits.bytes
             || open.began.elapsed() >= self.limits.time;
         // Without a row the types of columns may still change, and all parts have the same.
@@ -198,6 +216,16 @@ impl Parts {
         };
         let name = names::part(self.about.shard, open.number);
         let counts = since(&open.counts, &self.counted);
+        if self.about.retry {
+            if counts.embedded == 0 {
+                return Ok(()); // nothing has changed
+            }
+            for complete in [names::SUCCESS, names::MANIFEST, names::REJECTED] {
+                self.about.storage.remove(complete)?;
+            }
+            let embedded = format!("{}/{name}.jsonl", names::RETRIED);
+            self.put(&embedded, Content::Durable(&open.embedded))?;
+        }
         let info = PartInfo {
             shard: self.about.shard,
             shards: self.about.shards,
@@ -205,14 +233,19 @@ impl Parts {
             start: open.start,
             end: open.end,
             position: open.position,
-            sources: (open.sources.iter())
-                .filter_map(|&index| self.about.sources.get(index as usize).cloned())
-                .collect(),
+            sources: match self.about.retry {
+                // All of them were compared.
+                true => self.about.sources.clone(),
+                false => (open.sources.iter())
+                    .filter_map(|&index| self.about.sources.get(index as usize).cloned())
+                    .collect(),
+            },
             rows: (open.texts.len() / TEXT_HASH) as u64,
             embedded: counts.embedded,
             rejected: counts.rejected,
             truncated: counts.truncated,
             tokens: counts.tokens,
+            retry: self.about.retry,
             fingerprint: self.about.fingerprint.clone(),
         };
         let mut provenance = made(&counts)?;
@@ -264,7 +297,10 @@ impl Parts {
     ///
     /// # Errors
     /// As [`Parts::commit`].
-    pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<ShardEnd> {
+    pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<()> {
+        if self.about.retry {
+            return self.commit(made); // it was at its end before
+        }
         if self.open.is_none() && self.known.is_empty() {
             let mark = Mark::default();
             let mut open = self.begin(&mark, schema)?;
@@ -286,7 +322,7 @@ impl Parts {
         self.about
             .storage
             .put(&name, Content::Durable(text.as_bytes()))?;
-        Ok(end)
+        Ok(())
     }
 
     /// Parts that this run has put.
@@ -333,9 +369,11 @@ impl Parts {
             },
             end: Point::default(),
             position: None,
+            records: 0,
             counts: self.counted,
             schema,
             rejects: Vec::new(),
+            embedded: Vec::new(),
             texts: Vec::new(),
             sources: BTreeSet::new(),
             bytes: 0,

@@ -52,6 +52,16 @@ pub fn is_inside(path: &Path, folder: &Path) -> bool {
 pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     let shown = path.display();
     let refuse = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
+    if options.retry {
+        return refuse(
+            format!(
+                "--retry-rejects adds a part to a folder, and -o {shown} is a file, which nothing is added to"
+            ),
+            format!(
+                "mend the input and write it anew with --force, or write -o {shown}/ from the start"
+            ),
+        );
+    }
     if options.shard.count > 1 {
         return refuse(
             format!(

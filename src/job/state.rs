@@ -127,7 +127,7 @@ impl State {
         for shard in 1..=job.shards {
             let mut at = 0;
             let (mut rows, mut rejected) = (0, 0);
-            for part in self.of_shard(shard) {
+            for part in self.of_shard(shard).filter(|part| !part.info.retry) {
                 let info = &part.info;
                 if info.start.records != at {
                     faults.push(format!(
@@ -159,6 +159,15 @@ impl State {
                 }
                 Some(_) => {}
             }
+            let again: u64 = (self.of_shard(shard))
+                .filter(|part| part.info.retry)
+                .map(|part| part.info.embedded)
+                .sum();
+            if again > rejected {
+                faults.push(format!(
+                    "shard {shard} had {rejected} rejected records, and {again} of them were embedded later"
+                ));
+            }
         }
         faults
     }
@@ -175,10 +184,14 @@ impl State {
         self.parts.values().map(|part| part.info.rows).sum()
     }
 
-    /// Rejected records of all parts.
+    /// Records that are rejected: those that parts have rejected, less those that were embedded since.
     #[must_use]
     pub fn rejected(&self) -> u64 {
-        self.parts.values().map(|part| part.info.rejected).sum()
+        let sum = |retry: bool, count: fn(&PartInfo) -> u64| -> u64 {
+            let parts = self.parts.values().filter(|part| part.info.retry == retry);
+            parts.map(|part| count(&part.info)).sum()
+        };
+        sum(false, |info| info.rejected).saturating_sub(sum(true, |info| info.embedded))
     }
 }
 

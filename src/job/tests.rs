@@ -12,7 +12,7 @@ use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::output::RunFiles;
 use crate::progress::Counts;
-use crate::record::{Reject, RowRef, Rows, Window};
+use crate::record::{Origin, Reject, RowRef, Rows, SourceNames, Window};
 use crate::rejects;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
@@ -46,14 +46,21 @@ impl Scene {
     }
 
     fn job(&self, resume: bool, storage: Arc<dyn Storage>) -> Job {
+        let options = JobOptions {
+            resume,
+            ..JobOptions::default()
+        };
+        self.job_of(options, storage)
+    }
+
+    fn job_of(&self, options: JobOptions, storage: Arc<dyn Storage>) -> Job {
         let output = OutputOptions {
             format: Some(self.format),
             ..OutputOptions::new(Destination::Path(self.folder.path().join("out/")))
         };
         let options = JobOptions {
             part_rows: Some(self.part_rows),
-            resume,
-            shard: Shard::default(),
+            ..options
         };
         let job = Job::of(&output, &options).unwrap().unwrap();
         job.with_storage(storage)
@@ -66,34 +73,10 @@ impl Scene {
             Found::Finished(_) => return Ok(true),
             Found::Begun(begun) => *begun,
         };
-        let sources = [Source::Path(self.folder.path().join("in.jsonl"))];
-        let options = InputOptions {
-            window_rows: begun.window,
-            ..InputOptions::default()
-        };
-        let reader = RecordReader::open(&sources, options)?;
-        let names = reader.names();
-        let mut fingerprint = Fingerprint::default();
-        fingerprint.set("model", "m");
-        job.settle(&begun, &fingerprint, &[])?;
-        let states = vec![SourceState::of(&sources[0], &names[0])];
-        let about = About {
-            fingerprint: fingerprint.hash(),
-            ..About::of(&job, states)
-        };
-        let (format, columns, own) = (self.format, reader.schema(), names.clone());
-        let mut reader =
-            JobReader::new(reader, Point::default(), begun.covered(), "out".to_owned());
-        let create: Create = Box::new(move |path| {
-            let output = OutputOptions {
-                format: Some(format),
-                force: true,
-                ..OutputOptions::new(Destination::Path(path.to_path_buf()))
-            };
-            crate::output::create(&output, &[2], own.clone(), &columns, &RunFiles::default())
-        });
-        let limits = job.limits(2, begun.window);
-        let mut parts = begun.parts(about, create, limits)?;
+        let (reader, names) = self.reader(begun.window)?;
+        let (columns, covered) = (reader.schema(), begun.covered());
+        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned());
+        let mut parts = self.parts(&job, begun, names.clone(), columns)?;
         let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
         let mut counts = Counts::default();
         let mut result = Ok(());
@@ -108,6 +91,71 @@ impl Scene {
             }
         }
         result.map(|()| false)
+    }
+
+    /// Tries rejected records again, as the pipeline does it.
+    fn again(&self, storage: Arc<dyn Storage>) -> Result<bool> {
+        let retry = JobOptions {
+            retry: true,
+            ..JobOptions::default()
+        };
+        let job = self.job_of(retry, storage);
+        let Found::Begun(begun) = job.begin(3)? else {
+            panic!("what is tried again is not finished")
+        };
+        let rejected = Rejected::read(job.storage().as_ref(), begun.state(), Some(1))?;
+        let end = begun.state().ends[&1].end.clone();
+        let (reader, names) = self.reader(begun.window)?;
+        let columns = reader.schema();
+        let mut reader = RetryReader::new(reader, rejected.places(), end);
+        let mut parts = self.parts(&job, *begun, names.clone(), columns)?;
+        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
+        let mut counts = Counts::default();
+        while let Some(window) = reader.next_window()? {
+            parts.take(done(window, &names, &mut counts), &made)?;
+        }
+        parts.finish(reader.end(), reader.schema(), &made)?;
+        job.complete()
+    }
+
+    fn reader(&self, window: usize) -> Result<(RecordReader, SourceNames)> {
+        let sources = [Source::Path(self.folder.path().join("in.jsonl"))];
+        let options = InputOptions {
+            window_rows: window,
+            ..InputOptions::default()
+        };
+        let reader = RecordReader::open(&sources, options)?;
+        let names = reader.names();
+        Ok((reader, names))
+    }
+
+    fn parts(
+        &self,
+        job: &Job,
+        begun: Begun,
+        names: SourceNames,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<Parts> {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.set("model", "m");
+        job.settle(&begun, &fingerprint, &[])?;
+        let source = Source::Path(self.folder.path().join("in.jsonl"));
+        let about = About {
+            fingerprint: fingerprint.hash(),
+            ..About::of(job, vec![SourceState::of(&source, &names[0])])
+        };
+        let format = self.format;
+        let create: Create = Box::new(move |path| {
+            let output = OutputOptions {
+                format: Some(format),
+                force: true,
+                ..OutputOptions::new(Destination::Path(path.to_path_buf()))
+            };
+            let names = names.clone();
+            crate::output::create(&output, &[2], names, &columns, &RunFiles::default())
+        });
+        let limits = job.limits(2, begun.window);
+        begun.parts(about, create, limits)
     }
 
     /// Ids and vectors of all parts, and lines of all rejects, in order.
@@ -183,7 +231,12 @@ fn done(window: Window, names: &[String], counts: &mut Counts) -> Done {
         [number, 0.5]
     };
     let line = |reject: &Reject| rejects::line(reject, names).unwrap();
+    let place = |origin: &Origin| {
+        let (file, line) = (names[0].clone(), origin.line);
+        RecordPlace { file, line }.to_line().unwrap()
+    };
     Done {
+        embedded: origins.iter().flat_map(place).collect(),
         texts: mark.texts.iter().flatten().copied().collect(),
         rejects: rejects.iter().flat_map(line).collect(),
         sources: [0].into(),
@@ -270,6 +323,76 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
             }
         }
     }
+}
+
+/// Mends the fourth line, which was none of JSON; the eleventh stays as it is.
+fn mend(scene: &Scene) {
+    let path = scene.folder.path().join("in.jsonl");
+    let input = fs::read_to_string(&path).unwrap();
+    let mended = "{\"id\": 3, \"text\": \"text 3\"}";
+    fs::write(&path, input.replacen("not JSON", mended, 1)).unwrap();
+}
+
+#[test]
+fn rejected_records_are_tried_again_whatever_fails() {
+    let mut expected = whole(16, 6).rows;
+    expected.push(("3".into(), "[3.0,0.5]".into()));
+    for (late, dead) in [(false, true), (true, true), (false, false)] {
+        for fails in 0.. {
+            let scene = Scene::new(16, JSONL, 6);
+            let plain = || Arc::new(Local::new(scene.out()));
+            assert!(scene.run(false, plain(), usize::MAX).unwrap());
+            // Nothing can be embedded, so nothing changes.
+            if fails == 0 {
+                let before = inspect(&scene.out()).unwrap().unwrap();
+                assert!(scene.again(plain()).unwrap());
+                let after = inspect(&scene.out()).unwrap().unwrap();
+                assert_eq!((after.parts, after.success), (before.parts, true));
+            }
+            mend(&scene);
+            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
+            let calls = Arc::clone(&faulty.calls);
+            let first = scene.again(Arc::new(faulty));
+            let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
+            assert_eq!(failed, first.is_err(), "{fails} {late} {dead}");
+            // What stands there is complete, or is completed by a run that goes on.
+            if fails % 2 == 0 {
+                assert!(scene.run(true, plain(), usize::MAX).unwrap());
+                let state = inspect(&scene.out()).unwrap().unwrap();
+                assert_eq!(state.faults(), Vec::<String>::new());
+                assert!(state.success && [1, 2].contains(&state.rejected()));
+            }
+            assert!(scene.again(plain()).unwrap());
+            assert_eq!(scene.content().rows, expected, "{fails} {late} {dead}");
+            let state = inspect(&scene.out()).unwrap().unwrap();
+            assert!(state.success);
+            assert_eq!(state.faults(), Vec::<String>::new());
+            assert_eq!((state.rows(), state.rejected()), (15, 1));
+            let manifest = fs::read(scene.out().join(names::MANIFEST)).unwrap();
+            let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+            assert_eq!((manifest.records, manifest.rows), (16, 15));
+            assert_eq!((manifest.rejected, manifest.parts.len()), (1, 4));
+            let rejected = fs::read_to_string(scene.out().join(names::REJECTED)).unwrap();
+            assert!(rejected.contains("\"line\":11") && rejected.lines().count() == 1);
+            if !failed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_part_gives_its_records_back() {
+    let scene = Scene::new(16, JSONL, 6);
+    let plain = || Arc::new(Local::new(scene.out()));
+    assert!(scene.run(false, plain(), usize::MAX).unwrap());
+    mend(&scene);
+    assert!(scene.again(plain()).unwrap());
+    let whole = scene.content().rows;
+    plain().remove("part-00001-00003.jsonl").unwrap();
+    assert_eq!(inspect(&scene.out()).unwrap().unwrap().rejected(), 2);
+    assert!(scene.again(plain()).unwrap());
+    assert_eq!(scene.content().rows, whole);
 }
 
 proptest! {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::EmbedOptions;
 use super::ending::Ending;
 use super::fingerprint::{SIZES, fingerprint};
+use super::{EmbedOptions, OnError};
 use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
-    About, Begun, Create, Found, Job, JobReader, Objects, Parts, Point, SourceState, Spool, State,
-    is_inside, plan,
+    About, Begun, Create, Found, Job, JobReader, Objects, Parts, Places, Point, SourceState, Spool,
+    State, is_inside, plan,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputOptions};
@@ -22,11 +22,13 @@ use crate::storage::Address;
 
 /// A job that is begun.
 pub(super) struct JobRun {
-    job: Job,
-    begun: Begun,
-    names: SourceNames,
-    sources: Vec<SourceState>,
-    options: EmbedOptions,
+    pub(super) job: Job,
+    pub(super) begun: Begun,
+    pub(super) names: SourceNames,
+    pub(super) sources: Vec<SourceState>,
+    pub(super) options: EmbedOptions,
+    /// Where rejected records stood, of an input that has changed since.
+    pub(super) compared: Option<Places>,
 }
 
 /// The options' job; none where the run is no job.
@@ -41,6 +43,12 @@ pub(super) fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         let address = Address::parse(&path.to_string_lossy())?;
         let objects = Objects::new(options.files.storage()?, &address);
         job = job.with_storage(Arc::new(objects));
+    }
+    if options.job.retry && options.on_error == OnError::Null {
+        return Err(Error::usage(
+            "--retry-rejects: under --on-error null a rejected record is a row already, without a vector",
+        )
+        .with_remedy("mend the input and write the output anew"));
     }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
@@ -70,7 +78,7 @@ fn with_slash(folder: &str) -> String {
 /// Whether what the options ask for is there already: what stands there, if it is complete and was made with
 /// the same settings. Opens no engine.
 pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
-    let Some(job) = of(options)?.filter(|_| options.job.resume) else {
+    let Some(job) = of(options)?.filter(|_| options.job.goes_on()) else {
         return Ok(None);
     };
     let (state, stored, rejected) = match (&options.output.destination, job.is_single()) {
@@ -96,6 +104,12 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
         }
         _ => {
             let state = job.look()?;
+            if options.job.retry {
+                job.ended(&state)?;
+                if state.rejected() > 0 {
+                    return Ok(None);
+                }
+            }
             // A run may have been killed between its end and the last word.
             let ended = state.success || state.ends.contains_key(&job.shard().index);
             let Some(stored) = state.job.as_ref().filter(|_| ended) else {
@@ -118,7 +132,20 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
     let files = model.provenance(native)?;
     let sources = sources(options, &reader.names());
     let now = fingerprint(options, &sources, &model, &files, &info)?;
-    job.differ(&stored, &now, &["precision"])?;
+    let mut except = vec!["precision"];
+    if options.job.retry {
+        except.extend(MENDED);
+    }
+    // What was mended for records that were tried again.
+    let retried = state.parts.values().rfind(|part| part.info.retry);
+    let sizes = |sources: &[SourceState]| -> Vec<_> {
+        let sources = sources.iter();
+        sources.map(|it| (it.name.clone(), it.size)).collect()
+    };
+    if retried.is_some_and(|part| sizes(&part.info.sources) == sizes(&sources)) {
+        except.push(SIZES);
+    }
+    job.differ(&stored, &now, &except)?;
     match (&options.output.destination, job.is_single()) {
         // Its parts were being removed when the run was killed.
         (Destination::Path(path), true) => crate::job::remove_parts(path)?,
@@ -157,6 +184,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         begun: *begun,
         names: [].into(),
         sources: Vec::new(),
+        compared: None,
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()
@@ -165,7 +193,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
 }
 
 /// A kept field whose type the first records decide.
-fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
+pub(super) fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
     let InputOptions {
         keep, text_field, ..
     } = &options.input;
@@ -193,10 +221,7 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
 impl JobRun {
     /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
     pub(super) fn reader(&mut self) -> Result<JobReader> {
-        let mut input = InputOptions {
-            window_rows: self.begun.window,
-            ..self.options.input.clone()
-        };
+        let mut input = self.input();
         let all = RecordReader::open(&self.options.sources, input.clone())?;
         self.names = all.names();
         self.sources = sources(&self.options, &self.names);
@@ -227,7 +252,8 @@ impl JobRun {
     fn position(&self) -> Option<(Point, Position)> {
         let mut at = 0;
         let mut last = None;
-        for part in self.begun.state().parts.values() {
+        let parts = self.begun.state().parts.values();
+        for part in parts.filter(|part| !part.info.retry) {
             let unchanged = |then: &SourceState| {
                 then.modified.is_some() && self.sources.iter().any(|now| now == then)
             };
@@ -252,28 +278,39 @@ impl JobRun {
             files: Vec::new(),
         };
         let now = fingerprint(&self.options, &self.sources, model, &files, &info)?;
-        let later = ["model", "model_file", "precision", self.sizes()];
+        let later = [self.except(), vec!["model", "model_file", "precision"]].concat();
         self.job.compare(self.begun.state(), &now, &later)
     }
 
-    /// The key that need not be the same: shards divide by sizes, others compare what they read.
-    fn sizes(&self) -> &'static str {
-        if self.job.shard().count > 1 {
-            ""
+    /// The keys that need not be the same: shards divide by sizes, others compare what they read.
+    fn except(&self) -> Vec<&'static str> {
+        if self.options.job.retry {
+            MENDED.to_vec()
+        } else if self.job.shard().count > 1 {
+            Vec::new()
         } else {
-            SIZES
+            vec![SIZES]
         }
     }
 
     /// Records that earlier runs have rejected.
     pub(super) fn rejected(&self) -> u64 {
-        self.begun.state().rejected()
+        match self.options.job.retry {
+            true => 0, // each of them is counted again
+            false => self.begun.state().rejected(),
+        }
     }
 
     /// What earlier runs have done, for the user.
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();
         let parts = state.parts.len();
+        if self.options.job.retry {
+            let (rejected, rows) = (state.rejected(), state.rows());
+            return Some(format!(
+                "tried {rejected} rejected records of earlier runs again; their {rows} rows stay as they are"
+            ));
+        }
         let these = if parts == 1 { "part" } else { "parts" };
         (parts > 0).then(|| {
             format!(
@@ -291,16 +328,17 @@ impl JobRun {
         info: &EngineInfo,
         schema: arrow::datatypes::SchemaRef,
     ) -> Result<(Parts, Ending)> {
-        let sizes = self.sizes();
+        let except = self.except();
         let Self {
             job,
             begun,
             names,
             sources,
             options,
+            compared: _,
         } = self;
         let fingerprint = fingerprint(&options, &sources, model, files, info)?;
-        let fingerprint = job.settle(&begun, &fingerprint, &[sizes])?;
+        let fingerprint = job.settle(&begun, &fingerprint, &except)?;
         let width = model.config.width;
         let dimensions = model.config.vectors().0;
         let about = About {
@@ -338,7 +376,10 @@ impl JobRun {
     }
 }
 
-fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
+/// Of records that are tried again: inputs may have been mended, and limits may be other ones.
+const MENDED: [&str; 2] = [SIZES, "reading"];
+
+pub(super) fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
     let sources = options.sources.iter().zip(names.iter());
     sources
         .map(|(source, name)| SourceState::of(source, name))

@@ -1,7 +1,7 @@
 //! The ledger: every record that was read is written or rejected, in the input's order, and counted; so are
 //! the rows that records become.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::assembly::{Assembly, Extra, Planned, with_nulls};
 use super::tokenizing::InFlight;
@@ -41,6 +41,7 @@ fn done(
     rows: Rows,
     texts: Vec<u8>,
     rejects: &[Reject],
+    embedded: Vec<u8>,
     names: &SourceNames,
     counts: Counts,
 ) -> Result<job::Done> {
@@ -51,11 +52,28 @@ fn done(
     Ok(job::Done {
         texts,
         rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
+        embedded,
         sources,
         mark,
         rows,
         counts,
     })
+}
+
+/// The places of a window's embedded records, in lines.
+fn places(in_flight: &InFlight, rejects: &[Reject], names: &SourceNames) -> Result<Vec<u8>> {
+    let at = |origin: &Origin| (origin.source, origin.line);
+    let rejected: HashSet<_> = rejects.iter().map(|reject| at(&reject.origin)).collect();
+    let embedded = (in_flight.origins.iter()).filter(|origin| !rejected.contains(&at(origin)));
+    let lines = embedded.map(|origin| {
+        let file = names.get(origin.source as usize);
+        let place = job::RecordPlace {
+            file: file.cloned().unwrap_or_default(),
+            line: origin.line,
+        };
+        place.to_line()
+    });
+    Ok(lines.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Counts every record and writes every row.
@@ -135,7 +153,12 @@ impl Ledger<'_> {
                 let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
                 let texts = hashes(&mark, &in_flight, &planned);
                 let rows = assembly.rows(&planned)?;
-                let done = done(mark, rows, texts, &rejects, self.names, self.counts)?;
+                let embedded = match parts.about().retry {
+                    true => places(&in_flight, &rejects, self.names)?,
+                    false => Vec::new(),
+                };
+                let counts = self.counts;
+                let done = done(mark, rows, texts, &rejects, embedded, self.names, counts)?;
                 parts.take(done, made)?;
             }
         }

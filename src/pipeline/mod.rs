@@ -22,6 +22,7 @@ mod ledger;
 mod maker;
 mod opening;
 mod reading;
+mod retry;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -284,6 +285,7 @@ fn run(
         }
     };
     let reader = match &mut job {
+        Some(job) if options.job.retry => Reading::Again(job.again()?),
         Some(job) => Reading::Job(job.reader()?),
         None => {
             let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -322,6 +324,9 @@ fn run(
         Some(chunking) => Some(tokenizer.chunked(chunking)?),
         None => None,
     };
+    if let Output::Job(job) = &output {
+        job.prove(&tokenizer, chunked)?;
+    }
     let parts = Parts {
         started,
         workers: asked,

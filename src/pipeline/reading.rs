@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, bounded};
 use super::background::spawn;
 use crate::error::{Error, Result};
 use crate::input::{RecordReader, Settled};
-use crate::job::{JobReader, Point};
+use crate::job::{JobReader, Point, RetryReader};
 use crate::record::{SourceNames, Window};
 use crate::stage::Clocks;
 use crate::threads::panic_message;
@@ -20,6 +20,8 @@ pub(super) enum Reading {
     /// Arrow streams, whose record batches are answered one by one.
     Streams(Streams),
     Job(JobReader),
+    /// Of a job's input, the records that were rejected.
+    Again(RetryReader),
 }
 
 impl Reading {
@@ -27,6 +29,7 @@ impl Reading {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.names(),
             Self::Job(reader) => reader.names(),
+            Self::Again(reader) => reader.names(),
         }
     }
 
@@ -34,6 +37,7 @@ impl Reading {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.total_bytes(),
             Self::Job(reader) => reader.total_bytes(),
+            Self::Again(reader) => reader.total_bytes(),
         }
     }
 
@@ -42,7 +46,7 @@ impl Reading {
     pub(super) fn settled(&self) -> Option<Settled> {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => Some(reader.settled()),
-            Self::Job(_) => None,
+            Self::Job(_) | Self::Again(_) => None,
         }
     }
 
@@ -50,6 +54,7 @@ impl Reading {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.schema(),
             Self::Job(reader) => reader.schema(),
+            Self::Again(reader) => reader.schema(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Reading {
             Self::Plain(reader) => reader.next_window()?,
             Self::Streams(streams) => return streams.next(),
             Self::Job(reader) => reader.next_window()?,
+            Self::Again(reader) => reader.next_window()?,
         };
         Ok(window.map_or(Next::End, Next::Window))
     }
@@ -68,6 +74,7 @@ impl Reading {
             point: match self {
                 Self::Plain(_) | Self::Streams(_) => Point::default(),
                 Self::Job(reader) => reader.end(),
+                Self::Again(reader) => reader.end(),
             },
         }
     }

@@ -11,7 +11,7 @@ use crate::sandbox::{Run, Sandbox};
 use crate::support;
 
 /// Eight records, of which the sixth is none.
-fn sandbox() -> Sandbox {
+pub fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let line = |record: usize| match record {
         6 => "no JSON\n".to_owned(),
@@ -22,7 +22,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// Names of all files under a folder, sorted; locks left out, which nobody reads.
-fn files(folder: &Path) -> Vec<String> {
+pub fn files(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -41,11 +41,11 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-fn json(path: &Path) -> Value {
+pub fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-fn code(run: &Run, code: i32) -> &Run {
+pub fn code(run: &Run, code: i32) -> &Run {
     assert_eq!(run.code, Some(code), "{run}");
     run
 }

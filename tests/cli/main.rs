@@ -17,6 +17,7 @@ mod help;
 mod info;
 mod inspect;
 mod jobs;
+mod jobs_again;
 #[cfg(unix)]
 mod libraries;
 mod man;

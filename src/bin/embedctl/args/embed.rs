@@ -141,6 +141,13 @@ pub struct OutputArgs {
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
 
+    /// Try the records again that a complete folder has rejected, and nothing else
+    ///
+    /// The same command with this option reads the rejected records again, mended or under other limits, and adds
+    /// a part with those that can be embedded now. All other records must be as they were.
+    #[arg(long, conflicts_with = "force")]
+    pub retry_rejects: bool,
+
     /// Read the first 1,000 records (or --limit), say what the run would do, and write nothing
     ///
     /// Names the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size

@@ -217,6 +217,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
         job: JobOptions {
             part_rows: args.output.part_rows.map(|rows| rows as u64),
             resume: args.output.resume,
+            retry: args.output.retry_rejects,
             shard: args.output.shard.unwrap_or_default(),
         },
         on_error: args.records.on_error,

@@ -8,7 +8,7 @@ use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Under `--resume`, says that the output is complete already, if it is.
+/// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
     let Some((state, rejected)) = pipeline::finished(options)? else {
         return Ok(None);
@@ -33,7 +33,7 @@ pub fn code(rejected: u64) -> ExitCode {
 /// Adds to a failed run's message what is safe of it, and how to go on.
 pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     // A command that was refused would be refused again.
-    if failure.exit_code() == ExitCode::Usage && options.job.resume {
+    if failure.exit_code() == ExitCode::Usage && options.job.goes_on() {
         return failure;
     }
     let Ok(Some(job)) = pipeline::job(&embed_options(options)) else {
@@ -50,7 +50,7 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     let these = if parts == 1 { "part" } else { "parts" };
     failure.with_hint(format!(
         "{rows} rows in {parts} {these} are safe; go on with: {}",
-        command(std::env::args_os())
+        command(std::env::args_os(), options.job.retry)
     ))
 }
 
@@ -61,10 +61,10 @@ fn embed_options(options: &EmbedOptions) -> EmbedOptions {
     options
 }
 
-/// The command line of this run, with `--resume`.
-fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
+/// The command line of this run, with `--resume`; as it is where records were tried `again`.
+fn command(arguments: impl IntoIterator<Item = OsString>, again: bool) -> String {
     let mut words: Vec<String> = Vec::new();
-    let mut added = false;
+    let mut added = again;
     for (index, argument) in arguments.into_iter().enumerate() {
         let word = argument.to_string_lossy();
         if matches!(word.as_ref(), "--force" | "--overwrite" | "--resume") {
@@ -108,7 +108,7 @@ mod tests {
             "out/",
         ];
         assert_eq!(
-            command(typed.map(OsString::from)),
+            command(typed.map(OsString::from), false),
             r"embedctl -q embed --resume 'it'\''s.txt' -o out/"
         );
     }

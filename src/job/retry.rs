@@ -1,0 +1,224 @@
+//! Reading a job's input again for the records that were rejected.
+//!
+//! A record is known again by its source and line. So other records must stand where they stood: an input that was
+//! changed since is compared first, text by text, with the hashes beside the parts.
+
+use std::collections::VecDeque;
+
+use arrow::array::BooleanArray;
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
+
+use super::names;
+use super::part::{Part, Point};
+use super::reader::text_hash;
+use super::rejected::{Places, RecordPlace};
+use super::storage::Storage;
+use crate::error::{Error, Place, Result};
+use crate::input::RecordReader;
+use crate::record::{Mark, Origin, SourceNames, TextHash, Texts, Window};
+
+/// Reads the windows of an input, with the wanted records alone.
+pub struct RetryReader {
+    inner: RecordReader,
+    names: SourceNames,
+    wanted: Places,
+    end: Point,
+}
+
+impl RetryReader {
+    /// Reads the records at the places in `wanted`; `end` is that of the shard's input.
+    #[must_use]
+    pub fn new(inner: RecordReader, wanted: Places, end: Point) -> Self {
+        Self {
+            names: inner.names(),
+            inner,
+            wanted,
+            end,
+        }
+    }
+
+    /// As [`RecordReader::names`].
+    #[must_use]
+    pub fn names(&self) -> SourceNames {
+        self.inner.names()
+    }
+
+    /// As [`RecordReader::schema`].
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+
+    /// As [`RecordReader::total_bytes`].
+    #[must_use]
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.inner.total_bytes()
+    }
+
+    /// The end of the shard's input, which parts of records that are tried again lie behind.
+    #[must_use]
+    pub fn end(&self) -> Point {
+        self.end.clone()
+    }
+
+    /// The next window that holds any of the records, and of it nothing else; `None` when all were found.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_window`]; or if one of them is not there.
+    pub fn next_window(&mut self) -> Result<Option<Window>> {
+        while !self.wanted.is_empty() {
+            let Some(window) = self.inner.next_window()? else {
+                let gone = self.wanted.any().map(shown);
+                return Err(moved(
+                    &gone.unwrap_or_default(),
+                    "is not in the input any more",
+                ));
+            };
+            if let Some(window) = self.only_wanted(window)? {
+                return Ok(Some(window));
+            }
+        }
+        Ok(None)
+    }
+
+    fn only_wanted(&mut self, mut window: Window) -> Result<Option<Window>> {
+        let (names, wanted) = (&self.names, &mut self.wanted);
+        let origins = window.origins.iter();
+        let keep: Vec<bool> = origins
+            .map(|origin| wanted.take(&place(names, origin)))
+            .collect();
+        (window.rejects).retain(|reject| wanted.take(&place(names, &reject.origin)));
+        if window.rejects.is_empty() && !keep.contains(&true) {
+            return Ok(None);
+        }
+        let kept = |index: &usize| keep[*index];
+        let rows = || (0..keep.len()).filter(kept);
+        let texts: Texts = rows().map(|row| window.texts.get(row)).collect();
+        window.origins = rows().map(|row| window.origins[row]).collect();
+        window.columns = filter_record_batch(&window.columns, &BooleanArray::from(keep.clone()))
+            .map_err(|error| Error::internal(format!("leaving out records: {error}")))?;
+        window.mark = Some(Mark {
+            start: self.end.records,
+            end: self.end.records,
+            before: self.end.hash.clone(),
+            hash: self.end.hash.clone(),
+            position: None,
+            texts: texts.iter().map(text_hash).collect(),
+        });
+        window.texts = texts;
+        Ok(Some(window))
+    }
+}
+
+/// The hashes of the rows that a text becomes.
+pub type RowHashes<'a> = dyn FnMut(&Texts) -> Result<Vec<Vec<TextHash>>> + 'a;
+
+/// Reads the whole input, and compares it with what `parts` were made of: every record must read as it did, but for
+/// those that were `rejected` once.
+///
+/// # Errors
+/// If one differs; the message says which.
+pub fn compare(
+    mut reader: RecordReader,
+    storage: &dyn Storage,
+    parts: &[Part],
+    mut rejected: Places,
+    hashes: &mut RowHashes<'_>,
+) -> Result<()> {
+    let names = reader.names();
+    let mut expected = Expected {
+        storage,
+        parts: parts.iter().filter(|part| !part.info.retry).collect(),
+        texts: Vec::new(),
+        next: 0,
+    };
+    let differs = |place: &RecordPlace| moved(&shown(place), "reads otherwise than it did");
+    while let Some(window) = reader.next_window()? {
+        for reject in &window.rejects {
+            let place = place(&names, &reject.origin);
+            if !rejected.take(&place) {
+                return Err(differs(&place));
+            }
+        }
+        for (origin, rows) in window.origins.iter().zip(hashes(&window.texts)?) {
+            let place = place(&names, origin);
+            if rejected.take(&place) {
+                continue;
+            }
+            for hash in rows {
+                if expected.next()? != Some(hash) {
+                    return Err(differs(&place));
+                }
+            }
+        }
+    }
+    if let Some(place) = rejected.any() {
+        return Err(moved(&shown(place), "is not in the input any more"));
+    }
+    match expected.next()? {
+        Some(_) => Err(moved("the input", "is shorter than it was")),
+        None => Ok(()),
+    }
+}
+
+/// The hashes of all rows' texts, part by part.
+struct Expected<'a> {
+    storage: &'a dyn Storage,
+    parts: VecDeque<&'a Part>,
+    texts: Vec<u8>,
+    next: usize,
+}
+
+impl Expected<'_> {
+    fn next(&mut self) -> Result<Option<TextHash>> {
+        loop {
+            if let Some(hash) = self.texts[self.next..].first_chunk() {
+                self.next += hash.len();
+                return Ok(Some(*hash));
+            }
+            let Some(part) = self.parts.pop_front() else {
+                return Ok(None);
+            };
+            self.next = 0;
+            self.texts = self.storage.read(&part.texts())?.unwrap_or_default();
+            if self.texts.len() as u64 != part.info.rows * size_of::<TextHash>() as u64 {
+                return Err(Error::input(
+                    Place::file(part.texts()),
+                    "is not what was written with its part, and the changed input cannot be compared",
+                )
+                .with_remedy("write the output anew"));
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Where the hashes of its rows' texts are.
+    #[must_use]
+    pub fn texts(&self) -> String {
+        let part = names::part(self.info.shard, self.info.number);
+        format!("{}/{part}.sha256", names::TEXTS)
+    }
+}
+
+fn place(names: &SourceNames, origin: &Origin) -> RecordPlace {
+    RecordPlace {
+        file: names
+            .get(origin.source as usize)
+            .cloned()
+            .unwrap_or_default(),
+        line: origin.line,
+    }
+}
+
+fn shown(place: &RecordPlace) -> String {
+    format!("{}:{}", place.file, place.line)
+}
+
+/// The input is not the one of the output, but for rejected records.
+fn moved(what: &str, how: &str) -> Error {
+    Error::usage(format!("--retry-rejects: {what} {how}")).with_remedy(
+        "mend rejected records in their lines and leave all others as they were, or write the output anew",
+    )
+}

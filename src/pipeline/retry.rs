@@ -1,0 +1,113 @@
+//! A run that tries a job's rejected records again.
+
+use super::job::{JobRun, sources, untyped};
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, Part, RecordReader, Share, Source};
+use crate::job::{self, Rejected, RetryReader, RowHashes, SourceState, text_hash};
+use crate::record::Texts;
+use crate::stage::Clocks;
+use crate::tokenize::{Chunked, Chunks, TextTokenizer};
+
+impl JobRun {
+    /// Opens the input for the records that were rejected and were not embedded since.
+    pub(super) fn again(&mut self) -> Result<RetryReader> {
+        let all = RecordReader::open(&self.options.sources, self.input())?;
+        self.names = all.names();
+        self.sources = sources(&self.options, &self.names);
+        let (state, shard) = (self.begun.state(), self.job.shard());
+        let mut rejected = Rejected::read(self.job.storage().as_ref(), state, Some(shard.index))?;
+        let wanted = rejected.places();
+        let end = state.ends.get(&shard.index);
+        let end = end.ok_or_else(|| Error::internal("records are tried again before the end"))?;
+        let end = end.end.clone();
+        let changed = wanted.files().any(|file| self.has_changed(file));
+        if changed {
+            self.can_compare()?;
+            rejected.embedded.add_all(&wanted);
+            self.compared = Some(rejected.embedded);
+        }
+        // Kept fields without a type get theirs from the input's first records.
+        let is_typed = untyped(&self.options, &all).is_none();
+        if changed || !is_typed || self.options.sources.contains(&Source::Stdin) {
+            return Ok(RetryReader::new(all, wanted, end));
+        }
+        let holds = |name: &str| wanted.files().any(|file| file == name);
+        let shares = (self.names.iter().zip(0..))
+            .filter(|(name, _)| holds(name))
+            .map(|(_, source)| Share {
+                source,
+                part: Part::Whole,
+            });
+        let input = InputOptions {
+            shares: Some(shares.collect()),
+            ..self.input()
+        };
+        let some = RecordReader::open(&self.options.sources, input)?;
+        Ok(RetryReader::new(some, wanted, end))
+    }
+
+    /// Whether a source is another than the one that was read last, or may be.
+    fn has_changed(&self, name: &str) -> bool {
+        let parts = self.begun.state().of_shard(self.job.shard().index);
+        let mut then = None;
+        for source in parts.flat_map(|part| &part.info.sources) {
+            if source.name == name {
+                then = Some(source);
+            }
+        }
+        let is_known = |then: &SourceState| then.modified.is_some() || then.etag.is_some();
+        let mut now = self.sources.iter().filter(|source| source.name == name);
+        !now.all(|now| then.is_some_and(|then| is_known(then) && then == now))
+    }
+
+    /// Whether an input that has changed can be compared with what it was.
+    fn can_compare(&self) -> Result<()> {
+        let refuse = |what: &str| {
+            Err(Error::usage(format!(
+                "--retry-rejects: the input has changed, and {what}"
+            ))
+            .with_remedy("write the output anew"))
+        };
+        if self.job.shard().count > 1 {
+            return refuse("no shard can compare its share with what it was");
+        }
+        if self.options.sources.contains(&Source::Stdin) {
+            return refuse("standard input cannot be read twice, to compare it first");
+        }
+        Ok(())
+    }
+
+    /// Refuses an input that was changed in other records than in those that were rejected.
+    pub(super) fn prove(&self, tokenizer: &TextTokenizer, chunked: Option<Chunked>) -> Result<()> {
+        let Some(places) = &self.compared else {
+            return Ok(());
+        };
+        let reader = RecordReader::open(&self.options.sources, self.input())?;
+        let clocks = Clocks::default();
+        let hashes: &mut RowHashes<'_> = &mut |texts: &Texts| match chunked {
+            None => Ok(texts.iter().map(|text| vec![text_hash(text)]).collect()),
+            Some(chunked) => {
+                let chunks = tokenizer.chunk(texts, chunked, &clocks.tokenize)?;
+                let Chunks {
+                    texts: rows, spans, ..
+                } = chunks;
+                let mut hashes = vec![Vec::new(); texts.len()];
+                for (span, text) in spans.iter().zip(rows.iter()) {
+                    hashes[span.text as usize].push(text_hash(text));
+                }
+                Ok(hashes)
+            }
+        };
+        let parts: Vec<_> = self.begun.state().of_shard(1).cloned().collect();
+        let storage = self.job.storage().as_ref();
+        job::compare(reader, storage, &parts, places.clone(), hashes)
+    }
+
+    /// How the input is read: in windows of the job's size.
+    pub(super) fn input(&self) -> InputOptions {
+        InputOptions {
+            window_rows: self.begun.window,
+            ..self.options.input.clone()
+        }
+    }
+}

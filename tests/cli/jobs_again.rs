@@ -1,0 +1,195 @@
+//! `embedctl embed --retry-rejects`: rejected records read again, mended or under other limits.
+
+use std::fs;
+
+use crate::jobs::{code, files, json, sandbox};
+use crate::sandbox::Sandbox;
+
+/// A folder of parts of eight records, of which the sixth was none.
+fn rejected(line: &str) -> Sandbox {
+    let sandbox = sandbox();
+    code(&sandbox.embed(line), 3);
+    sandbox
+}
+
+const LINE: &str = "in.jsonl --on-error skip -o out/ -f jsonl --part-rows 3 --keep year";
+
+fn mend(sandbox: &Sandbox, from: &str, to: &str) {
+    let input = fs::read_to_string(sandbox.path("in.jsonl")).unwrap();
+    assert!(input.contains(from));
+    sandbox.write("in.jsonl", input.replacen(from, to, 1));
+}
+
+const MENDED: &str = r#"{"id": 6, "text": "text 6", "year": 6}"#;
+
+#[test]
+fn mended_records_become_a_part() {
+    let sandbox = rejected(LINE);
+    let before = files(&sandbox.path("out"));
+    // Nothing was mended: nothing changes.
+    let again = sandbox.embed(&format!("{LINE} --retry-rejects"));
+    let said = &code(&again, 3).stderr;
+    assert!(
+        said.contains("1 record read = 0 embedded + 1 rejected"),
+        "{again}"
+    );
+    assert_eq!(files(&sandbox.path("out")), before);
+
+    mend(&sandbox, "no JSON", MENDED);
+    let again = sandbox.embed(&format!("{LINE} --retry-rejects"));
+    let said = &code(&again, 0).stderr;
+    assert!(
+        said.contains("1 record read = 1 embedded + 0 rejected"),
+        "{again}"
+    );
+    let mut after = files(&sandbox.path("out"));
+    after.retain(|file| !before.contains(file));
+    assert_eq!(
+        after,
+        [
+            "_embedctl/commits/part-00001-00003.json",
+            "_embedctl/rejected.jsonl",
+            "_embedctl/retried/part-00001-00003.jsonl",
+            "_embedctl/texts/part-00001-00003.sha256",
+            "part-00001-00003.jsonl",
+            "part-00001-00003.jsonl.json",
+        ]
+    );
+    let row = fs::read_to_string(sandbox.path("out/part-00001-00003.jsonl")).unwrap();
+    assert!(
+        row.starts_with(r#"{"id":"6","year":6,"#) && row.lines().count() == 1,
+        "{row}"
+    );
+    // The vector is the one that an undisturbed run gives.
+    code(&sandbox.embed("in.jsonl -o whole.jsonl --keep year"), 0);
+    let whole = fs::read_to_string(sandbox.path("whole.jsonl")).unwrap();
+    assert!(whole.contains(row.trim_end()));
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let counts = ["records", "rows", "rejected"].map(|key| manifest[key].as_u64().unwrap());
+    assert_eq!(counts, [8, 8, 0]);
+    assert_eq!(
+        fs::read(sandbox.path("out/_embedctl/rejected.jsonl")).unwrap(),
+        b""
+    );
+    code(&sandbox.run("inspect out"), 0);
+    // Nothing is left, for either option.
+    for option in ["--retry-rejects", "--resume"] {
+        let done = sandbox.embed(&format!("{LINE} {option}"));
+        assert!(code(&done, 0).stderr.contains("nothing to do"), "{done}");
+    }
+}
+
+#[test]
+fn a_run_killed_between_its_part_and_its_last_word_is_completed() {
+    let sandbox = rejected(LINE);
+    mend(&sandbox, "no JSON", MENDED);
+    code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
+    let whole = files(&sandbox.path("out"));
+    for option in ["--retry-rejects", "--resume"] {
+        for gone in [
+            "_SUCCESS",
+            "_embedctl/manifest.json",
+            "_embedctl/rejected.jsonl",
+        ] {
+            fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+        }
+        code(&sandbox.embed(&format!("{LINE} {option}")), 0);
+        assert_eq!(files(&sandbox.path("out")), whole);
+    }
+}
+
+#[test]
+fn other_records_must_be_as_they_were() {
+    for keeps in ["", " --chunk tokens --chunk-tokens 3"] {
+        let line = format!("{LINE}{keeps}");
+        for (from, to) in [
+            ("text 7", "text 9"), // another record
+            ("no JSON\n", ""),    // a line less: another record in its place
+            ("text 2\"", "text 2 and more\""),
+        ] {
+            let sandbox = rejected(&line);
+            let before = files(&sandbox.path("out"));
+            mend(&sandbox, from, to);
+            let refused = sandbox.embed(&format!("{line} --retry-rejects"));
+            let said = &code(&refused, 2).stderr;
+            assert!(
+                said.contains("--retry-rejects: in.jsonl:")
+                    && said.contains("mend rejected records in their lines"),
+                "{refused}"
+            );
+            assert_eq!(files(&sandbox.path("out")), before);
+        }
+        let sandbox = rejected(&line);
+        mend(&sandbox, "no JSON", MENDED);
+        code(&sandbox.embed(&format!("{line} --retry-rejects")), 0);
+    }
+}
+
+#[test]
+fn another_limit_lets_a_record_in() {
+    let sandbox = Sandbox::new();
+    let long = "many words ".repeat(30);
+    let lines: String = (0..40)
+        .map(|line| {
+            if line % 20 == 7 {
+                format!("{long}\n")
+            } else {
+                format!("text {line}\n")
+            }
+        })
+        .collect();
+    sandbox.write("in.txt", lines);
+    for shard in [1, 2] {
+        let line =
+            format!("in.txt --on-error skip -o out/ --shard {shard}/2 --max-record-bytes 100");
+        code(&sandbox.embed(&line), 3);
+    }
+    for (shard, rejected) in [(2, 3), (1, 0)] {
+        let line = format!("in.txt --on-error skip -o out/ --shard {shard}/2 --retry-rejects");
+        code(&sandbox.embed(&line), 0);
+        assert!(sandbox.path("out/_SUCCESS").exists());
+        let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+        assert_eq!(
+            manifest["rejected"].as_u64(),
+            Some(if rejected > 0 { 1 } else { 0 })
+        );
+        let left = fs::read_to_string(sandbox.path("out/_embedctl/rejected.jsonl")).unwrap();
+        assert_eq!(left.contains("\"line\":8"), rejected > 0);
+    }
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(
+        (&manifest["records"], &manifest["rows"]),
+        (&40.into(), &40.into())
+    );
+}
+
+#[test]
+fn what_cannot_be_tried_again() {
+    let sandbox = sandbox();
+    let failed = sandbox.embed("in.jsonl -o unfinished/ --window 1");
+    code(&failed, 1);
+    code(&sandbox.embed(LINE), 3);
+    code(&sandbox.embed("in.jsonl --on-error null -o null/"), 3);
+    for (line, said) in [
+        ("in.jsonl -o out.npy", "nothing is added to"),
+        ("in.jsonl -o -", "standard output"),
+        ("in.jsonl -o none/", "leave the option out"),
+        ("in.jsonl -o unfinished/", "finish it with --resume first"),
+        ("in.jsonl -o null/ --on-error null", "is a row already"),
+        (
+            "in.jsonl -o null/ --on-error skip",
+            "nullable (true then, false now)",
+        ),
+        (
+            "in.jsonl -o out/ --on-error skip --force",
+            "cannot be used with",
+        ),
+        (
+            &format!("{LINE} --prompt p"),
+            "prompt (\"\" then, \"p\" now)",
+        ),
+    ] {
+        let run = sandbox.embed(&format!("{line} --retry-rejects"));
+        assert!(code(&run, 2).stderr.contains(said), "{run}");
+    }
+}
