@@ -440,7 +440,12 @@ class Nothing(torch.nn.Module):
 Transformer._load_model = lambda self, path, task, config, *_, **__: Nothing(config)
 
 
+# CodeGenTokenizer adds to this list of its class when a file asks for token types, for all files after it.
+CODEGEN_INPUTS = list(transformers.CodeGenTokenizer.model_input_names)
+
+
 def reference(folder, texts):
+    transformers.CodeGenTokenizer.model_input_names = list(CODEGEN_INPUTS)
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         ids, types = [], []

@@ -128,14 +128,13 @@ pub(super) fn read(
         frame(post.as_ref(), special, types)
     })
     .map_err(refuse)?;
-    let limit = match (
-        arguments.get("model_max_length"),
-        arguments.number("max_len"),
-    ) {
-        (Some(limit), _) => limit.as_f64(),
-        (None, max_len) => max_len,
-    }
-    .or((chosen.class == Class::Tipsv2 && !arguments.has("model_max_length")).then_some(64.0));
+    let limit = if arguments.has("model_max_length") {
+        arguments.number("model_max_length")
+    } else if chosen.class == Class::Tipsv2 {
+        Some(64.0) // an argument of its own, which goes before the older name
+    } else {
+        arguments.number("max_len")
+    };
     // Masked positions need some valid id; the end token is what such models are padded with.
     let padding = built
         .padding_id()
