@@ -364,6 +364,15 @@ impl StdError for Error {
     }
 }
 
+/// For tests: the reason why something was refused is not the program's own fault.
+#[cfg(test)]
+pub(crate) fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
+    if let Err(error) = &result {
+        assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+    }
+    result.ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,8 @@
 // A panic needs a reason: `expect` states the invariant.
 #![warn(clippy::unwrap_used)]
 
+#[cfg(test)]
+mod allocations;
 pub mod availability;
 pub mod batch;
 pub mod bench;

@@ -1,18 +1,45 @@
 //! Damage for tests: files and records as accidents and attackers make them, from a seed.
+//!
+//! A case may neither panic, nor go on for ever, nor ask for memory by a number in the damaged data. Which case it
+//! was is said with what it did: `EMBEDCTL_TEST_FIRST=SEED EMBEDCTL_TEST_CASES=1` runs it again.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::error::{ErrorKind, Result};
+/// How long a case may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Bytes that a case may ask for at a time.
+const MOST: usize = 64 << 20;
+
+thread_local! {
+    /// The most bytes that this thread has asked for at a time, since a case began.
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Somebody asks for memory.
+pub(crate) fn asked(bytes: usize) {
+    // A thread that is ending asks without being watched.
+    let _ = ASKED.try_with(|asked| asked.set(asked.get().max(bytes)));
+}
 
 /// How many cases a test of damaged data runs: few by default, `EMBEDCTL_TEST_CASES` for a long run
-/// (`benches/hardening/run.sh`).
+/// (`benches/hardening/mutate.sh`).
 pub(crate) fn cases(few: u32) -> u32 {
-    let asked = std::env::var("EMBEDCTL_TEST_CASES");
-    asked.map_or(few, |text| {
-        text.parse().expect("EMBEDCTL_TEST_CASES is a number")
-    })
+    number("EMBEDCTL_TEST_CASES").map_or(few, |cases| u32::try_from(cases).expect("not so many"))
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+    )
 }
 
 /// Gives `look` the path of `name` in a folder of its own, again and again, each time with `good` in it damaged
@@ -22,23 +49,86 @@ pub(crate) fn each(name: &str, good: &[u8], few: u32, mut look: impl FnMut(&Path
     let path = folder.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let (start, cases) = (Instant::now(), cases(few));
-    for seed in 0..u64::from(cases) {
-        let mut content = good.to_vec();
+    let first = number("EMBEDCTL_TEST_FIRST").unwrap_or(0);
+    let watched = Watched::new(name);
+    let mut content = Vec::new();
+    for seed in first..first + u64::from(cases) {
+        content.clear();
+        content.extend_from_slice(good);
         damage(&mut content, seed);
-        fs::write(&path, content).unwrap();
-        look(&path);
+        fs::write(&path, &content).unwrap();
+        watched.case(seed, || look(&path));
     }
+    let (slowest, seed) = watched.slowest.get();
     if cases > few {
-        println!("{name}: {cases} damaged files in {:.0?}", start.elapsed());
+        println!(
+            "{name}: {cases} damaged files in {:.0?}, the slowest (seed {seed}) in {slowest:.1?}",
+            start.elapsed()
+        );
     }
 }
 
-/// The reason why something was refused is not the program's own fault.
-pub(crate) fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
-    if let Err(error) = &result {
-        assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+/// Cases under watch: of time by a thread, of memory by the allocator of the tests.
+struct Watched<'a> {
+    name: &'a str,
+    began: Instant,
+    /// Seed of the case that runs, and when it began, in milliseconds.
+    running: std::sync::Arc<(AtomicU64, AtomicU64)>,
+    slowest: Cell<(Duration, u64)>,
+    _over: mpsc::Sender<()>,
+}
+
+impl<'a> Watched<'a> {
+    fn new(name: &'a str) -> Self {
+        let (over, is_over) = mpsc::channel();
+        let (began, running) = (
+            Instant::now(),
+            std::sync::Arc::<(AtomicU64, AtomicU64)>::default(),
+        );
+        let (watched, title) = (running.clone(), name.to_owned());
+        thread::spawn(move || {
+            while is_over.recv_timeout(LONGEST / 4) == Err(RecvTimeoutError::Timeout) {
+                let since = Duration::from_millis(watched.1.load(Ordering::Relaxed));
+                if began.elapsed() > since + LONGEST {
+                    let seed = watched.0.load(Ordering::Relaxed);
+                    eprintln!("{title}: seed {seed} has not come to an end after {LONGEST:?}");
+                    std::process::abort();
+                }
+            }
+        });
+        Self {
+            name,
+            began,
+            running,
+            slowest: Cell::default(),
+            _over: over,
+        }
     }
-    result.ok()
+
+    fn case(&self, seed: u64, look: impl FnOnce()) {
+        struct Told<'n>(&'n str, u64);
+        impl Drop for Told<'_> {
+            fn drop(&mut self) {
+                if thread::panicking() {
+                    eprintln!("{}: this was seed {}", self.0, self.1);
+                }
+            }
+        }
+        let before = self.began.elapsed();
+        let millis = u64::try_from(before.as_millis()).unwrap();
+        self.running.0.store(seed, Ordering::Relaxed);
+        self.running.1.store(millis, Ordering::Relaxed);
+        ASKED.set(0);
+        let told = Told(self.name, seed);
+        look();
+        let asked = ASKED.get();
+        assert!(asked <= MOST, "{asked} bytes were asked for at a time");
+        drop(told);
+        let took = self.began.elapsed().saturating_sub(before);
+        if took > self.slowest.get().0 {
+            self.slowest.set((took, seed));
+        }
+    }
 }
 
 /// What is put in somewhere.
@@ -67,6 +157,23 @@ const STRANGE: [&[u8]; 22] = [
     b",",
 ];
 
+/// Lengths and counts that are too large, or end there: of one to eight bytes, of either order of bytes, and in
+/// groups of seven bits.
+const HUGE: [&[u8]; 12] = [
+    b"\xff",
+    b"\x7f",
+    b"\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\x7f\xff\xff\xff",
+    b"\0\0\0\x40",
+    b"\xff\xff\xff\xff\x0f",
+    b"\0\0\0\x80",
+    b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\0\0\0\0\0\0\0\0",
+];
+
 /// Damages `data` in one to four places.
 pub(crate) fn damage(data: &mut Vec<u8>, seed: u64) {
     let mut random = Random(seed);
@@ -74,7 +181,7 @@ pub(crate) fn damage(data: &mut Vec<u8>, seed: u64) {
         let at = random.below(data.len() + 1);
         let end = (at + 1 + random.below(16)).min(data.len());
         let strange = STRANGE[random.below(STRANGE.len())];
-        match random.below(6) {
+        match random.below(9) {
             0 if at < data.len() => data[at] ^= 1 << random.below(8),
             1 => drop(data.drain(at..end)),
             2 => {
@@ -83,13 +190,32 @@ pub(crate) fn damage(data: &mut Vec<u8>, seed: u64) {
             }
             3 => drop(data.splice(at..at, strange.iter().copied())),
             4 => data.truncate(at),
-            _ => {
-                // The next number becomes another.
+            5 => {
+                // A number from here on becomes another.
                 let digits = |byte: &u8| byte.is_ascii_digit();
                 if let Some(start) = data[at..].iter().position(digits).map(|found| at + found) {
                     let length = data[start..].iter().take_while(|byte| digits(byte)).count();
                     data.splice(start..start + length, strange.iter().copied());
                 }
+            }
+            6 => {
+                let huge = HUGE[random.below(HUGE.len())];
+                let end = (at + huge.len()).min(data.len());
+                data[at..end].copy_from_slice(&huge[..end - at]);
+            }
+            7 => {
+                // Something from elsewhere, over what is here or between.
+                let from = random.below(data.len() + 1);
+                let to = (from + random.below(200)).min(data.len());
+                let copy = data[from..to].to_vec();
+                let over = random.below(2) * copy.len();
+                let end = (at + over).min(data.len());
+                data.splice(at..end, copy);
+            }
+            _ => {
+                // A hole, as a file system leaves one after a power cut.
+                let end = (at + random.below(512)).min(data.len());
+                data[at..end].fill(0);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Threads: how many this process may use, what one said when it panicked, and work that may not end.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -77,6 +78,15 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         "a worker panicked: {}",
         said.unwrap_or_else(|| "without a message".into())
     )
+}
+
+/// What `decode` makes of somebody's file. Libraries panic over some damage: that is an error of the file's.
+///
+/// # Errors
+/// What its panic said.
+pub(crate) fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
 }
 
 /// Runs `work`, which somebody else's file drives, for `limit` at most, or until it is cancelled. What

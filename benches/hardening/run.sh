@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that attacks this program on purpose, at length: damaged records and models from seeds, and
+# Everything that attacks this program on purpose, at length: damaged inputs and models from seeds (mutate.sh), and
 # faults at every operation on a file. Needs cc and Python 3; takes some ten minutes on two cores.
 #
 #   benches/hardening/run.sh [RECORD_FILES] [MODELS]
@@ -7,8 +7,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 records=${1:-4000} models=${2:-4000}
 
-EMBEDCTL_TEST_CASES=$records cargo test --lib -- --nocapture input::tests::records::damaged
-EMBEDCTL_TEST_CASES=$models cargo test --lib -- --nocapture model::tests::damaged
+benches/hardening/mutate.sh "$records" input::tests::damaged
+benches/hardening/mutate.sh "$models" model::tests::damaged
 cargo build
 target=$(cargo metadata --format-version 1 --no-deps |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')

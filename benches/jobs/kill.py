@@ -7,62 +7,13 @@ Needs numpy and pyarrow. Prints a row for each kind of output, and exits with 1 
 """
 
 import argparse
-import hashlib
-import json
 import pathlib
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-import numpy
-import pyarrow.parquet
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORDS = "a cat sat on the mat while seven old dogs slept under trees that nobody had ever planted there".split()
-
-
-def corpus(path, records, rng):
-    """Records of 3 to 60 words; one in 97 is no JSON."""
-    with open(path, "w") as file:
-        for record in range(records):
-            if record % 97 == 96:
-                file.write("no JSON\n")
-                continue
-            text = " ".join(rng.choices(WORDS, k=rng.randint(3, 60)))
-            file.write(json.dumps({"id": record, "text": f"{record} {text}", "n": record}) + "\n")
-
-
-def content(output, kind):
-    """Hash of vectors, list of ids, of an output: of a file, or of a folder's parts in order."""
-    parts = sorted(output.glob(f"*.{kind}")) if output.is_dir() else [output]
-    vectors, ids = hashlib.sha256(), []
-    for part in parts:
-        if kind == "parquet":
-            table = pyarrow.parquet.read_table(part)
-            ids += table["id"].to_pylist()
-            for chunk in table["embedding"].chunks:
-                vectors.update(chunk.flatten().to_numpy().tobytes())
-        elif kind == "npy":
-            vectors.update(numpy.load(part).tobytes())
-            rows = open(f"{part}.rows.jsonl")
-            ids += [json.loads(line)["id"] for line in rows]
-        else:
-            for line in open(part):
-                row = json.loads(line)
-                ids.append(row["id"])
-                vectors.update(numpy.array(row["embedding"], dtype=numpy.float32).tobytes())
-    return vectors.hexdigest(), ids
-
-
-def leftovers(output):
-    """Files that a complete folder should not have."""
-    own = output / "_embedctl"
-    known = {"job.json", "manifest.json", "commits", "rejects", "shards", "texts"}
-    found = [path.name for path in own.iterdir() if path.name not in known and not path.name.startswith("shard-")]
-    return found + [path.name for path in output.rglob("*") if ".tmp" in path.name or ".scratch" in path.name]
+from common import KILLED, KINDS, ROOT, Program, content, corpus, leftovers, rejects
 
 
 def main():
@@ -75,7 +26,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
-    kinds = [(kind, folder) for kind in ("parquet", "jsonl", "npy") for folder in (True, False)]
+    kinds = [(kind, folder) for kind in KINDS for folder in (True, False)]
     print("| output | runs | kills | in the first part | while a part was published | lost rows | result |")
     print("|---|---|---|---|---|---|---|")
     total, runs, done = 0, 0, {}
@@ -84,27 +35,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         corpus(folder / "in.jsonl", arguments.records, rng)
-        command = [
-            str(arguments.binary), "embed", "-m", str(arguments.model), "--provider", arguments.provider,
-            "--threads", "1", "--offline", "--on-error", "skip", "--keep", "n", str(folder / "in.jsonl"),
-        ]
-
-        def run(extra, kill_after=None):
-            child = subprocess.Popen(command + extra, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            if kill_after is not None:
-                try:
-                    child.wait(kill_after)
-                except subprocess.TimeoutExpired:
-                    child.send_signal(signal.SIGKILL)
-                    child.wait()
-            said = child.communicate()[1].decode()
-            return child.returncode, said
-
+        program = Program(
+            arguments.binary, "-m", arguments.model, "--provider", arguments.provider, "--keep", "n", folder / "in.jsonl",
+        )
         expected, seconds = {}, {}
-        for kind in ("parquet", "jsonl", "npy"):
+        for kind in KINDS:
             plain = folder / f"plain.{kind}"
             start = time.time()
-            code, said = run(["-o", str(plain)])
+            code, said = program.run("-o", plain)
             seconds[kind] = time.time() - start
             assert code == 3, said
             expected[kind] = content(plain, kind)
@@ -118,8 +56,8 @@ def main():
                 figure = figures[kind, is_folder]
                 figure[0] += 1
                 while True:
-                    code, said = run(shape, rng.uniform(0.0, seconds[kind] * 0.7))
-                    if code != -signal.SIGKILL:
+                    code, said = program.run(*shape, kill_after=rng.uniform(0.0, seconds[kind] * 0.7))
+                    if code != KILLED:
                         break
                     total += 1
                     figure[1] += 1
@@ -131,9 +69,8 @@ def main():
                 if is_folder:
                     assert not leftovers(output), leftovers(output)
                     assert (output / "_SUCCESS").exists()
-                    rejects = sorted(output.glob("_embedctl/rejects/*"))
-                    lines = [json.loads(line)["line"] for path in rejects for line in open(path)]
-                    assert lines == [n for n in range(1, arguments.records + 1) if n % 97 == 0], lines
+                    wrong = [("in.jsonl", line) for line in range(97, arguments.records + 1, 97)]
+                    assert rejects(output) == wrong, rejects(output)
                 else:
                     assert not parts.exists(), f"{parts} was left"
     for (kind, is_folder), (count, kills, first, published) in figures.items():

@@ -54,6 +54,8 @@ pub use template::Template;
 
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use columnar::{Chunks, check_arrow_file};
+
 use crate::error::Result;
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
@@ -178,6 +180,18 @@ impl RecordReader {
             is_table: source.format.is_table(),
             is_compressed: source.encoding.is_some(),
         })
+    }
+
+    /// Rows of each row group or record batch of the input `number` of [`RecordReader::listed`]: where a table can be
+    /// divided cheaply. `None` for what cannot be entered.
+    ///
+    /// # Errors
+    /// If its footer cannot be read.
+    pub fn stretches(&self, number: usize) -> Result<Option<Vec<u64>>> {
+        match self.sources.get(number) {
+            Some(source) if source.format.is_table() => columnar::stretches(source),
+            _ => Ok(None),
+        }
     }
 
     /// Lets the first windows be small, for an output that somebody waits for: each next one may be twice as

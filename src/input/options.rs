@@ -91,8 +91,8 @@ pub enum Part {
         /// The byte behind the last.
         end: u64,
     },
-    /// Of Parquet: these row groups.
-    RowGroups {
+    /// Of Parquet and of Arrow's files: these rows.
+    Rows {
         /// The first one's number, from 0.
         start: u64,
         /// The number behind the last one's.
@@ -306,7 +306,7 @@ pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec
         let fits = match part {
             Part::Whole => true,
             Part::Bytes { .. } => !source.format.is_table() && source.encoding.is_none(),
-            Part::RowGroups { .. } => source.format == InputFormat::Parquet,
+            Part::Rows { .. } => source.format.is_table(),
         };
         if !fits {
             return Err(source.usage("this input cannot be read in such parts"));

@@ -46,7 +46,7 @@ impl RowReader {
             opened,
             end: match source.part {
                 Part::Bytes { end, .. } => end,
-                Part::Whole | Part::RowGroups { .. } => u64::MAX,
+                Part::Whole | Part::Rows { .. } => u64::MAX,
             },
         })
     }

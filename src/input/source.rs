@@ -334,7 +334,7 @@ impl Planned {
         let lines = self.start.map_or(0, |(lines, _)| lines);
         let byte = match self.part {
             Part::Bytes { start, .. } => start,
-            Part::Whole | Part::RowGroups { .. } => 0,
+            Part::Whole | Part::Rows { .. } => 0,
         };
         if byte > 0 && opened.encoding != Encoding::Plain {
             return Err(self.usage("a compressed input cannot be read in parts"));

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::part::Part;
 use super::parts::{About, Create, Limits, Parts};
 use super::reader::Covered;
+use super::seal::sealed;
 use super::shards::Shard;
 use super::state::{JobFile, State};
-use super::storage::Guard;
+use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::error::{Error, Result};
 
@@ -55,7 +56,8 @@ impl Job {
             }
             self.clear()?;
         }
-        let state = self.look()?;
+        let mut state = self.look()?;
+        self.commit_again(&state)?;
         if self.options.retry {
             return self.begin_again(lock, state);
         }
@@ -63,9 +65,15 @@ impl Job {
             return Ok(Found::Finished(Box::new(state)));
         }
         // A kill between the last part and the last word.
-        if state.ends.contains_key(&self.options.shard.index) && !self.is_single() {
-            self.complete()?;
-            return Ok(Found::Finished(Box::new(state)));
+        let shard = self.options.shard.index;
+        if state.ends.contains_key(&shard) && !self.is_single() {
+            if state.has_ended(shard) {
+                self.complete()?;
+                return Ok(Found::Finished(Box::new(state)));
+            }
+            // Somebody has removed a part since.
+            storage.remove(&names::shard(shard))?;
+            state.ends.remove(&shard);
         }
         self.clear_orphans(&state)?;
         let window = match &state.job {
@@ -111,6 +119,19 @@ impl Job {
             .with_remedy("finish it with --resume first"));
         }
         Ok(job)
+    }
+
+    /// Writes what parts hold where a kill or damage has left it out, so that nobody has to read the parts for it.
+    fn commit_again(&self, state: &State) -> Result<()> {
+        let storage = self.storage.as_ref();
+        for (shard, number) in &state.uncommitted {
+            let part = &state.parts[&(*shard, *number)];
+            let name = names::commit(*shard, *number);
+            storage.remove(&name)?;
+            let text = sealed(part)?.to_string();
+            storage.put(&name, Content::Bytes(text.as_bytes()))?;
+        }
+        Ok(())
     }
 
     /// What stands in the folder.

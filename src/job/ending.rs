@@ -8,7 +8,7 @@ use super::rejected::Rejected;
 use super::state::{self, State};
 use super::storage::{Content, Local, Storage};
 use super::{Job, names, parts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 
 impl Job {
     /// Completes the output once all shards are at their ends: the manifest, and then the word that says so.
@@ -26,7 +26,8 @@ impl Job {
         }
         let faults = state.faults();
         if !faults.is_empty() {
-            return Err(Error::internal(faults.join("; ")));
+            return Err(Error::input(Place::file(&self.shown), faults.join("; "))
+                .with_remedy("run the shards that are named again, with --resume"));
         }
         let rejected = match state.parts.values().any(|part| part.info.retry) {
             true => Some(Rejected::read(self.storage.as_ref(), &state, None)?.lines()),

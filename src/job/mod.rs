@@ -19,6 +19,8 @@
 //! ([`spool`]) and become the file at the end.
 
 mod begin;
+#[cfg(test)]
+mod damaged;
 mod ending;
 #[cfg(test)]
 mod faulty;
@@ -31,6 +33,7 @@ mod paths;
 mod reader;
 mod rejected;
 mod retry;
+mod seal;
 mod shards;
 mod spool;
 mod state;
@@ -229,7 +232,7 @@ impl Job {
             window: begun.window,
             fingerprint: fingerprint.clone(),
         };
-        let text = format!("{:#}\n", parts::encode(&job)?);
+        let text = format!("{:#}\n", seal::sealed(&job)?);
         match self
             .storage
             .put(names::JOB, Content::Durable(text.as_bytes()))?

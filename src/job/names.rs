@@ -27,6 +27,11 @@ pub fn part(shard: u32, number: u32) -> String {
     format!("part-{shard:05}-{number:05}")
 }
 
+/// What the part of that number of that shard holds.
+pub fn commit(shard: u32, number: u32) -> String {
+    format!("{COMMITS}/{}.json", part(shard, number))
+}
+
 /// Shard, number and what follows of a part's name.
 pub fn parse(name: &str) -> Option<(u32, u32, &str)> {
     let (shard, rest) = name.strip_prefix("part-")?.split_once('-')?;

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use super::names;
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
+use super::seal::sealed;
 use super::storage::{Content, Guard, Storage};
 use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
@@ -250,7 +251,7 @@ impl Parts {
         };
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
-            object.insert("part".to_owned(), encode(&info)?);
+            object.insert("part".to_owned(), sealed(&info)?);
         }
         if !open.rejects.is_empty() {
             let rejects = format!("{}/{name}.jsonl", names::REJECTS);
@@ -281,8 +282,8 @@ impl Parts {
             bytes,
             info,
         };
-        let commit = format!("{}/{name}.json", names::COMMITS);
-        let text = encode(&part)?.to_string();
+        let commit = names::commit(self.about.shard, open.number);
+        let text = sealed(&part)?.to_string();
         self.about
             .storage
             .put(&commit, Content::Bytes(text.as_bytes()))?;
@@ -317,7 +318,7 @@ impl Parts {
             rows: sum(|part| part.rows),
             rejected: sum(|part| part.rejected),
         };
-        let text = encode(&end)?.to_string();
+        let text = sealed(&end)?.to_string();
         let name = names::shard(self.about.shard);
         self.about
             .storage

@@ -1,8 +1,9 @@
 //! Which shard reads what: decided from the listing alone, so that processes agree without speaking.
 //!
 //! The inputs are laid end to end, and cut at equal distances. A file that is small beside a shard goes whole to
-//! the shard that its middle falls to; a large one of plain lines is cut, at the first line behind each cut; others
-//! stay whole. So shards follow one another as the input does.
+//! the shard that its middle falls to. A large one of plain lines is cut, at the first line behind each cut; a large
+//! table between two rows, by what its footer says of row groups or record batches: those that are small beside a
+//! shard stay whole. Others cannot be entered, and stay whole. So shards follow one another as the input does.
 
 use crate::error::{Error, Result};
 use crate::input::{Listed, Part, Share};
@@ -40,11 +41,16 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// What shard `shard` reads of the inputs, in order; every line of each input is in one shard.
+/// What shard `shard` reads of the inputs, in order; every record of each input is in one shard. `stretches` gives the
+/// rows of an input's row groups or record batches, as [`crate::input::RecordReader::stretches`].
 ///
 /// # Errors
-/// If the inputs cannot be divided among so many.
-pub fn plan(inputs: &[Listed], shard: Shard) -> Result<Vec<Share>> {
+/// If the inputs cannot be divided among so many, or a footer cannot be read.
+pub fn plan(
+    inputs: &[Listed],
+    shard: Shard,
+    stretches: &dyn Fn(usize) -> Result<Option<Vec<u64>>>,
+) -> Result<Vec<Share>> {
     let count = u64::from(shard.count);
     let refuse = |why: &str, remedy: &str| {
         let reason = format!("--shard {}/{count}: {why}", shard.index);
@@ -56,10 +62,13 @@ pub fn plan(inputs: &[Listed], shard: Shard) -> Result<Vec<Share>> {
             "name files",
         );
     }
-    if shard.count > 1 && inputs.len() == 1 && !inputs[0].has_lines() {
+    if shard.count > 1
+        && let [one] = inputs
+        && (one.is_compressed || one.is_table && stretches(0)?.is_none())
+    {
         return refuse(
-            "one input that is compressed, or a table, is read by one process",
-            "divide it into files first",
+            "one input that is compressed, or an Arrow stream, can only be read from its beginning, by one process",
+            "divide it into files first, or write it as Parquet",
         );
     }
     let total: u128 = (inputs.iter())
@@ -74,18 +83,30 @@ pub fn plan(inputs: &[Listed], shard: Shard) -> Result<Vec<Share>> {
         let bytes = u128::from(input.bytes.unwrap_or(0));
         let end = start + bytes;
         let is_large = bytes * u128::from(count) * 2 > total;
-        let part = if input.has_lines() && is_large && shard.count > 1 {
-            let first = cut(own).clamp(start, end) - start;
-            let last = cut(own + 1).clamp(start, end) - start;
+        let rows = match is_large && input.is_table && shard.count > 1 {
+            true => stretches(source as usize)?.filter(|rows| rows.iter().any(|rows| *rows > 0)),
+            false => None,
+        };
+        let first = cut(own).clamp(start, end) - start;
+        let last = cut(own + 1).clamp(start, end) - start;
+        let part = if let Some(rows) = rows {
+            let table = Table::new(&rows, bytes);
+            // A stretch counts as large as a file does.
+            let large = total / (u128::from(count) * 2);
+            let (first, last) = (table.row(first, large), table.row(last, large));
+            (first < last).then(|| match (first, last) {
+                (0, last) if last == table.rows => Part::Whole,
+                (start, end) => Part::Rows { start, end },
+            })
+        } else if input.has_lines() && is_large && shard.count > 1 {
             let byte = |byte: u128| u64::try_from(byte).expect("a file's bytes fit");
-            match (first, last) {
-                _ if first == last => None,
-                (0, last) if last == bytes => Some(Part::Whole),
-                (first, last) => Some(Part::Bytes {
+            (first < last).then(|| match (first, last) {
+                (0, last) if last == bytes => Part::Whole,
+                (first, last) => Part::Bytes {
                     start: byte(first),
                     end: byte(last),
-                }),
-            }
+                },
+            })
         } else {
             let middle = start + bytes / 2;
             let of = (0..count).rev().find(|&number| cut(number) <= middle);
@@ -99,39 +120,107 @@ pub fn plan(inputs: &[Listed], shard: Shard) -> Result<Vec<Share>> {
     Ok(shares)
 }
 
+/// A table, its rows laid out evenly over its bytes.
+struct Table<'r> {
+    stretches: &'r [u64],
+    rows: u64,
+    bytes: u128,
+}
+
+impl<'r> Table<'r> {
+    fn new(stretches: &'r [u64], bytes: u128) -> Self {
+        Self {
+            stretches,
+            rows: stretches.iter().sum(),
+            bytes,
+        }
+    }
+
+    /// The row before which a cut at `byte` falls: at the nearer end of the stretch there, unless that holds more
+    /// than `large` bytes. A later byte never gives an earlier row.
+    fn row(&self, byte: u128, large: u128) -> u64 {
+        let rows = u128::from(self.rows);
+        let row = byte * rows / self.bytes;
+        let row = u64::try_from(row).expect("no more rows than there are");
+        let mut before = 0;
+        for &stretch in self.stretches {
+            let behind = before + stretch;
+            if row < behind {
+                let is_large = u128::from(stretch) * self.bytes > large * rows;
+                return match row - before < behind - row {
+                    _ if is_large => row,
+                    true => before,
+                    false => behind,
+                };
+            }
+            before = behind;
+        }
+        row
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn listed(bytes: Option<u64>, lines: bool) -> Listed {
-        Listed {
-            bytes,
-            is_table: false,
-            is_compressed: !lines,
+    /// An input: bytes, and of a table the rows of its stretches.
+    #[derive(Debug, Clone)]
+    enum Input {
+        Lines(u64),
+        Compressed(u64),
+        Table(u64, Vec<u64>),
+    }
+
+    impl Input {
+        fn bytes(&self) -> u64 {
+            let (Self::Lines(bytes) | Self::Compressed(bytes) | Self::Table(bytes, _)) = self;
+            *bytes
+        }
+
+        /// What there is of it that shards can divide: bytes of lines, rows of tables.
+        fn units(&self) -> u64 {
+            match self {
+                Self::Table(_, rows) => rows.iter().sum(),
+                other => other.bytes(),
+            }
+        }
+
+        fn listed(&self) -> Listed {
+            Listed {
+                bytes: Some(self.bytes()),
+                is_table: matches!(self, Self::Table(..)),
+                is_compressed: matches!(self, Self::Compressed(_)),
+            }
         }
     }
 
-    /// Checks that shares of all shards follow one another and give every byte of every input once; the bytes of
+    /// Checks that shares of all shards follow one another and give every unit of every input once; the bytes of
     /// the largest shard.
-    fn check(inputs: &[Listed], count: u32) -> u64 {
+    fn check(inputs: &[Input], count: u32) -> u64 {
+        let listed: Vec<Listed> = inputs.iter().map(Input::listed).collect();
+        let stretches = |source: usize| match &inputs[source] {
+            Input::Table(_, rows) => Ok(Some(rows.clone())),
+            _ => Ok(None),
+        };
         let mut read = vec![0u64; inputs.len()];
         let mut whole = vec![0u32; inputs.len()];
         let mut last = (0, 0);
         let mut largest = 0;
         for index in 1..=count {
-            let mut sum = 0;
-            for share in plan(inputs, Shard { index, count }).unwrap() {
+            let mut sum = 0u128;
+            for share in plan(&listed, Shard { index, count }, &stretches).unwrap() {
                 let source = share.source as usize;
-                let bytes = inputs[source].bytes.unwrap();
-                let (start, end) = match share.part {
-                    Part::Whole => (0, bytes),
-                    Part::Bytes { start, end } => {
-                        assert!(inputs[source].has_lines() && start < end && end <= bytes);
+                let (input, units) = (&inputs[source], inputs[source].units());
+                let (start, end) = match (share.part, input) {
+                    (Part::Whole, _) => (0, units),
+                    (Part::Bytes { start, end }, Input::Lines(_))
+                    | (Part::Rows { start, end }, Input::Table(..)) => {
+                        assert!(start < end && end <= units);
                         (start, end)
                     }
-                    Part::RowGroups { .. } => panic!("nobody asked"),
+                    (part, input) => panic!("{part:?} of {input:?}"),
                 };
                 assert!(
                     (share.source, start) >= last,
@@ -141,33 +230,54 @@ mod tests {
                 last = (share.source, end);
                 read[source] = end;
                 whole[source] += u32::from(share.part == Part::Whole);
-                sum += end - start;
+                sum +=
+                    u128::from(end - start) * u128::from(input.bytes()) / u128::from(units.max(1));
             }
-            largest = largest.max(sum);
+            largest = largest.max(u64::try_from(sum).unwrap());
         }
         for (source, input) in inputs.iter().enumerate() {
-            assert_eq!(read[source], input.bytes.unwrap());
+            assert_eq!(read[source], input.units());
             // An empty one is read too: it may be no text at all.
             assert!(whole[source] <= 1 && (read[source] > 0 || whole[source] == 1));
         }
         largest
     }
 
+    fn input() -> impl Strategy<Value = Input> {
+        let bytes = prop_oneof![Just(0u64), 1u64..200, 1u64..1 << 50];
+        let rows = prop::collection::vec(prop_oneof![Just(0u64), 1u64..20, 1u64..1 << 40], 0..12);
+        (bytes, rows, 0..3).prop_map(|(bytes, rows, kind)| match kind {
+            0 => Input::Lines(bytes),
+            1 => Input::Compressed(bytes),
+            // A table has a footer at least.
+            _ => Input::Table(bytes + 12, rows),
+        })
+    }
+
     proptest! {
         #[test]
-        fn every_byte_is_in_one_shard(
-            sizes in prop::collection::vec((prop_oneof![Just(0u64), 1u64..200, 1u64..1 << 50], any::<bool>()), 2..30),
-            count in 1u32..40,
-        ) {
-            let inputs = sizes.into_iter().map(|(bytes, lines)| listed(Some(bytes), lines));
-            let inputs: Vec<Listed> = inputs.collect();
+        fn every_record_is_in_one_shard(inputs in prop::collection::vec(input(), 2..30), count in 1u32..40) {
             check(&inputs, count);
         }
 
         #[test]
         fn one_large_file_of_lines_is_divided_evenly(bytes in 1000u64..1 << 60, count in 1u32..500) {
-            let largest = check(&[listed(Some(bytes), true)], count);
+            let largest = check(&[Input::Lines(bytes)], count);
             prop_assert!(largest <= bytes / u64::from(count) + 1);
+        }
+
+        /// Be it one row group or thousands.
+        #[test]
+        fn one_table_is_divided_evenly(
+            rows in prop::collection::vec(1u64..100_000, 1..300),
+            of_row in 1u64..10_000,
+            count in 1u32..200,
+        ) {
+            let units: u64 = rows.iter().sum();
+            let (bytes, count) = (units * of_row, count.min(u32::try_from(units).unwrap()));
+            let largest = check(&[Input::Table(bytes, rows)], count);
+            // A cut moves by half of a stretch that is half of a shard.
+            prop_assert!(largest <= bytes / u64::from(count) * 3 / 2 + 2 * of_row);
         }
     }
 
@@ -185,24 +295,46 @@ mod tests {
             let of_file = (state >> 33) % 2_000_000;
             rows += of_file;
             let bytes = of_file * (100 + (state >> 20) % 900);
-            inputs.push(listed(Some(bytes), !(state >> 40).is_multiple_of(3)));
+            inputs.push(match (state >> 40) % 3 {
+                0 => Input::Compressed(bytes),
+                1 => Input::Lines(bytes),
+                _ => {
+                    let groups = vec![122_880; usize::try_from(of_file / 122_880).unwrap()];
+                    Input::Table(bytes + 12, [groups, vec![of_file % 122_880]].concat())
+                }
+            });
         }
-        let total: u64 = inputs.iter().filter_map(|input| input.bytes).sum();
+        let total: u64 = inputs.iter().map(Input::bytes).sum();
         let largest = check(&inputs, 1000);
-        let whole = inputs.iter().filter(|input| !input.has_lines());
-        let longest = whole.filter_map(|input| input.bytes).max().unwrap();
+        let whole = inputs
+            .iter()
+            .filter(|input| matches!(input, Input::Compressed(_)));
+        let longest = whole.map(Input::bytes).max().unwrap();
         assert!(largest <= total / 1000 * 3 / 2 + longest, "{largest}");
+
+        // The same rows in one file.
+        for group in [65_536, 122_880, 1 << 20, 1_000_000_000] {
+            let groups = vec![group; usize::try_from(1_000_000_000 / group).unwrap()];
+            let all = [groups, vec![1_000_000_000 % group]].concat();
+            let largest = check(&[Input::Table(500_000_000_000, all)], 1000);
+            assert!(largest <= 750_000_000, "{largest}");
+        }
     }
 
     #[test]
     fn what_cannot_be_divided() {
-        let one = |bytes, lines| [listed(bytes, lines)];
+        let none = |_| Ok(None);
+        let pipe = Listed {
+            bytes: None,
+            ..Input::Lines(0).listed()
+        };
         for (input, why) in [
-            (one(None, true), "pipe"),
-            (one(Some(9), false), "compressed"),
+            (pipe, "pipe"),
+            (Input::Compressed(9).listed(), "compressed"),
+            (Input::Table(900, vec![9]).listed(), "Arrow stream"),
         ] {
-            assert!(plan(&input, Shard::default()).is_ok());
-            let error = plan(&input, Shard { index: 2, count: 2 }).unwrap_err();
+            assert!(plan(&[input], Shard::default(), &none).is_ok());
+            let error = plan(&[input], Shard { index: 2, count: 2 }, &none).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
         assert_eq!("3/8".parse(), Ok(Shard { index: 3, count: 8 }));

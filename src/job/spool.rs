@@ -18,9 +18,11 @@ use arrow::ipc::writer::FileWriter;
 use serde_json::Value;
 
 use crate::error::{Error, Place, Result};
+use crate::input::check_arrow_file;
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
+use crate::threads::caught;
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";
@@ -169,10 +171,13 @@ impl SpoolReader {
     /// If it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
-        let reader = FileReader::try_new_buffered(file, None);
+        let reader = guarded(path, || {
+            check_arrow_file(path)?;
+            FileReader::try_new_buffered(file, None)
+        });
         Ok(Self {
             path: path.to_path_buf(),
-            reader: reader.map_err(|error| damaged(path, &error))?,
+            reader: reader?,
         })
     }
 
@@ -197,10 +202,9 @@ impl SpoolReader {
     /// # Errors
     /// If they cannot be read.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
-        let Some(batch) = self.reader.next() else {
+        let Some(batch) = guarded(&self.path, || self.reader.next().transpose())? else {
             return Ok(None);
         };
-        let batch = batch.map_err(|error| damaged(&self.path, &error))?;
         rows(&batch).map(Some).ok_or_else(|| {
             Error::input(
                 Place::file(self.path.display().to_string()),
@@ -243,10 +247,15 @@ fn rows(batch: &RecordBatch) -> Option<Rows> {
     })
 }
 
-fn damaged(path: &Path, error: &ArrowError) -> Error {
-    Error::input(
-        Place::file(path.display().to_string()),
-        format!("is damaged ({error})"),
-    )
-    .with_remedy("remove it and go on with --resume, which makes it again")
+/// What the decoder makes of a part. It panics over some damage, which is the file's fault.
+fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::input(
+            Place::file(path.display().to_string()),
+            format!("is damaged ({error})"),
+        )
+        .with_remedy("remove it and go on with --resume, which makes it again")
+    };
+    let decoded = caught(decode).map_err(|panic| damaged(&panic))?;
+    decoded.map_err(|error| damaged(&error))
 }

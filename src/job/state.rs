@@ -1,6 +1,6 @@
 //! What stands in a job's folder, and whether it is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::names;
 use super::part::{Part, PartInfo, ShardEnd};
+use super::seal::opened;
 use super::spool::{Spool, SpoolReader};
 use super::storage::{Local, Storage};
 use crate::error::{Error, Place, Result};
@@ -40,6 +41,8 @@ pub struct State {
     pub parts: BTreeMap<(u32, u32), Part>,
     /// The shards that are at their ends.
     pub ends: BTreeMap<u32, ShardEnd>,
+    /// Those of them whose commits are missing or damaged.
+    pub uncommitted: Vec<(u32, u32)>,
     /// Whether the output says that it is complete.
     pub success: bool,
 }
@@ -81,25 +84,31 @@ impl State {
             if rest != ending || !wanted(shard) {
                 continue;
             }
-            let commit = format!("{}/{}.json", names::COMMITS, names::part(shard, number));
-            let known: Option<Part> = match storage.read(&commit)? {
-                Some(bytes) => serde_json::from_slice(&bytes).ok(),
-                None => None,
-            };
+            let commit = names::commit(shard, number);
+            let known = storage.read(&commit)?;
+            let known = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let known = known.and_then(opened::<Part>);
             let known = known.filter(|part| part.file == entry.name && part.bytes == entry.size);
             let part = match known {
                 Some(part) => part,
-                None => Part {
-                    info: info(storage, &entry.name, format)?,
-                    file: entry.name,
-                    bytes: entry.size,
-                },
+                None => {
+                    state.uncommitted.push((shard, number));
+                    Part {
+                        info: info(storage, &entry.name, format)?,
+                        file: entry.name.clone(),
+                        bytes: entry.size,
+                    }
+                }
             };
+            if (part.info.shard, part.info.number) != (shard, number) {
+                return Err(damaged(&entry.name));
+            }
             state.parts.insert((shard, number), part);
         }
         for entry in storage.list(names::SHARDS)? {
             let name = format!("{}/{}", names::SHARDS, entry.name);
-            if let Some(end) = read::<ShardEnd>(storage, &name)? {
+            let end = read::<ShardEnd>(storage, &name)?;
+            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
                 state.ends.insert(end.shard, end);
             }
         }
@@ -124,52 +133,84 @@ impl State {
                 part.file
             ));
         }
-        for shard in 1..=job.shards {
-            let mut at = 0;
-            let (mut rows, mut rejected) = (0, 0);
-            for part in self.of_shard(shard).filter(|part| !part.info.retry) {
-                let info = &part.info;
-                if info.start.records != at {
-                    faults.push(format!(
-                        "{} begins at record {}, and what comes before it ends at {at}",
-                        part.file, info.start.records
-                    ));
-                }
-                if info.embedded + info.rejected + info.start.records != info.end.records {
-                    faults.push(format!("the counts of {} do not add up", part.file));
-                }
-                at = info.end.records;
-                rows += info.rows;
-                rejected += info.rejected;
-            }
-            match self.ends.get(&shard) {
-                None if job.shards == 1 => faults.push(format!(
-                    "the input was not read to its end: {at} records are done"
-                )),
-                None => faults.push(format!(
+        let missing = (1..=job.shards).filter(|shard| !self.ends.contains_key(shard));
+        for shard in missing.clone().take(MOST_NAMED) {
+            let at = self
+                .of_shard(shard)
+                .filter(|part| !part.info.retry)
+                .last()
+                .map_or(0, |part| part.info.end.records);
+            faults.push(match job.shards {
+                1 => format!("the input was not read to its end: {at} records are done"),
+                _ => format!(
                     "shard {shard} of {} is not at its end: {at} of its records are done",
                     job.shards
-                )),
-                Some(end) if (end.end.records, end.rows, end.rejected) != (at, rows, rejected) => {
-                    faults.push(format!(
-                        "shard {shard} had {} records ({} rows, {} rejected), and its parts hold {at} ({rows}, \
-                         {rejected})",
-                        end.end.records, end.rows, end.rejected
-                    ));
-                }
-                Some(_) => {}
-            }
-            let again: u64 = (self.of_shard(shard))
-                .filter(|part| part.info.retry)
-                .map(|part| part.info.embedded)
-                .sum();
-            if again > rejected {
-                faults.push(format!(
-                    "shard {shard} had {rejected} rejected records, and {again} of them were embedded later"
-                ));
-            }
+                ),
+            });
+        }
+        let missing = job.shards as usize - self.ends.len().min(job.shards as usize);
+        if missing > MOST_NAMED {
+            faults.push(format!(
+                "{} more shards are not at their ends",
+                missing - MOST_NAMED
+            ));
+        }
+        let begun: BTreeSet<u32> = self
+            .parts
+            .keys()
+            .map(|part| part.0)
+            .chain(self.ends.keys().copied())
+            .collect();
+        for shard in begun {
+            faults.extend(self.faults_of(shard));
         }
         faults
+    }
+
+    /// What does not add up in the parts of a shard.
+    #[must_use]
+    pub fn faults_of(&self, shard: u32) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut at = 0;
+        let (mut rows, mut rejected) = (0, 0);
+        for part in self.of_shard(shard).filter(|part| !part.info.retry) {
+            let info = &part.info;
+            if info.start.records != at {
+                faults.push(format!(
+                    "{} begins at record {}, and what comes before it ends at {at}",
+                    part.file, info.start.records
+                ));
+            }
+            if info.embedded + info.rejected + info.start.records != info.end.records {
+                faults.push(format!("the counts of {} do not add up", part.file));
+            }
+            at = info.end.records;
+            rows += info.rows;
+            rejected += info.rejected;
+        }
+        let end = self.ends.get(&shard);
+        if let Some(end) =
+            end.filter(|end| (end.end.records, end.rows, end.rejected) != (at, rows, rejected))
+        {
+            faults.push(format!(
+                "shard {shard} had {} records ({} rows, {} rejected), and its parts hold {at} ({rows}, {rejected})",
+                end.end.records, end.rows, end.rejected
+            ));
+        }
+        let again = self.of_shard(shard).filter(|part| part.info.retry);
+        let again: u64 = again.map(|part| part.info.embedded).sum();
+        if again > rejected {
+            faults.push(format!(
+                "shard {shard} had {rejected} rejected records, and {again} of them were embedded later"
+            ));
+        }
+        faults
+    }
+
+    /// Whether a shard is at its end, with all of its parts there.
+    #[must_use]
+    pub fn has_ended(&self, shard: u32) -> bool {
+        self.ends.contains_key(&shard) && self.faults_of(shard).is_empty()
     }
 
     /// The parts of a shard, in order.
@@ -198,6 +239,9 @@ impl State {
 /// Version of the files' schemas.
 pub(super) const SCHEMA: u32 = 1;
 
+/// Shards that a message names at most.
+const MOST_NAMED: usize = 10;
+
 /// Looks at the job in a folder of this machine: its parts, what was settled, and by [`State::faults`] whether
 /// it is complete. `None` where no job was ever begun.
 ///
@@ -216,7 +260,7 @@ fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Resu
         None => SpoolReader::open(&path)?.provenance(),
     };
     let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
-    let info = info.and_then(|info| serde_json::from_value(info).ok());
+    let info = info.and_then(opened);
     info.ok_or_else(|| damaged(name))
 }
 
@@ -225,9 +269,8 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option
         return Ok(None);
     };
     let value = serde_json::from_slice(&bytes);
-    value
-        .map(Some)
-        .map_err(|error| damaged(name).caused_by(error))
+    let value = value.map_err(|error| damaged(name).caused_by(error))?;
+    opened(value).map(Some).ok_or_else(|| damaged(name))
 }
 
 fn damaged(name: &str) -> Error {

@@ -15,10 +15,10 @@ use crate::progress::Counts;
 use crate::record::{Origin, Reject, RowRef, Rows, SourceNames, Window};
 use crate::rejects;
 
-const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
+pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
 
 /// A folder with an input and a job's output.
-struct Scene {
+pub(super) struct Scene {
     folder: tempfile::TempDir,
     format: OutputFormat,
     part_rows: u64,
@@ -26,7 +26,7 @@ struct Scene {
 
 impl Scene {
     /// `records` lines, of which every seventh is no JSON.
-    fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
+    pub(super) fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let line = |record: usize| match record % 7 {
             3 => "not JSON\n".to_owned(),
@@ -41,7 +41,7 @@ impl Scene {
         }
     }
 
-    fn out(&self) -> PathBuf {
+    pub(super) fn out(&self) -> PathBuf {
         self.folder.path().join("out")
     }
 
@@ -67,7 +67,12 @@ impl Scene {
     }
 
     /// As the pipeline does it, with a vector that says which record it is of; stops after `windows`.
-    fn run(&self, resume: bool, storage: Arc<dyn Storage>, windows: usize) -> Result<bool> {
+    pub(super) fn run(
+        &self,
+        resume: bool,
+        storage: Arc<dyn Storage>,
+        windows: usize,
+    ) -> Result<bool> {
         let job = self.job(resume, storage);
         let begun = match job.begin(3)? {
             Found::Finished(_) => return Ok(true),
@@ -159,7 +164,7 @@ impl Scene {
     }
 
     /// Ids and vectors of all parts, and lines of all rejects, in order.
-    fn content(&self) -> Content {
+    pub(super) fn content(&self) -> Content {
         let mut content = Content::default();
         let names = |folder: &Path, ending: &str| {
             let mut names: Vec<_> = fs::read_dir(folder)
@@ -188,7 +193,7 @@ impl Scene {
     }
 
     /// That the output is complete, and nothing is left beside it.
-    fn check(&self, whole: &Content) {
+    pub(super) fn check(&self, whole: &Content) {
         assert_eq!(&self.content(), whole);
         let state = inspect(&self.out()).unwrap().unwrap();
         assert!(state.success);
@@ -207,7 +212,7 @@ impl Scene {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Content {
+pub(super) struct Content {
     rows: Vec<(String, String)>,
     rejected: Vec<u64>,
 }
@@ -260,7 +265,7 @@ fn done(window: Window, names: &[String], counts: &mut Counts) -> Done {
 }
 
 /// What an undisturbed run writes.
-fn whole(records: usize, part_rows: u64) -> Content {
+pub(super) fn whole(records: usize, part_rows: u64) -> Content {
     let scene = Scene::new(records, JSONL, part_rows);
     assert!(
         scene
@@ -417,7 +422,7 @@ proptest! {
                 let file = if number % 2 == 0 {
                     format!("{part}.jsonl")
                 } else {
-                    format!("{}/{part}.json", names::COMMITS)
+                    names::commit(1, number)
                 };
                 Local::new(scene.out()).remove(&file).unwrap();
             }

@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::sidecar::{PROVENANCE, sidecar_path};
 use super::{OutputFormat, PROVENANCE_KEY as KEY};
 use crate::error::{Error, Result};
+use crate::input::{Chunks, check_arrow_file};
 use crate::small_file;
+use crate::threads::caught;
 
 /// A provenance is some kilobytes; what is larger is none.
 const MOST_BYTES: u64 = 64 << 20;
@@ -23,8 +25,8 @@ const MOST_BYTES: u64 = 64 << 20;
 pub fn provenance(path: &Path, format: OutputFormat) -> Result<Option<Value>> {
     match format {
         OutputFormat::Parquet => {
-            let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
-            let Ok(reader) = SerializedFileReader::new(file) else {
+            let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
+            let Ok(Ok(reader)) = caught(|| SerializedFileReader::new(chunks)) else {
                 return Ok(None);
             };
             let metadata = reader.metadata().file_metadata().key_value_metadata();
@@ -37,7 +39,11 @@ pub fn provenance(path: &Path, format: OutputFormat) -> Result<Option<Value>> {
         }
         OutputFormat::Arrow => {
             let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
-            let Ok(reader) = ipc::reader::FileReader::try_new_buffered(file, None) else {
+            let open = || {
+                check_arrow_file(path)?;
+                ipc::reader::FileReader::try_new_buffered(file, None)
+            };
+            let Ok(Ok(reader)) = caught(open) else {
                 return Ok(None);
             };
             let text = reader.custom_metadata().get(KEY);

@@ -111,7 +111,7 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
                 }
             }
             // A run may have been killed between its end and the last word.
-            let ended = state.success || state.ends.contains_key(&job.shard().index);
+            let ended = state.success || state.has_ended(job.shard().index);
             let Some(stored) = state.job.as_ref().filter(|_| ended) else {
                 return Ok(None);
             };
@@ -215,7 +215,7 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
         .with_remedy(format!("say which, such as `--keep {keep}:string`")));
     }
     let listed: Vec<Listed> = input.listed().collect();
-    plan(&listed, shard).map(Some)
+    plan(&listed, shard, &|number| input.stretches(number)).map(Some)
 }
 
 impl JobRun {

@@ -4,7 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::ipc::writer::{FileWriter, StreamWriter};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox};
@@ -290,17 +295,77 @@ fn shards_agree_without_speaking() {
         (&manifest["rows"], &manifest["shards"]),
         (&510.into(), &4.into())
     );
-    let mut parts: Vec<_> = fs::read_dir(sandbox.path("out"))
+    assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+}
+
+#[test]
+fn shards_divide_one_file() {
+    let sandbox = Sandbox::new();
+    let texts: Vec<_> = (0..90).map(|row| format!("text {row}")).collect();
+    let lines = |text: &String| format!("{{\"id\": \"{text}\", \"text\": \"{text}\"}}\n");
+    sandbox.write("one.jsonl", texts.iter().map(lines).collect::<String>());
+    let text = Arc::new(StringArray::from(texts)) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("id", text.clone()), ("text", text)]).unwrap();
+    let mut arrow = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    for row in (0..90).step_by(8) {
+        arrow.write(&batch.slice(row, 8.min(90 - row))).unwrap();
+    }
+    sandbox.write("one.arrow", arrow.into_inner().unwrap());
+    let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    stream.write(&batch).unwrap();
+    sandbox.write("one.arrows", stream.into_inner().unwrap());
+    // In row groups that are small beside a shard, and in one.
+    for (name, rows) in [("few.parquet", 7), ("one.parquet", 90)] {
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows));
+        let properties = properties.build();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        sandbox.write(name, file);
+    }
+    for name in ["one.jsonl", "one.arrow", "few.parquet", "one.parquet"] {
+        let given = "-f jsonl --source-columns --part-rows 8";
+        code(
+            &sandbox.embed(&format!("{name} -f jsonl --source-columns -o {name}.plain")),
+            0,
+        );
+        for number in [2, 3, 1] {
+            let run = sandbox.embed(&format!("{name} -o {name}.out/ {given} --shard {number}/3"));
+            code(&run, 0);
+            let end =
+                json(&sandbox.path(&format!("{name}.out/_embedctl/shards/0000{number}.json")));
+            let rows = end["rows"].as_u64().unwrap();
+            assert!((25..36).contains(&rows), "{name} {number}: {rows}");
+        }
+        assert_eq!(
+            joined(&sandbox, &format!("{name}.out")),
+            read(&sandbox.path(&format!("{name}.plain")))
+        );
+    }
+    let run = sandbox.embed("one.arrows -o out/ --shard 1/3");
+    assert!(
+        code(&run, 2)
+            .stderr
+            .contains("can only be read from its beginning"),
+        "{run}"
+    );
+    assert!(!sandbox.path("out").exists());
+}
+
+/// The parts of a folder of lines, put together.
+fn joined(sandbox: &Sandbox, folder: &str) -> String {
+    let mut parts: Vec<_> = fs::read_dir(sandbox.path(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
         .collect();
     parts.sort();
-    let joined: String = parts
-        .iter()
-        .map(|path| fs::read_to_string(path).unwrap())
-        .collect();
-    assert!(joined == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
+    parts.iter().map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
 }
 
 #[test]

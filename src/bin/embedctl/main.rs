@@ -16,6 +16,10 @@ mod exit;
 mod failure;
 mod interrupt;
 mod memory;
+#[cfg(test)]
+#[path = "../../mutation.rs"]
+#[allow(dead_code)] // memory is watched by the library's tests
+mod mutation;
 mod numbers;
 mod printer;
 mod stdout;

@@ -45,7 +45,7 @@ fn damaged_checkpoints_are_read_or_refused() {
     let good = safetensors::serialize(tensors, None).unwrap();
     crate::mutation::each("model.safetensors", &good, 300, |path| {
         let folder = path.parent().unwrap();
-        if let Some(checkpoint) = crate::mutation::assert_no_bug(Checkpoint::open(folder)) {
+        if let Some(checkpoint) = crate::error::assert_no_bug(Checkpoint::open(folder)) {
             let checkpoint = checkpoint.expect("the file is there");
             // No tensor reaches beyond its file.
             for place in checkpoint.places.values() {
@@ -56,7 +56,7 @@ fn damaged_checkpoints_are_read_or_refused() {
     let index = br#"{"metadata": {"total_size": 48}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
     crate::mutation::each("model.safetensors.index.json", index, 300, |path| {
         let folder = path.parent().unwrap();
-        for file in crate::mutation::assert_no_bug(checkpoint_files(folder))
+        for file in crate::error::assert_no_bug(checkpoint_files(folder))
             .into_iter()
             .flatten()
         {

@@ -7,9 +7,10 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 use ::arrow::ipc::reader::{FileReader, FileReaderBuilder, StreamReader};
 
-use super::Batches;
+use super::footer::{Block, blocks, rows};
 use super::open::guarded;
 use super::table::Table;
+use super::{Batches, at_most, entered};
 use crate::error::Result;
 use crate::input::bytes::{Bytes, Seeking};
 use crate::input::source::Planned;
@@ -24,22 +25,31 @@ pub(super) struct ArrowFile {
     bytes: Arc<dyn Bytes>,
     schema: SchemaRef,
     reader: FileReader<Seeking>,
+    blocks: Vec<Block>,
     batch: usize,
     /// Rows of the first batch to leave out.
-    skip: usize,
+    skip: u64,
+    /// Rows that were read or passed over.
+    row: u64,
+    /// The row of the file to stop before.
+    end: u64,
 }
 
 impl ArrowFile {
     /// Reads the footer.
     pub(super) fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
+        let blocks = guarded(source, footer, || blocks(bytes.as_ref()))?;
         let reader = file_reader(source, &bytes, None)?;
         Ok(Self {
             source: Arc::clone(source),
             schema: reader.schema(),
             bytes,
             reader,
+            blocks,
             batch: 0,
             skip: 0,
+            row: 0,
+            end: u64::MAX,
         })
     }
 
@@ -50,18 +60,42 @@ impl ArrowFile {
         Ok(())
     }
 
-    /// Goes to a row of a batch, and returns how many come before it. Their batches are read, since nothing
-    /// else tells how many rows they have.
-    pub(super) fn seek(&mut self, batch: usize, row: usize) -> Result<u64> {
-        let mut rows = 0;
-        while self.batch < batch {
-            match self.next()? {
-                Some((batch, _)) => rows += batch.num_rows() as u64,
-                None => return Ok(rows),
-            }
+    /// Stops before the row `end`.
+    pub(super) fn stop_before(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// Rows of each batch, by what stands before its columns.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Result<u64>> {
+        let blocks = self.blocks.iter().zip(1..);
+        blocks.map(|(block, number)| {
+            let place = || format!("record batch {number} of {}", self.blocks.len());
+            guarded(&self.source, place, || rows(self.bytes.as_ref(), *block))
+        })
+    }
+
+    /// Goes to a row of a batch, and returns how many come before it.
+    pub(super) fn seek(&mut self, batch: usize, row: u64) -> Result<u64> {
+        let before = self.rows().take(batch).collect::<Result<Vec<_>>>()?;
+        if batch < self.blocks.len() {
+            guarded(&self.source, footer, || self.reader.set_index(batch))?;
         }
-        self.skip = row;
-        Ok(rows + row as u64)
+        (self.batch, self.skip, self.row) = (
+            batch,
+            row,
+            before.into_iter().fold(row, u64::saturating_add),
+        );
+        Ok(self.row)
+    }
+
+    /// Goes to a row of the file, which is how many come before it.
+    pub(super) fn enter(&mut self, row: u64) -> Result<u64> {
+        if row == 0 {
+            return Ok(0);
+        }
+        let rows = self.rows().collect::<Result<Vec<_>>>()?;
+        let (batch, row) = entered(rows.into_iter(), row);
+        self.seek(batch, row)
     }
 }
 
@@ -74,11 +108,12 @@ fn file_reader(
     if let Some(columns) = columns {
         builder = builder.with_projection(columns);
     }
-    guarded(
-        source,
-        || "its footer".to_owned(),
-        || builder.build(Seeking::new(Arc::clone(bytes))),
-    )
+    let build = || builder.build(Seeking::new(Arc::clone(bytes)));
+    guarded(source, footer, build)
+}
+
+fn footer() -> String {
+    "its footer".to_owned()
 }
 
 impl Batches for ArrowFile {
@@ -87,27 +122,35 @@ impl Batches for ArrowFile {
     }
 
     fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>> {
-        let (number, of) = (self.batch + 1, self.reader.num_batches());
+        let (number, of) = (self.batch + 1, self.blocks.len());
+        if number > of || self.row >= self.end {
+            return Ok(None);
+        }
         let place = || format!("record batch {number} of {of}");
         let reader = &mut self.reader;
         let Some(batch) = guarded(&self.source, place, || reader.next().transpose())? else {
             return Ok(None);
         };
-        let (place, skip) = (self.place(), self.skip.min(batch.num_rows()));
+        let place = self.place();
+        let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
+        let skip = skip.min(batch.num_rows());
+        let batch = batch.slice(skip, batch.num_rows() - skip);
+        let batch = at_most(batch, self.end - self.row);
         self.batch += 1;
         self.skip = 0;
-        Ok(Some((batch.slice(skip, batch.num_rows() - skip), place)))
+        self.row += batch.num_rows() as u64;
+        Ok(Some((batch, place)))
     }
 
     fn place(&self) -> Seek {
         Seek::Batch {
             batch: self.batch as u64,
-            row: self.skip as u64,
+            row: self.skip,
         }
     }
 
     fn consumed(&self) -> u64 {
-        let share = self.batch as f64 / self.reader.num_batches().max(1) as f64;
+        let share = self.batch as f64 / self.blocks.len().max(1) as f64;
         (self.bytes.len() as f64 * share) as u64
     }
 }

@@ -7,7 +7,9 @@
 
 mod arrow;
 mod fit;
+mod footer;
 mod open;
+mod pages;
 mod parquet;
 mod select;
 mod table;
@@ -15,7 +17,9 @@ mod texts;
 
 pub(super) use arrow::ARROW;
 pub(super) use fit::{fit, follows, takes};
-pub(super) use open::{PARQUET, open, recognised};
+pub(crate) use footer::check as check_arrow_file;
+pub(super) use open::{PARQUET, open, recognised, stretches};
+pub(crate) use pages::Chunks;
 pub(super) use texts::is_text;
 
 use std::sync::Arc;
@@ -133,6 +137,27 @@ impl Reader for TableReader {
             .begin(&self.batches.schema(), columns, warnings)?;
         self.rows = 0;
         Ok(true)
+    }
+}
+
+/// In which of `stretches` of rows row `row` lies, and which of its rows it is; behind the last: that.
+fn entered(stretches: impl Iterator<Item = u64>, mut row: u64) -> (usize, u64) {
+    let mut number = 0;
+    for rows in stretches {
+        if row < rows {
+            return (number, row);
+        }
+        number += 1;
+        row -= rows;
+    }
+    (number, row)
+}
+
+/// No more than the first `rows` of a batch.
+fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
+    match usize::try_from(rows) {
+        Ok(rows) if rows < batch.num_rows() => batch.slice(0, rows),
+        _ => batch,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::io::{self, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +19,7 @@ use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
 use crate::position::Seek;
-use crate::threads::panic_message;
+use crate::threads::caught;
 
 /// What a Parquet file begins and ends with.
 pub(crate) const PARQUET: &[u8] = b"PAR1";
@@ -57,14 +56,11 @@ pub(crate) fn open(
             let table = Table::new(source, options, &parquet.schema(), columns, warnings)?;
             let window = (options.window_rows, options.window_bytes);
             parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
-            let (first, end) = match source.part {
-                Part::RowGroups { start, end } => (start, end),
-                Part::Whole | Part::Bytes { .. } => (0, u64::MAX),
-            };
-            parquet.stop_before(index(end));
+            let (first, end) = part(source);
+            parquet.stop_before(end);
             let rows = match source.start {
-                Some((_, Seek::RowGroup { group, row })) => parquet.seek(index(group), index(row)),
-                _ => parquet.seek(index(first), 0),
+                Some((_, Seek::RowGroup { group, row })) => parquet.seek(index(group), row),
+                _ => parquet.enter(first),
             };
             (Box::new(parquet) as Box<dyn Batches>, table, rows, 0)
         }
@@ -92,6 +88,42 @@ pub(crate) fn open(
     Ok(Some(Box::new(reader)))
 }
 
+/// The rows that are read: the first, and the one behind the last.
+fn part(source: &Planned) -> (u64, u64) {
+    match source.part {
+        Part::Rows { start, end } => (start, end),
+        Part::Whole | Part::Bytes { .. } => (0, u64::MAX),
+    }
+}
+
+/// Rows of each row group of Parquet, of each record batch of an Arrow file. `None` for an Arrow stream, which does not
+/// say where they are.
+///
+/// # Errors
+/// If the footer is damaged.
+pub(crate) fn stretches(source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
+    let Some(bytes) = source.bytes() else {
+        return Ok(None);
+    };
+    if source.format == InputFormat::Parquet {
+        check_parquet(source, bytes.as_ref())?;
+        return Ok(Some(Parquet::open(source, bytes)?.rows().collect()));
+    }
+    let mut start = [0; ARROW.len()];
+    let is_file = bytes.len() >= ARROW.len() as u64 && {
+        let read = bytes.read_at(0, &mut start);
+        read.map_err(|error| damaged(source, "its start", error))?;
+        start == ARROW
+    };
+    match is_file {
+        true => ArrowFile::open(source, bytes)?
+            .rows()
+            .collect::<Result<_>>()
+            .map(Some),
+        false => Ok(None),
+    }
+}
+
 type Opened = (Box<dyn Batches>, Table, u64, u64);
 
 fn arrow(
@@ -113,12 +145,17 @@ fn arrow(
             if !options.window_per_batch {
                 file.project(&table)?;
             }
+            let (first, end) = part(source);
+            file.stop_before(end);
             let rows = match source.start {
-                Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), index(row))?,
-                _ => 0,
+                Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), row)?,
+                _ => file.enter(first)?,
             };
             return Ok(Some((Box::new(file), table, rows, 0)));
         }
+    }
+    if source.part != Part::Whole {
+        return Err(source.usage("an Arrow stream cannot be read in parts"));
     }
     let mut stream = Counted::new(source.stream(from)?, source.bytes);
     let mut next = || {
@@ -234,12 +271,9 @@ pub(super) fn guarded<T, E: StdError + Send + Sync + 'static>(
     place: impl Fn() -> String,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    match caught(decode) {
         Ok(decoded) => decoded.map_err(|error| damaged(source, &place(), error)),
-        Err(panic) => {
-            let error = io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic));
-            Err(damaged(source, &place(), error))
-        }
+        Err(panic) => Err(damaged(source, &place(), panic)),
     }
 }
 

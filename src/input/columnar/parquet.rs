@@ -3,7 +3,6 @@
 //! Pages are read and decoded as rows are asked for; a step is as many rows as fill a window on average,
 //! so that memory depends neither on the file's size nor on that of its row groups.
 
-use std::io::Read;
 use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
@@ -11,16 +10,16 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use ::parquet::errors::ParquetError;
-use ::parquet::file::reader::{ChunkReader, Length};
+use ::parquet::file::reader::Length;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::Batches;
 use super::open::{damaged, guarded};
+use super::pages::Chunks;
 use super::table::Table;
+use super::{Batches, at_most, entered};
 use crate::error::Result;
-use crate::input::bytes::{Bytes, Seeking};
+use crate::input::bytes::Bytes;
 use crate::input::source::Planned;
 use crate::position::Seek;
 
@@ -34,9 +33,9 @@ pub(super) struct Parquet {
     reader: Option<ParquetRecordBatchReader>,
     /// The row group that is read, and the rows of it that were.
     group: usize,
-    row: usize,
-    /// The row group to stop before.
-    end: usize,
+    row: u64,
+    /// The row of the file to stop before.
+    end: u64,
     window: (usize, usize),
     read_rows: u64,
 }
@@ -44,7 +43,7 @@ pub(super) struct Parquet {
 impl Parquet {
     /// Reads the footer.
     pub(super) fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
-        let chunks = Chunks(bytes);
+        let chunks = Chunks::new(bytes);
         let metadata = guarded(source, footer, || {
             ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())
         })?;
@@ -53,7 +52,7 @@ impl Parquet {
         Ok(Self {
             source: Arc::clone(source),
             chunks,
-            end: metadata.metadata().num_row_groups(),
+            end: u64::MAX,
             metadata,
             schema,
             mask,
@@ -70,18 +69,15 @@ impl Parquet {
         self.metadata.metadata().num_row_groups()
     }
 
-    /// Stops before the row group `end`.
-    pub(super) fn stop_before(&mut self, end: usize) {
-        self.end = self.end.min(end);
+    /// Stops before the row `end`.
+    pub(super) fn stop_before(&mut self, end: u64) {
+        self.end = end;
     }
 
-    /// Rows before the row group `group`.
-    fn rows_before(&self, group: usize) -> u64 {
+    /// Rows of each row group.
+    pub(super) fn rows(&self) -> impl Iterator<Item = u64> {
         let groups = self.metadata.metadata().row_groups().iter();
-        let rows = groups
-            .take(group)
-            .map(parquet::file::metadata::RowGroupMetaData::num_rows);
-        rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum()
+        groups.map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
     }
 
     /// Reads what `table` asks for alone, in steps that fill a window of `window` (rows, bytes).
@@ -120,11 +116,17 @@ impl Parquet {
         Ok(())
     }
 
-    /// Goes to a row, and returns how many come before it.
-    pub(super) fn seek(&mut self, group: usize, row: usize) -> u64 {
+    /// Goes to a row of a row group, and returns how many come before it.
+    pub(super) fn seek(&mut self, group: usize, row: u64) -> u64 {
         (self.group, self.row) = (group, row);
-        self.read_rows = self.rows_before(group) + row as u64;
+        self.read_rows = self.rows().take(group).fold(row, u64::saturating_add);
         self.read_rows
+    }
+
+    /// Goes to a row of the file, which is how many come before it.
+    pub(super) fn enter(&mut self, row: u64) -> u64 {
+        let (group, row) = entered(self.rows(), row);
+        self.seek(group, row)
     }
 
     /// Rows to decode at a time, by the mean size of the asked columns in this row group.
@@ -141,7 +143,9 @@ impl Parquet {
     }
 
     fn open_group(&self) -> Result<ParquetRecordBatchReader> {
-        let (chunks, metadata) = (self.chunks.clone(), self.metadata.clone());
+        let metadata = self.metadata.clone();
+        let group = metadata.metadata().row_group(self.group);
+        let chunks = self.chunks.of_groups([group].into_iter());
         guarded(
             &self.source,
             || self.group_name(),
@@ -150,7 +154,7 @@ impl Parquet {
                     .with_row_groups(vec![self.group])
                     .with_projection(self.mask.clone())
                     .with_batch_size(self.step())
-                    .with_offset(self.row)
+                    .with_offset(usize::try_from(self.row).unwrap_or(usize::MAX))
                     .build()
             },
         )
@@ -168,7 +172,7 @@ impl Batches for Parquet {
     }
 
     fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>> {
-        while self.group < self.end {
+        while self.group < self.groups() && self.read_rows < self.end {
             let place = self.place();
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
@@ -177,13 +181,14 @@ impl Batches for Parquet {
             let name = || self.group_name();
             if let Some(batch) = guarded(&self.source, name, || reader.next().transpose())? {
                 self.reader = Some(reader);
-                self.row += batch.num_rows();
+                let batch = at_most(batch, self.end - self.read_rows);
+                self.row += batch.num_rows() as u64;
                 self.read_rows += batch.num_rows() as u64;
                 return Ok(Some((batch, place)));
             }
             // A column that ends early is no error to the decoder.
             let rows = self.metadata.metadata().row_group(self.group).num_rows();
-            if u64::try_from(rows).is_ok_and(|rows| (self.row as u64) < rows) {
+            if u64::try_from(rows).is_ok_and(|rows| self.row < rows) {
                 let short = format!("it holds {} of {rows} rows", self.row);
                 let short = std::io::Error::other(short);
                 return Err(damaged(&self.source, &self.group_name(), short));
@@ -197,7 +202,7 @@ impl Batches for Parquet {
     fn place(&self) -> Seek {
         Seek::RowGroup {
             group: self.group as u64,
-            row: self.row as u64,
+            row: self.row,
         }
     }
 
@@ -205,43 +210,10 @@ impl Batches for Parquet {
         let rows = self.metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0).max(1);
         let share = self.read_rows.min(rows) as f64 / rows as f64;
-        (self.chunks.0.len() as f64 * share) as u64
+        (self.chunks.len() as f64 * share) as u64
     }
 }
 
 fn footer() -> String {
     "its footer".to_owned()
-}
-
-/// Any bytes, as the parquet crate wants them.
-#[derive(Clone)]
-struct Chunks(Arc<dyn Bytes>);
-
-impl Length for Chunks {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-}
-
-impl ChunkReader for Chunks {
-    type T = Box<dyn Read + Send>;
-
-    fn get_read(&self, start: u64) -> ::parquet::errors::Result<Self::T> {
-        let mut reader = Seeking::new(Arc::clone(&self.0));
-        std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(start))?;
-        Ok(Box::new(reader))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ::parquet::errors::Result<bytes::Bytes> {
-        if start.saturating_add(length as u64) > self.0.len() {
-            return Err(ParquetError::EOF(format!(
-                "bytes {start} to {} are asked for, and it has {}",
-                start.saturating_add(length as u64),
-                self.0.len()
-            )));
-        }
-        let mut buffer = vec![0; length];
-        self.0.read_at(start, &mut buffer)?;
-        Ok(buffer.into())
-    }
 }

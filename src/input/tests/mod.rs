@@ -3,6 +3,7 @@
 mod choices;
 mod columns;
 mod csv;
+mod damaged;
 mod records;
 mod sources;
 mod tables;

@@ -1,13 +1,10 @@
 //! What a record is, and what becomes of bad ones.
 
-use std::collections::{BTreeSet, HashMap};
-
 use arrow::array::Array;
 
 use super::*;
 use crate::input::compression::tests::gzip;
 use crate::record::Reject;
-use serde_json::value::RawValue;
 
 #[test]
 fn blank_lines_are_records_of_text_alone() {
@@ -211,54 +208,4 @@ fn the_limit_of_a_record_is_exact() {
     );
     let window = files.window(options());
     assert_eq!((window.texts.len(), window.rejects.len()), (3, 2));
-}
-
-proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(crate::mutation::cases(300)))]
-
-    /// Every line is a record, a reject or blank, in order; a record holds what its line says.
-    #[test]
-    fn damaged_records_are_read_right_or_rejected(seed in proptest::prelude::any::<u64>()) {
-        let mut data: Vec<u8> = (0..12)
-            .flat_map(|line| {
-                let text = "wörds \\u00e9 \\ud83d\\ude00 ".repeat(line % 4);
-                format!("{{\"id\":{line},\"text\":\"{text}\",\"n\":{{\"m\":[1,2.5e3,null]}}}}\n").into_bytes()
-            })
-            .collect();
-        crate::mutation::damage(&mut data, seed);
-        let kept = InputOptions { window_rows: 5, ..keeping(&["n.m:json"]) };
-        let files = Files::new().with("a.jsonl", &data);
-        let windows = match windows(files.open(kept).unwrap()) {
-            Ok(windows) => windows,
-            // The whole file is refused: it begins like UTF-16, or a field's name was damaged wherever it stood.
-            Err(error) => {
-                let error = error.to_string();
-                let refused = ["is UTF-16", "no field is called"];
-                assert!(refused.iter().any(|words| error.contains(words)), "{error}");
-                return Ok(());
-            }
-        };
-        let start = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&data);
-        let mut lines: Vec<&[u8]> = start.split(|&byte| byte == b'\n').collect();
-        if lines.last().is_some_and(|line| line.is_empty()) {
-            lines.pop();
-        }
-        let blank = |line: &[u8]| line.iter().all(|byte| b" \t\r".contains(byte));
-        let mut seen = BTreeSet::new();
-        for window in &windows {
-            for (row, origin) in window.origins.iter().enumerate() {
-                assert!(seen.insert(origin.line));
-                let line = lines[usize::try_from(origin.line).unwrap() - 1];
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
-                let value: HashMap<String, Box<RawValue>> = serde_json::from_slice(line).unwrap();
-                let text: String = serde_json::from_str(value["text"].get()).unwrap();
-                assert_eq!(window.texts.get(row), text);
-            }
-            for reject in &window.rejects {
-                assert!(seen.insert(reject.origin.line) && !reject.reason.is_empty());
-            }
-        }
-        let expected = (1..).zip(&lines).filter(|(_, line)| !blank(line)).map(|(number, _)| number);
-        assert_eq!(seen, expected.collect());
-    }
 }

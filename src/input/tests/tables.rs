@@ -17,10 +17,10 @@ use parquet::file::properties::WriterProperties;
 use super::*;
 use crate::error::ErrorKind;
 use crate::input::compression::tests::gzip;
-use crate::position::Seek;
+use crate::position::{Position, Seek};
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
-fn batch(first: i64, rows: i64) -> RecordBatch {
+pub fn batch(first: i64, rows: i64) -> RecordBatch {
     let numbers: Vec<i64> = (first..first + rows).collect();
     let words = |word: &str| -> Vec<String> {
         numbers
@@ -73,9 +73,9 @@ fn batch(first: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-const KEPT: [&str; 6] = ["when", "price", "list", "meta", "tag", "meta.year"];
+pub const KEPT: [&str; 6] = ["when", "price", "list", "meta", "tag", "meta.year"];
 
-fn parquet(batches: &[RecordBatch], group: usize, codec: Compression) -> Vec<u8> {
+pub fn parquet(batches: &[RecordBatch], group: usize, codec: Compression) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_compression(codec)
         .set_max_row_group_row_count(Some(group))
@@ -90,7 +90,7 @@ fn parquet(batches: &[RecordBatch], group: usize, codec: Compression) -> Vec<u8>
     file
 }
 
-fn arrow_file(batches: &[RecordBatch]) -> Vec<u8> {
+pub fn arrow_file(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
@@ -98,7 +98,7 @@ fn arrow_file(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-fn arrow_stream(batches: &[RecordBatch]) -> Vec<u8> {
+pub fn arrow_stream(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
@@ -263,21 +263,70 @@ fn shares_give_every_record_once() {
         assert_eq!(last.line, 40);
     }
 
-    let groups = parquet(&[batch(0, 12)], 5, Compression::SNAPPY);
-    let files = Files::new().with("a.parquet", groups);
-    let group = |start, end| {
-        let part = Part::RowGroups { start, end };
-        files.read(InputOptions {
+    let batches = [batch(0, 5), batch(5, 0), batch(5, 5), batch(10, 2)];
+    let parquet = parquet(&batches, 5, Compression::SNAPPY);
+    for (name, content) in [("a.parquet", parquet), ("a.arrow", arrow_file(&batches))] {
+        let files = Files::new().with(name, content);
+        let stretches = files
+            .open(options())
+            .unwrap()
+            .stretches(0)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            stretches
+                .iter()
+                .filter(|rows| **rows > 0)
+                .collect::<Vec<_>>(),
+            [&5, &5, &2]
+        );
+        let rows = |start, end, from: Option<Position>| {
+            let part = Part::Rows { start, end };
+            files.read(InputOptions {
+                shares: Some(vec![Share { source: 0, part }]),
+                start: from,
+                window_rows: 2,
+                ..options()
+            })
+        };
+        let lines = |windows: &[Window]| -> Vec<u64> {
+            let origins = windows.iter().flat_map(|window| window.origins.iter());
+            origins.map(|origin| origin.line).collect()
+        };
+        for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end))) {
+            let read = rows(start, end, None);
+            assert_eq!(
+                lines(&read),
+                (start + 1..=end).collect::<Vec<_>>(),
+                "{name}"
+            );
+            let expected: Vec<_> = (start..end).map(|row| format!("text {row}")).collect();
+            assert_eq!(texts(&read), expected, "{name}");
+            // A run that goes on stops there, too.
+            for (done, window) in read.iter().enumerate() {
+                let rest = rows(start, end, Some(window.position));
+                assert_eq!(lines(&rest), lines(&read[done + 1..]), "{name}");
+            }
+        }
+    }
+    let stream = Files::new().with("a.arrows", arrow_stream(&batches));
+    assert!(
+        stream
+            .open(options())
+            .unwrap()
+            .stretches(0)
+            .unwrap()
+            .is_none()
+    );
+    let part = Part::Rows { start: 0, end: 1 };
+    let error = failure(windows_of(
+        &stream,
+        InputOptions {
             shares: Some(vec![Share { source: 0, part }]),
             ..options()
-        })
-    };
-    assert_eq!(texts(&group(1, 3)).len(), 7);
-    let last = group(2, 3);
-    assert_eq!(
-        (texts(&last), last[0].origins[0].line),
-        (vec!["text 10", "text 11"], 11)
-    );
+        },
+    ));
+    assert!(error.contains("cannot be read in parts"), "{error}");
 }
 
 #[test]
@@ -621,29 +670,6 @@ fn what_is_no_table_or_cut_is_told() {
     let compressed = Files::new().with("a.parquet.gz", "");
     let error = failure(compressed.open(options()));
     assert!(error.contains("decompress it first"), "{error}");
-}
-
-proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(crate::mutation::cases(150)))]
-
-    /// A damaged table is refused or read; it is never a panic, and rows are never invented.
-    #[test]
-    fn damaged_tables_are_read_or_refused(seed in proptest::prelude::any::<u64>()) {
-        let batches = [batch(0, 20), batch(20, 20)];
-        let containers = [
-            ("a.parquet", parquet(&batches, 15, Compression::SNAPPY)),
-            ("a.arrow", arrow_file(&batches)),
-            ("a.arrows", arrow_stream(&batches)),
-        ];
-        for (name, mut content) in containers {
-            crate::mutation::damage(&mut content, seed);
-            let files = Files::new().with(name, content);
-            if let Ok(windows) = windows_of(&files, keeping(&KEPT)) {
-                let rows: usize = windows.iter().map(|window| window.texts.len() + window.rejects.len()).sum();
-                assert!(rows <= 40 || name != "a.parquet", "{name} {rows}");
-            }
-        }
-    }
 }
 
 #[test]

@@ -220,7 +220,7 @@ mod tests {
     use std::path::Component;
 
     use super::*;
-    use crate::mutation::assert_no_bug;
+    use crate::error::assert_no_bug;
 
     fn lock() -> Lock {
         Lock::of(vec![LockedModel {

@@ -101,7 +101,8 @@ fn matrix(
     let bytes = usize::try_from(width)
         .ok()
         .and_then(|width| width.checked_mul(dtype.bytes()));
-    let Some(bytes) = bytes.filter(|&bytes| bytes <= MAX_FIELD) else {
+    let wide = |bytes: &usize| *bytes <= MAX_FIELD && (*bytes > 0 || rows == 0);
+    let Some(bytes) = bytes.filter(wide) else {
         return Err(unreadable(
             path,
             format!("its vectors would be {width} wide"),
@@ -123,7 +124,17 @@ fn matrix(
             values: &values,
         })?;
     }
-    Ok(())
+    ended(path, file)
+}
+
+/// Makes sure that nothing follows, which nobody would see.
+fn ended(path: &Path, mut file: impl Read) -> Result<()> {
+    match file.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(unreadable(path, "it goes on behind its last row")
+            .with_remedy("its beginning or its end is damaged; copy or make it again")),
+        Err(error) => Err(failed(path, error)),
+    }
 }
 
 /// A file of rows `fields, (length, bytes)…`: what looks like a `vector` or `halfvec`. The format has no names:
@@ -140,13 +151,23 @@ pub(super) fn pgcopy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>
     }
     loop {
         let fields = i16::from_be_bytes(array(&mut file).map_err(failed)?);
+        if fields == -1 {
+            return ended(path, file);
+        }
         if fields < 0 {
-            return Ok(());
+            return Err(unreadable(
+                path,
+                format!("a row says that it has {fields} fields"),
+            ));
         }
         for field in 1..=fields {
             let length = i32::from_be_bytes(array(&mut file).map_err(failed)?);
             let Ok(length) = u64::try_from(length) else {
-                continue; // null
+                if length == -1 {
+                    continue; // null
+                }
+                let reason = format!("a field says that it has {length} bytes");
+                return Err(unreadable(path, reason));
             };
             let mut bytes = Vec::new();
             let whole = (&mut file).take(length).read_to_end(&mut bytes);

@@ -5,46 +5,56 @@ use std::io::BufReader;
 use std::path::Path;
 
 use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Schema};
 use arrow::ipc::reader::{FileReader, StreamReader};
 
-use super::{StoredVector, TakeVector, refused};
+use super::{StoredVector, TakeVector, guarded};
 use crate::error::{Error, Result};
+use crate::input::{Chunks, check_arrow_file};
 use crate::output::quantize::Dtype;
 
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;
 
-pub(super) fn parquet(path: &Path, file: File, take: &mut TakeVector<'_>) -> Result<()> {
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| refused(path, &error))?;
-    let columns = vectors_in(builder.schema());
-    let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
-    let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
-    for batch in reader.build().map_err(|error| refused(path, &error))? {
-        of_batch(&batch.map_err(|error| refused(path, &error))?, take)?;
+pub(super) fn parquet(path: &Path, take: &mut TakeVector<'_>) -> Result<()> {
+    let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
+    let options = ArrowReaderOptions::new();
+    let metadata = guarded(path, || ArrowReaderMetadata::load(&chunks, options))?;
+    let columns = vectors_in(metadata.schema());
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
+    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let mut reader = guarded(path, || {
+        ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
+            .with_projection(mask)
+            .with_batch_size(BATCH_ROWS)
+            .build()
+    })?;
+    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+        of_batch(&batch, take)?;
     }
     Ok(())
 }
 
 pub(super) fn arrow_file(path: &Path, file: File, take: &mut TakeVector<'_>) -> Result<()> {
-    let refuse = |error| refused(path, &error);
+    guarded(path, || check_arrow_file(path))?;
     let open = |columns| FileReader::try_new(BufReader::new(file.try_clone()?), columns);
-    let columns = vectors_in(&open(None).map_err(refuse)?.schema());
-    for batch in open(Some(columns)).map_err(refuse)? {
-        of_batch(&batch.map_err(refuse)?, take)?;
+    let columns = vectors_in(&guarded(path, || open(None))?.schema());
+    let mut reader = guarded(path, || open(Some(columns)))?;
+    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+        of_batch(&batch, take)?;
     }
     Ok(())
 }
 
 pub(super) fn arrow_stream(path: &Path, file: File, take: &mut TakeVector<'_>) -> Result<()> {
-    let refuse = |error| refused(path, &error);
-    let reader = StreamReader::try_new(BufReader::new(file), None).map_err(refuse)?;
-    for batch in reader {
-        of_batch(&batch.map_err(refuse)?, take)?;
+    let mut reader = guarded(path, || StreamReader::try_new(BufReader::new(file), None))?;
+    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+        of_batch(&batch, take)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::path::Path;
 use super::options::OutputFormat;
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
+use crate::threads::caught;
 
 /// A vector of a file.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,7 @@ pub fn read_vectors(path: &Path, take: &mut TakeVector<'_>) -> Result<()> {
     })?;
     let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
     match format {
-        OutputFormat::Parquet => lists::parquet(path, file, take),
+        OutputFormat::Parquet => lists::parquet(path, take),
         OutputFormat::Arrow => lists::arrow_file(path, file, take),
         OutputFormat::Arrows => lists::arrow_stream(path, file, take),
         OutputFormat::Jsonl(compression) => lines::jsonl(path, file, compression, take),
@@ -59,9 +60,17 @@ pub(super) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
     Error::input(Place::file(path.display().to_string()), reason)
 }
 
-/// The same, for what a decoder says.
-fn refused(path: &Path, error: &dyn std::fmt::Display) -> Error {
-    unreadable(path, error.to_string())
+/// What a decoder makes of the file. Some panic over damage, which is the file's fault.
+fn guarded<T, E: std::fmt::Display>(
+    path: &Path,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T> {
+    let damaged = |error: &dyn std::fmt::Display| {
+        unreadable(path, format!("it is cut short or damaged ({error})"))
+            .with_remedy("copy or make it again")
+    };
+    let decoded = caught(decode).map_err(|panic| damaged(&panic))?;
+    decoded.map_err(|error| damaged(&error))
 }
 
 /// A file that ends too early is damaged; all else is the system's refusal.

@@ -3,6 +3,7 @@
 // Tests say on standard error why they were skipped, and compare floats for equality on purpose.
 #![allow(clippy::print_stderr, clippy::float_cmp)]
 
+mod damaged;
 mod dtypes;
 mod formats;
 mod ipc;

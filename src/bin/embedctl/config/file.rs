@@ -229,3 +229,50 @@ fn unknown(written: &str, wanted: &str, command: Option<&Command>, program: &Com
     };
     format!("{what} {written}{tip}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{args, mutation};
+
+    /// A damaged file is refused at a line of it, or says what options know.
+    #[test]
+    fn damaged_settings_are_read_or_refused() {
+        const GOOD: &[u8] = br#"# settings
+offline = true
+threads = 4
+model = "./models/tiny"
+
+[embed]
+provider = ["native", "cpu"]
+keep = ['title', "year:int"]
+text-field = """
+body"""
+"batch-tokens" = 0x200
+on_error = "skip"
+[bench]
+max-regression = 2.5
+"#;
+        let mut program = args::command();
+        program.build();
+        let mut read = 0;
+        mutation::each("embedctl.toml", GOOD, 300, |path| {
+            match ConfigFile::read(path, Kind::User, &program) {
+                Err(reason) => assert!(reason.starts_with(&path.display().to_string()), "{reason}"),
+                Ok(None) => panic!("the file is there"),
+                Ok(Some(file)) => {
+                    let lines = fs::read_to_string(path).unwrap().lines().count();
+                    for entry in file.entries {
+                        assert!((1..=lines).contains(&entry.place.line));
+                        let knows = |command: &Command| option(command, &entry.key).is_some();
+                        assert!(program.get_subcommands().any(knows), "{}", entry.key);
+                        read += 1;
+                    }
+                }
+            }
+        });
+        assert!(read > 0);
+    }
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Damages a small file of every format that is read, from seeds: bits, cuts, insertions, copies, holes, huge lengths.
+# A case may not panic, take a minute, or ask for more than 64 MiB at a time; what is read of damaged lines and
+# of compressed files must be right. Prints a line for each target with its cases and its time.
+#
+#   benches/hardening/mutate.sh [CASES] [FILTER]     1,000,000 cases of each target, unless said otherwise
+#
+# A case that fails says its seed: EMBEDCTL_TEST_FIRST=SEED with CASES=1 runs it again. What the decoders' caught
+# panics say goes to target/mutate.log. Address space is limited to 8 GiB.
+set -eu
+cd "$(dirname "$0")/../.."
+cases=${1:-1000000} filter=${2:-damaged_}
+mkdir -p target
+# Files are written for each case: in memory, where there is such a place.
+[ -d /dev/shm ] && export TMPDIR=/dev/shm
+cargo test --lib --bin embedctl --no-run
+ulimit -v 8388608
+export EMBEDCTL_TEST_CASES="$cases" EMBEDCTL_TEST_FIRST="${EMBEDCTL_TEST_FIRST:-0}" RUST_BACKTRACE=0
+if nice cargo test --lib --bin embedctl -- --nocapture --test-threads 1 "$filter" 2>target/mutate.log >target/mutate.txt; then
+    sed -n 's/^test .* \.\.\. //; /damaged files in/p' target/mutate.txt
+else
+    sed -n 's/^test .* \.\.\. //; /damaged files in/p' target/mutate.txt
+    grep -n 'this was seed\|has not come to an end\|were asked for' target/mutate.log >&2 || tail -20 target/mutate.log >&2
+    exit 1
+fi

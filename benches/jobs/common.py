@@ -1,0 +1,139 @@
+"""What the scripts in this folder share: an input, runs that are killed, and what outputs hold."""
+
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import numpy
+import pyarrow.fs
+import pyarrow.parquet
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORDS = "a cat sat on the mat while seven old dogs slept under trees that nobody had ever planted there".split()
+KINDS = ("parquet", "jsonl", "npy")
+KILLED = -signal.SIGKILL
+
+
+def corpus(path, records, rng, first=0):
+    """Records of 3 to 60 words, numbered from `first`; one in 97 is no JSON."""
+    with open(path, "w") as file:
+        for record in range(first, first + records):
+            if record % 97 == 96:
+                file.write("no JSON\n")
+                continue
+            text = " ".join(rng.choices(WORDS, k=rng.randint(3, 60)))
+            file.write(json.dumps({"id": record, "text": f"{record} {text}", "n": record}) + "\n")
+
+
+def content(output, kind):
+    """Hash of vectors, list of ids, of an output: of a file, or of a folder's parts in order."""
+    parts = sorted(output.glob(f"*.{kind}")) if output.is_dir() else [output]
+    vectors, ids = hashlib.sha256(), []
+    for part in parts:
+        if kind == "parquet":
+            table = pyarrow.parquet.read_table(part)
+            ids += table["id"].to_pylist()
+            for chunk in table["embedding"].chunks:
+                vectors.update(chunk.flatten().to_numpy().tobytes())
+        elif kind == "npy":
+            vectors.update(numpy.load(part).tobytes())
+            rows = open(f"{part}.rows.jsonl")
+            ids += [json.loads(line)["id"] for line in rows]
+        else:
+            for line in open(part):
+                row = json.loads(line)
+                ids.append(row["id"])
+                vectors.update(numpy.array(row["embedding"], dtype=numpy.float32).tobytes())
+    return vectors.hexdigest(), ids
+
+
+def rejects(output):
+    """File and line of the rejected records of a folder, in the order of its parts."""
+    lines = (json.loads(line) for path in sorted(output.glob("_embedctl/rejects/*")) for line in open(path))
+    return [(pathlib.Path(line["file"]).name, line["line"]) for line in lines]
+
+
+def leftovers(output):
+    """Files that a complete folder should not have."""
+    own = output / "_embedctl"
+    known = {"job.json", "manifest.json", "commits", "rejects", "shards", "texts"}
+    found = [path.name for path in own.iterdir() if path.name not in known and not path.name.startswith("shard-")]
+    return found + [path.name for path in output.rglob("*") if ".tmp" in path.name or ".scratch" in path.name]
+
+
+class Program:
+    """The program with the arguments that all runs of a script have."""
+
+    def __init__(self, binary, *arguments, env=None):
+        self.command = [str(binary), "embed", "--offline", "--on-error", "skip", "--threads", "1", *map(str, arguments)]
+        self.binary, self.env = str(binary), env
+
+    def start(self, *arguments, env=None):
+        return subprocess.Popen(
+            self.command + list(map(str, arguments)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=env or self.env,
+        )
+
+    def run(self, *arguments, kill_after=None, env=None, timeout=120):
+        """Exit code (KILLED after that many seconds) and what was said."""
+        child = self.start(*arguments, env=env)
+        if kill_after is not None:
+            try:
+                child.wait(kill_after)
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+        said = child.communicate(timeout=timeout)[1].decode()
+        return child.returncode, said
+
+    def inspect(self, output, env=None):
+        """Exit code of `inspect`, and what it found."""
+        done = subprocess.run([self.binary, "inspect", "--json", str(output)], capture_output=True, env=env or self.env)
+        return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+
+MOTO = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)
+server.start()
+print('port', server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+class Store:
+    """S3 by moto, in a process that ends with this one; its bucket is called `bucket`."""
+
+    def __init__(self, python):
+        self.child = subprocess.Popen(
+            [python, "-c", MOTO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self.port = int(self.child.stdout.readline().split()[1])
+        self.files = pyarrow.fs.S3FileSystem(
+            access_key="testkey", secret_key="5ecretkey5", region="us-east-1", scheme="http",
+            endpoint_override=f"127.0.0.1:{self.port}", allow_bucket_creation=True,
+        )
+        self.files.create_dir("bucket")
+
+    def env(self, port=None):
+        """Variables by which the program finds it, at another port where something stands between."""
+        return {
+            **os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}", "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "5ecretkey5", "NO_PROXY": "127.0.0.1",
+        }
+
+    def names(self, prefix):
+        """Keys below `bucket/prefix`, without it."""
+        chosen = pyarrow.fs.FileSelector(f"bucket/{prefix}", recursive=True, allow_not_found=True)
+        found = (info.path for info in self.files.get_file_info(chosen) if info.is_file)
+        return [path.removeprefix(f"bucket/{prefix}/") for path in found]
+
+    def copy(self, prefix, folder):
+        """The objects below `bucket/prefix` as files of a folder."""
+        for name in self.names(prefix):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.files.open_input_file(f"bucket/{prefix}/{name}").read())

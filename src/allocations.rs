@@ -1,0 +1,36 @@
+//! The memory of tests: the system's, with a word to whoever watches how much is asked for at a time.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use crate::mutation::asked;
+
+struct Told;
+
+#[global_allocator]
+static MEMORY: Told = Told;
+
+// SAFETY: everything is the system's, unchanged; what is told is a number in a thread's own cell, which needs no memory.
+unsafe impl GlobalAlloc for Told {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        asked(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        asked(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        asked(size);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}

@@ -1,0 +1,73 @@
+//! Damaged files of vectors: they are read as they were written, or refused.
+
+use std::fs;
+use std::path::Path;
+
+use super::super::testing::*;
+use super::super::{OutputFormat, provenance as made, read_vectors};
+use crate::error::{Result, assert_no_bug};
+use crate::mutation::each;
+
+/// Every vector of a file, bit by bit.
+fn vectors(path: &Path) -> Result<Vec<Vec<u32>>> {
+    let mut vectors = Vec::new();
+    read_vectors(path, &mut |vector| {
+        vectors.push(vector.values.iter().map(|value| value.to_bits()).collect());
+        Ok(())
+    })?;
+    Ok(vectors)
+}
+
+fn good(name: &str) -> (Vec<u8>, Vec<Vec<u32>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    if let Some(element) = name.strip_suffix("8bin") {
+        assert!(["a.i", "a.u"].contains(&element));
+        let head = [9u32.to_le_bytes(), 4u32.to_le_bytes()].concat();
+        fs::write(&path, [head, (0..36).collect()].concat()).unwrap();
+    } else {
+        write(&options(&path), 9).unwrap();
+    }
+    let vectors = vectors(&path).unwrap();
+    assert_eq!(vectors.len(), 9);
+    (fs::read(&path).unwrap(), vectors)
+}
+
+#[test]
+fn damaged_files_of_vectors_are_read_or_refused() {
+    for name in [
+        "a.parquet",
+        "a.arrow",
+        "a.arrows",
+        "a.jsonl",
+        "a.jsonl.gz",
+        "a.jsonl.zst",
+        "a.npy",
+        "a.fbin",
+        "a.i8bin",
+        "a.u8bin",
+        "a.pgcopy",
+    ] {
+        let (content, right) = good(name);
+        let format = OutputFormat::from_path(Path::new(name)).unwrap();
+        each(name, &content, 200, |path| {
+            assert_no_bug(made(path, format));
+            let Some(read) = assert_no_bug(vectors(path)) else {
+                return;
+            };
+            match name {
+                // A sum over everything, so nothing else can come out; but the whole may be there twice.
+                "a.jsonl.gz" => assert!(read.len() % 9 == 0 && read[..9] == right[..]),
+                // A matrix is as long as it says: one that has lost rows, or has too many, is refused.
+                "a.npy" | "a.fbin" | "a.i8bin" | "a.u8bin" => {
+                    let size = fs::metadata(path).unwrap().len();
+                    let values = read.iter().map(Vec::len).sum::<usize>() as u64;
+                    assert!(
+                        values <= size && read.windows(2).all(|two| two[0].len() == two[1].len())
+                    );
+                }
+                _ => {}
+            }
+        });
+    }
+}
