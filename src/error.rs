@@ -78,8 +78,6 @@ pub struct Place {
     pub file: Option<String>,
     /// A line of the file, from 1; of an input that broke off, the last whole one.
     pub line: Option<u64>,
-    /// A field of the record.
-    pub field: Option<String>,
     /// Where an output is that is complete and could not have its name.
     pub kept: Option<PathBuf>,
 }
@@ -202,6 +200,13 @@ impl Error {
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The same, with what helps, where anything is known to.
+    #[must_use]
+    pub(crate) fn with_remedy_if(mut self, remedy: Option<impl Into<String>>) -> Self {
+        self.0.remedy = remedy.map(Into::into);
         self
     }
 

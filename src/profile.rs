@@ -104,10 +104,8 @@ impl Profile {
             Err(error) => return Err(Error::io("read", &path, error)),
         };
         let damaged = |reason: String| {
-            Error::usage(format!(
-                "{} is no tuned profile ({reason}); remove it, or use --no-profile",
-                path.display()
-            ))
+            Error::usage(format!("{} is no tuned profile ({reason})", path.display()))
+                .with_remedy("remove it, or use --no-profile")
         };
         #[derive(Deserialize)]
         struct Version {

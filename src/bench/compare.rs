@@ -12,17 +12,19 @@ impl Comparison {
     pub fn of(report: &Report, baseline: &Report, max_regression: f64) -> Result<Self> {
         if baseline.schema != SCHEMA {
             return Err(Error::usage(format!(
-                "--baseline: the report is of schema {}, and this version reads {SCHEMA}; measure it again",
+                "--baseline: the report is of schema {}, and this version reads {SCHEMA}",
                 baseline.schema
-            )));
+            ))
+            .with_remedy("measure it again"));
         }
         let (new, old) = (&report.workload, &baseline.workload);
         if (new.built_in, &new.name) != (old.built_in, &old.name) || new.records != old.records {
             return Err(Error::usage(format!(
                 "--baseline: it was measured on other texts ({}, {} records; this run: {}, {}), which \
-                 says nothing about speed; use the same --corpus or --input",
+                 says nothing about speed",
                 old.name, old.records, new.name, new.records
-            )));
+            ))
+            .with_remedy("use the same --corpus or --input"));
         }
         let mut rows: Vec<Compared> = report
             .rows
@@ -34,8 +36,10 @@ impl Comparison {
             .collect();
         if rows.iter().all(|row| row.verdict == Verdict::New) {
             return Err(Error::usage(
-                "--baseline: it has none of this run's configurations; give the same options as it was \
-                 measured with (they stand in it under rows[].configuration)",
+                "--baseline: it has none of this run's configurations",
+            )
+            .with_remedy(
+                "give the same options as it was measured with (they stand in it under rows[].configuration)",
             ));
         }
         let gone = |old: &&Row| !report.rows.iter().any(|row| is_same(old, row));

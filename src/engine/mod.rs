@@ -146,9 +146,9 @@ fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "--device: the provider {provider} has one device, number 0; leave --device out, or name a provider \
-         that has more"
-    )))
+        "--device: the provider {provider} has one device, number 0"
+    ))
+    .with_remedy("leave --device out, or name a provider that has more"))
 }
 
 /// Token-level output of a model.

@@ -196,8 +196,9 @@ fn tensors(path: &Path) -> Result<(BTreeSet<String>, u64)> {
     let tensors: BTreeMap<String, Tensor> = serde_json::from_slice(&header).map_err(|error| {
         Error::model(
             path.display(),
-            format!("has a header that is none of safetensors ({error}); fetch it again"),
+            format!("has a header that is none of safetensors ({error})"),
         )
+        .with_remedy("fetch it again")
     })?;
     let tensors = || tensors.values().filter(|tensor| !tensor.dtype.is_empty());
     // Whole numbers of that width are positions and the like.

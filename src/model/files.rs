@@ -477,14 +477,15 @@ fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptio
         (Weights::Onnx, onnx) => onnx,
         (Weights::Checkpoint(_), _) => Error::model(
             folder.display(),
-            format!(
-                "cannot be run by --provider native: {checkpoint}; another provider may run its ONNX file"
-            ),
-        ),
+            format!("cannot be run by --provider native: {checkpoint}"),
+        )
+        .with_remedy("another provider may run its ONNX file"),
         (_, onnx) if onnx.kind() == ErrorKind::Model => {
-            let remedy = "the native engine cannot run its checkpoint either: it";
-            let reason = format!("{} ({remedy} {checkpoint})", onnx.reason());
-            Error::model(onnx.subject(), reason)
+            let reason = format!(
+                "{} (the native engine cannot run its checkpoint either: it {checkpoint})",
+                onnx.reason()
+            );
+            Error::model(onnx.subject(), reason).with_remedy_if(onnx.remedy())
         }
         (_, onnx) => onnx,
     }

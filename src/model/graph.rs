@@ -96,8 +96,9 @@ impl Graph {
         let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
             return Err(Error::model(
                 path.display(),
-                "is not an ONNX model (a Git LFS pointer or a cut download looks like this too); fetch the file again",
-            ));
+                "is not an ONNX model (a Git LFS pointer or a cut download looks like this too)",
+            )
+            .with_remedy("fetch the file again"));
         };
         let graph = Self::from_header(&graph);
         let leads_out = |file: &&PathBuf| {

@@ -47,8 +47,9 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let expected = |error: serde_json::Error| {
         Error::model(
             path.display(),
-            format!("is not the JSON expected there ({error}); fetch the file again"),
+            format!("is not the JSON expected there ({error})"),
         )
+        .with_remedy("fetch the file again")
     };
     let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
     for key in WIDTHS {
@@ -59,8 +60,9 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         {
             return Err(Error::model(
                 path.display(),
-                format!("says {key} {width}; it goes from 1 to {MOST_WIDTH}: fetch the file again"),
-            ));
+                format!("says {key} {width}, and it goes from 1 to {MOST_WIDTH}"),
+            )
+            .with_remedy("fetch the file again"));
         }
     }
     serde_json::from_slice(bytes).map(Some).map_err(expected)

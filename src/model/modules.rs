@@ -297,15 +297,15 @@ impl Weights {
                 Err(if pickled.exists() {
                     Error::model(
                         pickled.display(),
-                        "holds the module's weights as a pickle, which embedctl does not execute; convert it once with \
-                         Python: safetensors.torch.save_file(torch.load('pytorch_model.bin', weights_only=True), \
-                         'model.safetensors')",
+                        "holds the module's weights as a pickle, which embedctl does not execute",
+                    )
+                    .with_remedy(
+                        "convert it once with Python: safetensors.torch.save_file(torch.load('pytorch_model.bin', \
+                         weights_only=True), 'model.safetensors')",
                     )
                 } else {
-                    Error::model(
-                        file.display(),
-                        "is missing: modules.json lists this module; fetch it",
-                    )
+                    Error::model(file.display(), "is missing: modules.json lists this module")
+                        .with_remedy("fetch it")
                 })
             }
             Err(error) => Err(Error::io("read", file, error)),

@@ -89,8 +89,9 @@ pub(super) fn resolve(
         return Err(Error::model(
             file,
             "holds a chat template and the repository has no modules.json, so the reference would wrap every text in \
-             chat messages, which embedctl does not do; use a repository made for embedding",
-        ));
+             chat messages, which embedctl does not do",
+        )
+        .with_remedy("use a repository made for embedding"));
     }
 
     let output = choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?;
@@ -195,9 +196,10 @@ fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
             folder.join("config.json").display(),
             format!(
                 "is of the model_type {kind}, whose texts the reference prepares together with images or sound, which \
-                 embedctl does not do; use a model for text alone"
+                 embedctl does not do"
             ),
-        ));
+        )
+        .with_remedy("use a model for text alone"));
     }
     let files = [
         "processor_config.json",
@@ -217,9 +219,10 @@ fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
                 file.display(),
                 format!(
                     "names the processor_class {class}: the reference prepares texts with it together with images or \
-                     sound, which embedctl does not; remove it if the model embeds texts alone"
+                     sound, which embedctl does not"
                 ),
-            ));
+            )
+            .with_remedy("remove it if the model embeds texts alone"));
         }
     }
     Ok(())
@@ -272,10 +275,12 @@ fn choose_output(
                 return Err(Error::model(
                     file.display(),
                     format!(
-                        "reads the network's output '{name}' (method_output_name), but the graph has {}; export the model \
-                         with that output, or name another file with --model-file",
+                        "reads the network's output '{name}' (method_output_name), but the graph has {}",
                         names.join(", ")
                     ),
+                )
+                .with_remedy(
+                    "export the model with that output, or name another file with --model-file",
                 ));
             }
         }
@@ -303,10 +308,11 @@ fn choose_output(
         root.display(),
         format!(
             "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is no \
-             export for embedding (another file can be named with --model-file)",
+             export for embedding",
             names.join(", ")
         ),
-    ))
+    )
+    .with_remedy("another file can be named with --model-file"))
 }
 
 /// How long rows may be.
@@ -340,10 +346,11 @@ fn limits(
             )));
         }
         if let Some(max) = most.filter(|&max| asked > max) {
+            let remedy = format!("choose a value from {} to {max}", special + 1);
             return Err(Error::usage(format!(
-                "--max-length {asked} is beyond this model's {max} positions; choose a value from {} to {max}",
-                special + 1
-            )));
+                "--max-length {asked} is beyond this model's {max} positions"
+            ))
+            .with_remedy(remedy));
         }
         return Ok(within(asked));
     }
@@ -418,10 +425,8 @@ pub(super) fn choose_prompt(
         )),
         (Some(prompt), None) => Ok(prompt.clone()),
         (None, Some(name)) => named(name).ok_or_else(|| {
-            Error::usage(format!(
-                "--prompt-name {name}: no such prompt; {} (a prompt's own text can be given with --prompt)",
-                known()
-            ))
+            Error::usage(format!("--prompt-name {name}: no such prompt; {}", known()))
+                .with_remedy("a prompt's own text can be given with --prompt")
         }),
         (None, None) => match &prompts.default {
             None => Ok(String::new()),
@@ -429,10 +434,11 @@ pub(super) fn choose_prompt(
                 Error::model(
                     file.display(),
                     format!(
-                        "names the default prompt '{name}' but does not hold it; {}; choose with --prompt or --prompt-name",
+                        "names the default prompt '{name}' but does not hold it; {}",
                         known()
                     ),
                 )
+                .with_remedy("choose with --prompt or --prompt-name")
             }),
         },
     }
@@ -479,9 +485,9 @@ fn pooling(
     if let OutputChoice::Sentence(name) = output {
         if options.pooling.is_some() {
             return Err(Error::usage(format!(
-                "--pooling has nothing to pool: the graph gives finished vectors ('{name}'); another export can be named \
-                 with --model-file"
-            )));
+                "--pooling has nothing to pool: the graph gives finished vectors ('{name}')"
+            ))
+            .with_remedy("another export can be named with --model-file"));
         }
         let later = modules.iter().flat_map(|modules| &modules.steps);
         if later
@@ -508,8 +514,9 @@ fn pooling(
                 None => {
                     return Err(Error::model(
                         root.join("modules.json").display(),
-                        "has no Pooling module, so it does not say how tokens become a vector; name a mode with --pooling",
-                    ));
+                        "has no Pooling module, so it does not say how tokens become a vector",
+                    )
+                    .with_remedy("name a mode with --pooling"));
                 }
             };
             Pooled {
@@ -575,10 +582,11 @@ fn check_widths(
         return Err(Error::model(
             root.display(),
             format!(
-                "the ONNX file declares an output of {hidden} components; they go from 1 to {}: fetch it again",
+                "the ONNX file declares an output of {hidden} components, and they go from 1 to {}",
                 metadata::MOST_WIDTH
             ),
-        ));
+        )
+        .with_remedy("fetch it again"));
     }
     let width = match output {
         OutputChoice::Sentence(_) => hidden,
@@ -599,10 +607,10 @@ pub(super) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
             return Err(Error::model(
                 root.display(),
                 format!(
-                    "a module of modules.json takes vectors of {expected} components but gets {width}; with --pooling, \
-                     choose modes that fit it"
+                    "a module of modules.json takes vectors of {expected} components but gets {width}"
                 ),
-            ));
+            )
+            .with_remedy("with --pooling, choose modes that fit it"));
         }
         width = next;
     }

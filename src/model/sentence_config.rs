@@ -169,20 +169,21 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn refuse<T>(&self, reason: impl Into<String>) -> Result<T> {
-        Err(Error::model(self.file.display(), reason.into()))
+    fn refusal(&self, reason: impl Into<String>) -> Error {
+        Error::model(self.file.display(), reason.into())
     }
 
     fn unknown<T>(&self, key: &str) -> Result<T> {
-        self.refuse(format!(
-            "has the key '{key}', whose meaning embedctl does not know; remove it if it has no effect on vectors"
-        ))
+        let reason = format!("has the key '{key}', whose meaning embedctl does not know");
+        Err(self
+            .refusal(reason)
+            .with_remedy("remove it if it has no effect on vectors"))
     }
 
     fn object(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
         match value {
             Value::Object(map) => Ok(map),
-            other => self.refuse(format!("{key} is {other} where an object is expected")),
+            other => Err(self.refusal(format!("{key} is {other} where an object is expected"))),
         }
     }
 
@@ -216,15 +217,15 @@ impl Reader<'_> {
                 "module_output_name" => module_output = value.as_str().map(str::to_string),
                 "transformer_task" if value == "feature-extraction" => {}
                 "transformer_task" => {
-                    return self.refuse(format!(
+                    return Err(self.refusal(format!(
                         "asks for the transformer_task {value}; embedctl runs 'feature-extraction'"
-                    ));
+                    )));
                 }
                 "tokenizer_name_or_path" if value.is_null() => {}
                 "tokenizer_name_or_path" => {
-                    return self.refuse(format!(
-                        "takes the tokenizer from another place ({value}); put its files beside this one and remove \
-                         tokenizer_name_or_path"
+                    let reason = format!("takes the tokenizer from another place ({value})");
+                    return Err(self.refusal(reason).with_remedy(
+                        "put its files beside this one and remove tokenizer_name_or_path",
                     ));
                 }
                 // These count for tasks that are asked for by name, and for FlashAttention.
@@ -300,9 +301,8 @@ impl Reader<'_> {
         for (name, value) in call {
             let key = format!("processing_kwargs.{name}");
             let refuse = || {
-                self.refuse(format!(
-                    "{key} is {value}, which embedctl does not do; remove it"
-                ))
+                let reason = format!("{key} is {value}, which embedctl does not do");
+                Err(self.refusal(reason).with_remedy("remove it"))
             };
             match name.as_str() {
                 "max_length" => texts.max_length = value.as_f64(),
@@ -342,19 +342,19 @@ impl Reader<'_> {
         module_output: Option<&str>,
     ) -> Result<Option<(String, bool)>> {
         if modalities.contains_key("message") {
-            return self.refuse(
+            return Err(self.refusal(
                 "lists the modality 'message': the reference wraps every text in chat messages, which embedctl does \
                  not do",
-            );
+            ));
         }
         let text = modalities.get("text").and_then(Value::as_object);
         let method = text
             .and_then(|text| text.get("method"))
             .and_then(Value::as_str);
         if method != Some("forward") {
-            return self.refuse(
+            return Err(self.refusal(
                 "does not embed text through the model's forward pass, which is all that embedctl runs",
-            );
+            ));
         }
         let name = match text.and_then(|text| text.get("method_output_name")) {
             Some(Value::String(name)) => name.clone(),
@@ -363,20 +363,22 @@ impl Reader<'_> {
             }
             other => {
                 let other = other.cloned().unwrap_or_default();
-                return self.refuse(format!(
-                    "reads {other} of the network (method_output_name), which no export for embedding has; save the \
-                     model with the layers up to that one"
-                ));
+                let reason = format!(
+                    "reads {other} of the network (method_output_name), which no export for embedding has"
+                );
+                return Err(self
+                    .refusal(reason)
+                    .with_remedy("save the model with the layers up to that one"));
             }
         };
         match (name.as_str(), module_output) {
             ("last_hidden_state", Some("token_embeddings")) => Ok(None),
             (_, Some("token_embeddings")) => Ok(Some((name, false))),
             (_, Some("sentence_embedding")) => Ok(Some((name, true))),
-            (_, other) => self.refuse(format!(
+            (_, other) => Err(self.refusal(format!(
                 "publishes the network's output as {other:?} (module_output_name); embedctl knows token_embeddings and \
                  sentence_embedding"
-            )),
+            ))),
         }
     }
 }

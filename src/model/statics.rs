@@ -216,9 +216,8 @@ fn finish(
     decide(&mut config);
     match options.max_length {
         Some(0) => {
-            return Err(Error::usage(
-                "--max-length 0 leaves no room for text; the least is 1",
-            ));
+            return Err(Error::usage("--max-length 0 leaves no room for text")
+                .with_remedy("the least is 1"));
         }
         Some(asked) => config.max_length = asked,
         None => {}

@@ -61,9 +61,5 @@ pub(crate) fn engine_error(reason: String) -> Error {
 /// The same of one provider: a step that `auto` passes over.
 pub(crate) fn provider_error(cause: impl Into<Cause>) -> Error {
     let Cause { reason, remedy } = cause.into();
-    let error = Error::new(ErrorKind::Provider, NAME, reason);
-    match remedy {
-        Some(remedy) => error.with_remedy(remedy),
-        None => error,
-    }
+    Error::new(ErrorKind::Provider, NAME, reason).with_remedy_if(remedy)
 }

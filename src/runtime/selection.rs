@@ -431,11 +431,7 @@ impl<'a> Selection<'a> {
             if failing.is_empty() && lacking.is_empty() {
                 let broken = broken.join("; ");
                 let reason = format!("the library named by {by} cannot be used: {broken}");
-                let error = self.named_error(reason);
-                return match remedy {
-                    Some(remedy) => error.with_remedy(remedy),
-                    None => error,
-                };
+                return self.named_error(reason).with_remedy_if(remedy);
             }
         }
         let (reason, remedy) = if !failing.is_empty() {
@@ -485,11 +481,7 @@ impl<'a> Selection<'a> {
 }
 
 fn no_library(reason: String, remedy: Option<String>) -> Error {
-    let error = Error::new(ErrorKind::NoLibrary, NAME, reason);
-    match remedy {
-        Some(remedy) => error.with_remedy(remedy),
-        None => error,
-    }
+    Error::new(ErrorKind::NoLibrary, NAME, reason).with_remedy_if(remedy)
 }
 
 /// Why candidates were not taken, by kind, each with its name; and what helps.

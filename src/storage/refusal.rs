@@ -47,11 +47,7 @@ pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancell
         Some(refusal) => of_refusal(address, doing, refusal),
         None => of_settings(address, &failure.error),
     };
-    let error = Error::new(ErrorKind::Storage, address, reason);
-    match remedy {
-        Some(remedy) => error.with_remedy(remedy),
-        None => error,
-    }
+    Error::new(ErrorKind::Storage, address, reason).with_remedy_if(remedy)
 }
 
 type Words = (String, Option<String>);

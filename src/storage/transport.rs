@@ -403,7 +403,11 @@ impl Service {
             }
             match unreachable("", &uri, proxy, &wires.settings, "the address", &error) {
                 Fault::Transient { reason, .. } => self.broken(&reason),
-                Fault::Final(error) => fatal(error.reason().to_owned()),
+                Fault::Final(error) => HttpError::new(
+                    HttpErrorKind::Unknown,
+                    Error::new(ErrorKind::Storage, "", error.reason())
+                        .with_remedy_if(error.remedy()),
+                ),
             }
         })
     }

@@ -148,10 +148,11 @@ impl Executor<'_> {
                     if position >= table.rows() {
                         return Err(Error::usage(format!(
                             "--max-length: a text of {} tokens needs position {position}, and the model has {} \
-                             positions; give a smaller --max-length",
+                             positions",
                             span.len(),
                             table.rows()
-                        )));
+                        ))
+                        .with_remedy("give a smaller --max-length"));
                     }
                     table.row(position, position_row);
                     add(row, position_row);

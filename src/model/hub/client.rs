@@ -273,21 +273,21 @@ impl<'a> Client<'a> {
             }
             furthest = furthest.max(now);
             if failures == RETRIES {
-                let kept = if now > 0 {
-                    "; what has arrived is kept, and the next run goes on from there"
+                let remedy = if now > 0 {
+                    "what has arrived is kept, and the next run goes on from there"
                 } else {
-                    "; try again later"
+                    "try again later"
                 };
-                let reason = format!("{what}: {reason}; tried {} times{kept}", RETRIES + 1);
-                return Err(Error::model(model, reason));
+                let reason = format!("{what}: {reason}; tried {} times", RETRIES + 1);
+                return Err(Error::model(model, reason).with_remedy(remedy));
             }
             let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));
             if pause > LONGEST_PAUSE {
                 let reason = format!(
-                    "{what}: {reason}, and asks to be left alone for {} minutes; try again then",
+                    "{what}: {reason}, and asks to be left alone for {} minutes",
                     pause.as_secs().div_ceil(60)
                 );
-                return Err(Error::model(model, reason));
+                return Err(Error::model(model, reason).with_remedy("try again then"));
             }
             failures += 1;
             transfer.retrying(what, &reason, pause);

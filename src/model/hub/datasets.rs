@@ -49,13 +49,7 @@ pub(crate) fn dataset(settings: &Settings, cancel: &CancelToken, id: &str) -> Re
     let described = described.map_err(|error| match error.kind() {
         ErrorKind::Interrupted => error,
         // The same words, without "model" before them.
-        _ => {
-            let own = Error::new(ErrorKind::Storage, name, error.reason());
-            match error.remedy() {
-                Some(remedy) => own.with_remedy(remedy),
-                None => own,
-            }
-        }
+        _ => Error::new(ErrorKind::Storage, name, error.reason()).with_remedy_if(error.remedy()),
     })?;
     let files = described.listing.0.into_iter();
     Ok(Dataset {

@@ -118,9 +118,9 @@ fn ensure_one(
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             let cached = not_cached(&wanted.model, &settings.cache, &missing);
             let reason = format!("{}. It {}", error.reason(), cached.reason());
-            Err(Error::new(error.kind(), &wanted.model, reason)
-                .with_remedy(elsewhere(&wanted.model))
-                .caused_by(error))
+            let remedies = error.remedy().into_iter().map(str::to_owned);
+            let remedies: Vec<String> = remedies.chain([elsewhere(&wanted.model)]).collect();
+            Err(Error::new(error.kind(), &wanted.model, reason).with_remedy(remedies.join("; ")))
         }
         Err(error) => Err(error),
     }

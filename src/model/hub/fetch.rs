@@ -76,13 +76,12 @@ pub(super) fn fetch(
         };
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
         if chances == 0 {
-            return Err(Error::model(
-                content.model,
-                format!(
-                    "{}: what arrived is not what the Hub says it is ({wrong}); nothing of it was kept. Try again; if \
-                     it stays so, the mirror or proxy in between changes files",
-                    content.path
-                ),
+            let reason = format!(
+                "{}: what arrived is not what the Hub says it is ({wrong}), and nothing of it was kept",
+                content.path
+            );
+            return Err(Error::model(content.model, reason).with_remedy(
+                "try again; if it stays so, the mirror or proxy in between changes files",
             ));
         }
         chances -= 1;
@@ -211,10 +210,10 @@ pub(super) fn too_long(content: &Content, limit: u64) -> Error {
         |size| format!("its size ({size} bytes)"),
     );
     let reason = format!(
-        "{}: {size} is above {limit} bytes, more than such a file of a model has; check HF_ENDPOINT and the name",
+        "{}: {size} is above {limit} bytes, more than such a file of a model has",
         content.path
     );
-    Error::model(content.model, reason)
+    Error::model(content.model, reason).with_remedy("check HF_ENDPOINT and the name")
 }
 
 /// Makes verified content appear under its name, and stay there if the power fails.
@@ -235,10 +234,13 @@ fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::model(
             content.model,
             format!(
-                "{}{needs}: the disk is full at {folder} ({error}); make room, or choose another folder with --cache-dir \
-                 or HF_HUB_CACHE. What has arrived is kept, and the next run goes on from there",
+                "{}{needs}: the disk is full at {folder} ({error})",
                 content.path
             ),
+        )
+        .with_remedy(
+            "make room, or choose another folder with --cache-dir or HF_HUB_CACHE. What has arrived is kept, and the \
+             next run goes on from there",
         ),
         _ => Error::io("write", incomplete, error),
     })

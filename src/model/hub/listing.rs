@@ -185,10 +185,9 @@ pub(super) fn describe_kind(
     let strange = |what: &str| {
         Error::model(
             name,
-            format!(
-                "{endpoint} does not answer as a Hub does ({what}); check HF_ENDPOINT, or a proxy's sign-in page"
-            ),
+            format!("{endpoint} does not answer as a Hub does ({what})"),
         )
+        .with_remedy("check HF_ENDPOINT, or a proxy's sign-in page")
     };
     if bytes.len() as u64 == LARGEST_DESCRIPTION {
         return Err(strange("its answer is too long"));

@@ -53,31 +53,29 @@ impl Folder {
         cancel: &CancelToken,
         transfer: &dyn Transfer,
     ) -> Result<Self> {
-        let refuse = |reason: String| {
-            Err(Error::usage(format!(
-                "--local-dir {}: {reason}",
-                path.display()
-            )))
+        let refuse = |reason: String, remedy: &str| {
+            let reason = format!("--local-dir {}: {reason}", path.display());
+            Err(Error::usage(reason).with_remedy(remedy))
         };
         if path.exists() && !path.is_dir() {
-            return refuse("there is a file of that name; name a folder".into());
+            return refuse("there is a file of that name".into(), "name a folder");
         }
         fs::create_dir_all(path).map_err(|error| Error::io("create the folder", path, error))?;
         let lock = lockable(path).map_err(|error| Error::io("open", path, error))?;
         let lock = wait_for(lock, "downloading into the same folder", cancel, transfer)?;
         let partial = path.join(PARTIAL);
         if fs::symlink_metadata(&partial).is_ok_and(|found| !found.is_dir()) {
-            return refuse(format!("{PARTIAL} in it is no folder; take it away"));
+            return refuse(format!("{PARTIAL} in it is no folder"), "take it away");
         }
         let before = read(path, MANIFEST)?;
         let plan = read(path, PLAN)?;
         let mut known = BTreeSet::new();
         for locked in before.iter().chain(&plan) {
             if locked.model != model.repository {
-                return refuse(format!(
-                    "it holds {}, and a folder holds one model; name another folder, or remove this one",
-                    locked.model
-                ));
+                return refuse(
+                    format!("it holds {}, and a folder holds one model", locked.model),
+                    "name another folder, or remove this one",
+                );
             }
             known.extend(locked.files.iter().map(|file| file.path.clone()));
         }
@@ -108,10 +106,11 @@ impl Folder {
         };
         Err(Error::usage(format!(
             "--local-dir {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
-             vectors; name another folder, or remove what is not the model's",
+             vectors",
             self.path.display(),
             strangers.join(", ")
-        )))
+        ))
+        .with_remedy("name another folder, or remove what is not the model's"))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -138,9 +137,9 @@ impl Folder {
         {
             folder.push(part);
             if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
-                return Err(refuse(
-                    "lies behind something that is no folder; take that away",
-                ));
+                return Err(
+                    refuse("lies behind something that is no folder").with_remedy("take that away")
+                );
             }
         }
         Ok(self.path.join(path))
@@ -324,13 +323,12 @@ pub(in crate::model) fn refuse_incomplete(folder: &Path) -> Result<()> {
     if let Some(missing) = missing {
         return Err(Error::model(
             folder.display(),
-            format!(
-                "lacks {}, which {MANIFEST} names; fetch it again with `embedctl download {} --local-dir` and this \
-                 folder, or copy all of it again",
-                missing.path,
-                locked.id()
-            ),
-        ));
+            format!("lacks {}, which {MANIFEST} names", missing.path),
+        )
+        .with_remedy(format!(
+            "fetch it again with `embedctl download {} --local-dir` and this folder, or copy all of it again",
+            locked.id()
+        )));
     }
     Ok(())
 }

@@ -207,11 +207,11 @@ impl LockedModel {
         Err(Error::model(
             name,
             format!(
-                "{}: its SHA-256 is {} and not the one of the lock file; if the change is meant, write the lock file \
-                 anew with --lock",
+                "{}: its SHA-256 is {} and not the one of the lock file",
                 found.path, found.sha256
             ),
-        ))
+        )
+        .with_remedy("if the change is meant, write the lock file anew with --lock"))
     }
 }
 

@@ -38,70 +38,68 @@ pub(super) fn error(refused: &Refused) -> Error {
     let endpoint = &settings.endpoint;
     let (id, revision) = model.split_once('@').unwrap_or((model, "main"));
     if !refused.by_hub {
-        return Error::model(
-            model,
-            format!(
-                "{}: the storage that {endpoint} redirects to refuses it ({reason}); try again later",
-                refused.file
-            ),
+        let reason = format!(
+            "{}: the storage that {endpoint} redirects to refuses it ({reason})",
+            refused.file
         );
+        return Error::model(model, reason).with_remedy("try again later");
     }
-    let token = settings.token.as_ref().map(|token| &token.origin);
+    let token = settings.token.as_ref().map(|token| token.origin.as_str());
     // The Hub gives 401 for repositories that don't exist, too, and for tokens it doesn't know.
     let about_the_token = status.as_u16() == 401 && is_about_the_token(refused.message);
-    let words = match (refused.code, status.as_u16()) {
-        (None | Some("RepoNotFound"), _) if about_the_token && token.is_some() => format!(
-            "{endpoint} does not accept the token from {} ({status}): it is mistyped, expired or revoked; make a new \
-             one at {endpoint}/settings/tokens, or take it away to go without",
-            token.map_or("", String::as_str)
-        ),
-        (Some("GatedRepo"), _) | (None, 403) => {
-            let pass = match token {
-                Some(origin) => format!(
-                    "the token from {origin} was sent, but its account has no access yet, or the token may not \
-                     read gated repositories"
-                ),
-                None => {
-                    "then pass a token of that account: HF_TOKEN=hf_…, or `hf auth login`".into()
-                }
-            };
+    let not_accepted = |origin: &str| {
+        (
             format!(
-                "is gated ({status}): its owners ask you to accept their conditions. Ask for access at \
-                 {endpoint}/{id} in a browser; {pass}"
-            )
-        }
-        (Some("RevisionNotFound"), _) => format!(
-            "has no revision '{revision}'; name a branch, a tag or a full commit, or leave it out for the newest"
+                "{endpoint} does not accept the token from {origin} ({status}): it is mistyped, expired or revoked"
+            ),
+            format!("make a new one at {endpoint}/settings/tokens, or take it away to go without"),
+        )
+    };
+    const PASS: &str = "HF_TOKEN=hf_…, or `hf auth login`";
+    let (reason, remedy) = match (refused.code, status.as_u16(), token) {
+        (None | Some("RepoNotFound"), _, Some(origin)) if about_the_token => not_accepted(origin),
+        (Some("GatedRepo"), ..) | (None, 403, _) => (
+            format!("is gated ({status}): its owners ask you to accept their conditions"),
+            match token {
+                Some(origin) => format!(
+                    "ask for access at {endpoint}/{id} in a browser: the token from {origin} was sent, but its \
+                     account has no access yet, or the token may not read gated repositories"
+                ),
+                None => format!(
+                    "ask for access at {endpoint}/{id} in a browser, then pass a token of that account: {PASS}"
+                ),
+            },
         ),
-        (Some("EntryNotFound"), _) => format!(
-            "lacks {}, which its own list names; try again",
-            refused.file
+        (Some("RevisionNotFound"), ..) => (
+            format!("has no revision '{revision}'"),
+            "name a branch, a tag or a full commit, or leave it out for the newest".into(),
         ),
-        (Some("RepoNotFound"), _) | (None, 404) => match token {
-            None => format!(
-                "is no repository that {endpoint} shows to everybody: check the spelling (org/name); if it is \
-                 private, pass a token of an account that may read it: HF_TOKEN=hf_…, or `hf auth login`"
+        (Some("EntryNotFound"), ..) => (
+            format!("lacks {}, which its own list names", refused.file),
+            "try again".into(),
+        ),
+        (Some("RepoNotFound"), _, None) | (None, 404, None) => (
+            format!("is no repository that {endpoint} shows to everybody"),
+            format!(
+                "check the spelling (org/name); if it is private, pass a token of an account that may read it: {PASS}"
             ),
-            Some(origin) => format!(
-                "is no repository that {endpoint} shows to the account of the token from {origin}: check the \
-                 spelling (org/name) and that the token may read it"
+        ),
+        (Some("RepoNotFound"), _, Some(origin)) | (None, 404, Some(origin)) => (
+            format!(
+                "is no repository that {endpoint} shows to the account of the token from {origin}"
             ),
-        },
-        (_, 401) => match token {
-            None => format!(
-                "is open to signed-in accounts only ({status}), or does not exist: check the spelling, and pass \
-                 a token: HF_TOKEN=hf_…, or `hf auth login`"
-            ),
-            Some(origin) => format!(
-                "{endpoint} does not accept the token from {origin} ({status}): it is mistyped, expired or \
-                 revoked; make a new one at {endpoint}/settings/tokens, or take it away to go without"
-            ),
-        },
+            "check the spelling (org/name) and that the token may read it".into(),
+        ),
+        (_, 401, None) => (
+            format!("is open to signed-in accounts only ({status}), or does not exist"),
+            format!("check the spelling, and pass a token: {PASS}"),
+        ),
+        (_, 401, Some(origin)) => not_accepted(origin),
         _ => {
             let said = refused
                 .message
                 .map_or_else(String::new, |message| format!(" ({message})"));
-            format!("{reason}{said}")
+            return Error::model(model, format!("{reason}{said}"));
         }
     };
     let unknown = matches!(
@@ -109,9 +107,9 @@ pub(super) fn error(refused: &Refused) -> Error {
         (Some("RepoNotFound"), _) | (None, 401 | 404)
     );
     if unknown && !about_the_token {
-        return Error::new(ErrorKind::NoRepository, model, words);
+        return Error::new(ErrorKind::NoRepository, model, reason).with_remedy(remedy);
     }
-    Error::model(model, words)
+    Error::model(model, reason).with_remedy(remedy)
 }
 
 fn is_about_the_token(message: Option<&str>) -> bool {
@@ -134,54 +132,66 @@ pub(crate) fn unreachable(
     let through = proxy.map_or_else(String::new, |variable| {
         format!(" through the proxy that {variable} names")
     });
-    let fatal = |words: String| {
+    let fatal = |words: String, remedy: &str| {
         let reason = format!("cannot be asked for: {words}");
-        Fault::Final(Error::new(ErrorKind::Unreachable, model, reason))
+        Fault::Final(Error::new(ErrorKind::Unreachable, model, reason).with_remedy(remedy))
     };
+    let untrusted = |cause| {
+        let (words, remedy) = untrusted(&host, settings, address, cause);
+        fatal(words, &remedy)
+    };
+    let transient = |reason| Fault::Transient {
+        reason,
+        after: None,
+    };
+    let connection = format!("check the connection, {address} and, behind a firewall, HTTPS_PROXY");
     match error {
-        ureq::Error::HostNotFound => fatal(format!(
-            "the name of {host}{through} is not known here; check the connection, {address} and, \
-             behind a firewall, HTTPS_PROXY"
-        )),
-        ureq::Error::ConnectProxyFailed(reason) => fatal(format!(
-            "the proxy that {} names refuses to connect to {host} ({}); check its address and \
-             password, or list the host in NO_PROXY",
-            proxy.unwrap_or("HTTPS_PROXY"),
-            first_line(reason)
-        )),
-        ureq::Error::InvalidProxyUrl => Fault::Final(Error::model(
-            model,
+        ureq::Error::HostNotFound => fatal(
+            format!("the name of {host}{through} is not known here"),
+            &connection,
+        ),
+        ureq::Error::ConnectProxyFailed(reason) => fatal(
             format!(
-                "{} holds no address of a proxy; write it as http://host:port or socks5://host:port",
-                proxy.unwrap_or("HTTPS_PROXY")
+                "the proxy that {} names refuses to connect to {host} ({})",
+                proxy.unwrap_or("HTTPS_PROXY"),
+                first_line(reason)
             ),
+            "check its address and password, or list the host in NO_PROXY",
+        ),
+        ureq::Error::InvalidProxyUrl => Fault::Final(
+            Error::model(
+                model,
+                format!(
+                    "{} holds no address of a proxy",
+                    proxy.unwrap_or("HTTPS_PROXY")
+                ),
+            )
+            .with_remedy("write it as http://host:port or socks5://host:port"),
+        ),
+        ureq::Error::Timeout(_) => transient(format!(
+            "{host}{through} was silent for {} seconds",
+            settings.idle_timeout.as_secs()
         )),
-        ureq::Error::Timeout(_) => Fault::Transient {
-            reason: format!(
-                "{host}{through} was silent for {} seconds",
-                settings.idle_timeout.as_secs()
-            ),
-            after: None,
-        },
         ureq::Error::Io(cause) => match tls(cause) {
-            Some(tls) => fatal(untrusted(&host, settings, address, tls)),
-            None if is_transient(cause) => Fault::Transient {
-                reason: format!("the connection to {host}{through} was cut ({cause})"),
-                after: None,
-            },
-            None => fatal(format!(
-                "{host}{through} cannot be reached ({cause}); check the connection, {address} and, \
-                 behind a firewall, HTTPS_PROXY"
+            Some(tls) => untrusted(tls),
+            None if is_transient(cause) => transient(format!(
+                "the connection to {host}{through} was cut ({cause})"
             )),
+            None => fatal(
+                format!("{host}{through} cannot be reached ({cause})"),
+                &connection,
+            ),
         },
-        ureq::Error::Rustls(cause) => fatal(untrusted(&host, settings, address, cause)),
-        ureq::Error::Tls(cause) => fatal(format!("no encrypted connection to {host} ({cause})")),
+        ureq::Error::Rustls(cause) => untrusted(cause),
+        ureq::Error::Tls(cause) => fatal(
+            format!("no encrypted connection to {host} ({cause})"),
+            &connection,
+        ),
         // What came was no HTTP, or ended in the middle of it.
-        ureq::Error::Protocol(cause) => Fault::Transient {
-            reason: format!("{host}{through} sent no proper answer ({cause})"),
-            after: None,
-        },
-        other => fatal(format!("{host}{through}: {other}")),
+        ureq::Error::Protocol(cause) => {
+            transient(format!("{host}{through} sent no proper answer ({cause})"))
+        }
+        other => fatal(format!("{host}{through}: {other}"), &connection),
     }
 }
 
@@ -189,11 +199,19 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn untrusted(host: &str, settings: &Settings, address: &str, error: &rustls::Error) -> String {
+/// What is wrong with a server's certificate, or with encryption itself; and what helps.
+fn untrusted(
+    host: &str,
+    settings: &Settings,
+    address: &str,
+    error: &rustls::Error,
+) -> (String, String) {
     let rustls::Error::InvalidCertificate(_) = error else {
-        return format!(
-            "no encrypted connection to {host} ({error}); check that {address} and the proxy's \
-             address begin with the right one of http:// and https://"
+        return (
+            format!("no encrypted connection to {host} ({error})"),
+            format!(
+                "check that {address} and the proxy's address begin with the right one of http:// and https://"
+            ),
         );
     };
     let remedy = match &settings.certificates {
@@ -206,7 +224,10 @@ fn untrusted(host: &str, settings: &Settings, address: &str, error: &rustls::Err
                  else check this machine's clock and its ca-certificates package"
             .into(),
     };
-    format!("the certificate of {host} is not trusted ({error}); {remedy}")
+    (
+        format!("the certificate of {host} is not trusted ({error})"),
+        remedy,
+    )
 }
 
 fn first_line(text: &str) -> &str {

@@ -210,8 +210,9 @@ impl Environment<'_> {
         if !valid {
             let endpoint = self.secrets().redact(endpoint).into_owned();
             return Err(Error::usage(format!(
-                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub; write it as {DEFAULT_ENDPOINT}"
-            )));
+                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub"
+            ))
+            .with_remedy(format!("write it as {DEFAULT_ENDPOINT}")));
         }
         Ok(endpoint.to_owned())
     }
@@ -230,9 +231,9 @@ impl Environment<'_> {
         };
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Error::usage(format!(
-                "the token from {origin} holds blanks or characters that no token has; store it again with \
-                 `hf auth login`, or set HF_TOKEN"
-            )));
+                "the token from {origin} holds blanks or characters that no token has"
+            ))
+            .with_remedy("store it again with `hf auth login`, or set HF_TOKEN"));
         }
         Ok(Some(Token { text, origin }))
     }

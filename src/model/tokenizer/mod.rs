@@ -70,7 +70,10 @@ pub(super) fn read(
     if !file.exists() {
         return Err(Error::model(
             file.display(),
-            "is missing, and embedctl reads no other kind of tokenizer; make it once with Python: \
+            "is missing, and embedctl reads no other kind of tokenizer",
+        )
+        .with_remedy(
+            "make it once with Python: \
              transformers.AutoTokenizer.from_pretrained('MODEL').save_pretrained('FOLDER')",
         ));
     }
@@ -96,9 +99,9 @@ pub(super) fn read(
     if arguments.flag("fix_mistral_regex") == Some(true)
         && built.tokenizer.get_vocab_size(true) > 100_000
     {
-        return Err(arguments.refuse(
-            "asks for fix_mistral_regex, which embedctl does not do; save the tokenizer with it once in Python",
-        ));
+        return Err(arguments
+            .refuse("asks for fix_mistral_regex, which embedctl does not do")
+            .with_remedy("save the tokenizer with it once in Python"));
     }
     if let Some(split) = asked.split_special_tokens {
         built.tokenizer.set_encode_special_tokens(split);

@@ -215,12 +215,12 @@ impl Download<'_> {
         if let Some(by) = self.client.settings().offline {
             return Err(Error::model(
                 &self.name,
-                format!(
-                    "{path} is damaged ({wrong}), and {by} forbids the network; run `embedctl download {}` with a \
-                     network to fetch it again",
-                    self.name
-                ),
-            ));
+                format!("{path} is damaged ({wrong}), and {by} forbids the network"),
+            )
+            .with_remedy(format!(
+                "run `embedctl download {}` with a network to fetch it again",
+                self.name
+            )));
         }
         self.transfer
             .warning(&format!("{path} is damaged ({wrong}): it is fetched again"));

@@ -225,11 +225,9 @@ impl<'a> Download<'a> {
                 }
                 return Err(Error::model(
                     &self.name,
-                    format!(
-                        "{onnx} keeps weights in {path}, which the repository does not have; take another file with \
-                         --model-file or --precision"
-                    ),
-                ));
+                    format!("{onnx} keeps weights in {path}, which the repository does not have"),
+                )
+                .with_remedy("take another file with --model-file or --precision"));
             }
             missing.push(path);
         }
