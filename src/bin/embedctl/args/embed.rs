@@ -357,7 +357,7 @@ Examples:
   Go on past bad records, and list them:
     embedctl embed dump.jsonl --on-error skip --rejects rejects.jsonl -o out.parquet
 
-  Four times as fast, at cosines of 0.999 to fp32 as a rule:
+  Two to three times as fast, at cosines of 0.999 to fp32 as a rule:
     embedctl embed texts.txt --precision int8 --min-cosine 0.998 -o vectors.parquet
 
 Exit codes:

@@ -98,9 +98,9 @@ pub struct OnnxArgs {
     /// Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosines of 0.9999 and
-    /// more to fp32, twice as fast) or int8 (0.999 as a rule, up to four times as fast). The other
-    /// providers take the model's ONNX file of that kind, but bf16 is arithmetic on the usual file where
-    /// the named providers have it (openvino, tensorrt).
+    /// more to fp32, about 1.5 times as fast) or int8 (0.999 as a rule, two to three times as fast). The
+    /// other providers take the model's ONNX file of that kind, but bf16 is arithmetic on the usual file
+    /// where the named providers have it (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",
