@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::batch::{self, Batch, BatchLimits, Plan, TokenRows};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Output, Provider, Worker};
+use crate::batch::{self, BatchLimits, TokenRows};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
-use crate::halving::{Fitted, TokenLimit};
-use crate::model::{Frame, Model, ModelOptions};
+use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
-use crate::stage::{Clocks, Watch};
+use crate::row_worker::{Finished, NOT_FINITE_EMPTY, RowWorker};
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
 use crate::tokenize::TextTokenizer;
 
@@ -196,14 +195,6 @@ impl Embedder {
     }
 }
 
-/// Why a row has no vector.
-const NOT_FINITE: &str = "the model gives NaN or infinity for this text, also when it runs alone; try another \
-                          export of the model (--model-file) or another engine (--provider)";
-
-/// The same, of a text without any token.
-pub(crate) const NOT_FINITE_EMPTY: &str = "this text has no token under the model's tokenizer, and the modules after \
-                                           pooling make NaN or infinity of that; their weights are damaged";
-
 /// How close an engine's vectors of the built-in texts are to those in fp32, where it computes in less.
 ///
 /// # Errors
@@ -240,218 +231,4 @@ pub(crate) fn cosine(
     let joined = before.map_or(measured, |before| before.join(measured));
     joined.check(options.arithmetic, options.min_cosine)?;
     Ok(Some(joined))
-}
-
-/// A batch's finished rows.
-#[derive(Debug, Default)]
-pub(crate) struct Finished {
-    /// Indices into the window, as in the plan, without the failed ones.
-    pub rows: Vec<u32>,
-    /// Their vectors, row-major.
-    pub vectors: Vec<f32>,
-    /// Rows for which there is no vector, and why.
-    pub failed: Vec<(u32, String)>,
-    /// What a user should be told once.
-    pub warning: Option<String>,
-}
-
-/// One thread's way from a plan to finished rows.
-pub(crate) struct RowWorker {
-    worker: Box<dyn Worker>,
-    pooler: Arc<Pooler>,
-    limit: Arc<TokenLimit>,
-    padding_id: u32,
-    model: String,
-    /// Tokens of a row at most, where the network has no positions for more.
-    positions: Option<usize>,
-    frame: Frame,
-    batch: Batch,
-    clocks: Arc<Clocks>,
-}
-
-impl RowWorker {
-    pub fn new(
-        engine: &dyn Engine,
-        model: &Model,
-        pooler: &Arc<Pooler>,
-        limit: &Arc<TokenLimit>,
-        clocks: &Arc<Clocks>,
-    ) -> Result<Self> {
-        Ok(Self {
-            worker: engine.worker()?,
-            pooler: Arc::clone(pooler),
-            limit: Arc::clone(limit),
-            padding_id: model.config.padding_id,
-            model: model
-                .weights_file(engine.info().provider == Provider::Native)
-                .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
-            positions: model.config.positions_limit,
-            frame: model.config.frame.clone(),
-            batch: Batch::default(),
-            clocks: Arc::clone(clocks),
-        })
-    }
-
-    /// Runs one plan. A row without a finite vector is run again alone before it is given up.
-    pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        match self.positions.filter(|&positions| plan.length > positions) {
-            None => self.run_within(plan, tokens),
-            Some(positions) => {
-                let length = |row: &u32| tokens.get(*row as usize).len();
-                let (within, beyond): (Vec<u32>, Vec<u32>) =
-                    plan.rows.iter().partition(|row| length(row) <= positions);
-                let mut finished = match within.iter().map(length).max() {
-                    Some(length) => self.run_within(
-                        &Plan {
-                            rows: within,
-                            length,
-                        },
-                        tokens,
-                    )?,
-                    None => Finished::default(),
-                };
-                finished.failed.extend(beyond.into_iter().map(|row| {
-                    let reason = format!(
-                        "the text has {} tokens and the model has {positions} positions; --max-length {positions} cuts \
-                         such texts",
-                        length(&row)
-                    );
-                    (row, reason)
-                }));
-                Ok(finished)
-            }
-        }
-    }
-
-    /// Runs a plan whose rows have a position for each token.
-    fn run_within(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let Fitted {
-            rows,
-            vectors,
-            failed,
-        } = self.fitting(plan, tokens)?;
-        let warning = self.limit.warning();
-        let width = self.pooler.width();
-        let mut watch = Watch::start();
-        let all_finite = is_finite(&vectors);
-        watch.lap(&self.clocks.pool);
-        if all_finite {
-            return Ok(Finished {
-                rows,
-                vectors,
-                failed,
-                warning,
-            });
-        }
-        let mut finished = Finished {
-            failed,
-            warning,
-            ..Finished::default()
-        };
-        for (&row, vector) in rows.iter().zip(vectors.chunks_exact(width)) {
-            let mut again = Fitted::default();
-            let mut vector = vector;
-            if !is_finite(vector) && plan.rows.len() > 1 {
-                let alone = Plan {
-                    rows: vec![row],
-                    length: tokens.get(row as usize).len(),
-                };
-                again = self.fitting(&alone, tokens)?;
-                vector = &again.vectors;
-            }
-            if !again.failed.is_empty() {
-                finished.failed.append(&mut again.failed);
-            } else if is_finite(vector) {
-                finished.rows.push(row);
-                finished.vectors.extend_from_slice(vector);
-            } else {
-                finished.failed.push((row, NOT_FINITE.into()));
-            }
-        }
-        Ok(finished)
-    }
-
-    /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Fitted> {
-        let limit = Arc::clone(&self.limit);
-        let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
-        // What was too long with the padding of its batch may fit without.
-        for (row, reason) in std::mem::take(&mut fitted.failed) {
-            let length = tokens.get(row as usize).len();
-            if length == plan.length {
-                fitted.failed.push((row, reason));
-                continue;
-            }
-            let rows = vec![row];
-            let mut alone = self.fitting(&Plan { rows, length }, tokens)?;
-            fitted.rows.append(&mut alone.rows);
-            fitted.vectors.append(&mut alone.vectors);
-            fitted.failed.append(&mut alone.failed);
-        }
-        Ok(fitted)
-    }
-
-    fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
-        let mut watch = Watch::start();
-        self.batch.fill(plan, tokens, self.padding_id, &self.frame);
-        let rows = self.batch.rows;
-        let mut vectors = Vec::with_capacity(rows * self.pooler.width());
-        let (pooler, model) = (&self.pooler, &self.model);
-        let unexpected = |width: usize, values: usize| {
-            let fits = pooler.accepts(width) || pooler.accepts_pooled(width);
-            if fits {
-                return Error::internal(format!(
-                    "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
-                    plan.length
-                ));
-            }
-            Error::model(
-                model,
-                format!(
-                    "gives vectors of {width} components, which is not what config.json, modules.json and the \
-                     modules' files lead to; fetch them again, from one revision"
-                ),
-            )
-        };
-        watch.lap(&self.clocks.pool);
-        let output = self.worker.run(&self.batch)?;
-        watch.lap(&self.clocks.infer);
-        match output {
-            Output::Hidden(hidden) => {
-                if !self.pooler.accepts(hidden.width)
-                    || hidden.states.len() != rows * plan.length * hidden.width
-                {
-                    return Err(unexpected(hidden.width, hidden.states.len()));
-                }
-                (0..rows).for_each(|row| self.pooler.pool(&self.batch, &hidden, row, &mut vectors));
-            }
-            Output::Packed(hidden) => {
-                let width = hidden.width;
-                let tokens: usize = (0..rows).map(|row| self.batch.real(row).len()).sum();
-                if !self.pooler.accepts(width) || hidden.states.len() != tokens * width {
-                    return Err(unexpected(width, hidden.states.len()));
-                }
-                let mut states = hidden.states;
-                for row in 0..rows {
-                    let own;
-                    let real = 0..self.batch.real(row).len();
-                    (own, states) = states.split_at(real.len() * width);
-                    self.pooler.pool_states(own, width, &real, &mut vectors);
-                }
-            }
-            Output::Pooled {
-                rows: pooled,
-                width,
-            } => {
-                if !self.pooler.accepts_pooled(width) || pooled.len() != rows * width {
-                    return Err(unexpected(width, pooled.len()));
-                }
-                pooled
-                    .chunks_exact(width)
-                    .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
-            }
-        }
-        watch.lap(&self.clocks.pool);
-        Ok(vectors)
-    }
 }

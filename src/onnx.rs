@@ -167,6 +167,29 @@ pub(crate) fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
     }
 }
 
+/// A message of the schema that holds tensors, or others that do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Model,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+}
+
+impl Kind {
+    /// What its field `number` holds, if that is one of these.
+    pub(crate) fn field(self, number: u32) -> Option<Self> {
+        match (self, number) {
+            (Self::Model, 7) | (Self::Attribute, 6 | 11) => Some(Self::Graph),
+            (Self::Graph, 1) => Some(Self::Node),
+            (Self::Node, 5) => Some(Self::Attribute),
+            (Self::Graph | Self::Attribute, 5) | (Self::Attribute, 10) => Some(Self::Tensor),
+            _ => None,
+        }
+    }
+}
+
 /// A field of a serialized message.
 pub(crate) struct Field<'a> {
     pub number: u32,

@@ -34,10 +34,26 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// # Errors
 /// If it cannot be opened, or is no regular file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
+    regular(path, OpenOptions::new().read(true), true)
+}
+
+/// Opens a regular file as `options` say, without waiting for the other end of a pipe; on Unix a link only where
+/// `follows_links`.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub(crate) fn regular(
+    path: &Path,
+    options: &mut OpenOptions,
+    follows_links: bool,
+) -> io::Result<File> {
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options,
+        libc::O_NONBLOCK | if follows_links { 0 } else { libc::O_NOFOLLOW },
+    );
+    #[cfg(not(unix))]
+    let _ = follows_links;
     let file = options.open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)

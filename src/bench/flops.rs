@@ -17,14 +17,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{Checkpoint, Model};
+use crate::model::{Checkpoint, Model, safetensors};
 use crate::onnx::skeleton::{self, Graph, Node, Tensor};
 
 /// The work of a model, per row.
@@ -87,29 +86,16 @@ impl Work {
 /// Elements of the matrices in a checkpoint's file that tokens are multiplied with: those of layers, which
 /// all have the number of theirs in their names.
 fn matrices(path: &Path) -> Result<f64> {
-    let read = |error| Error::io("read", path, error);
-    let mut file = File::open(path).map_err(read)?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(read)?;
-    let mut header = Vec::new();
-    let length = u64::from_le_bytes(length).min(MOST_HEADER);
-    file.take(length).read_to_end(&mut header).map_err(read)?;
-    let header: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
-        .map_err(|error| Error::model(path.display(), format!("has no header: {error}")))?;
     let of_layer = |name: &str| {
         !name.contains("embed") && name.split('.').any(|part| part.parse::<u32>().is_ok())
     };
-    let size = |tensor: &serde_json::Value| {
-        let shape = tensor.get("shape")?.as_array()?;
-        let dims: Vec<f64> = shape.iter().filter_map(serde_json::Value::as_f64).collect();
-        (dims.len() == 2).then(|| dims[0] * dims[1])
-    };
+    let header = safetensors::header(path)?;
     let tensors = header.iter().filter(|(name, _)| of_layer(name));
-    Ok(tensors.filter_map(|(_, tensor)| size(tensor)).sum())
+    let matrices = tensors.filter(|(_, tensor)| tensor.shape.len() == 2);
+    Ok(matrices
+        .map(|(_, tensor)| tensor.shape.iter().product::<u64>() as f64)
+        .sum())
 }
-
-/// Bytes of a safetensors header at most, as the format has it.
-const MOST_HEADER: u64 = 100_000_000;
 
 /// Heads times the width of a head, as config.json has it.
 fn attention_width(config: &Path) -> Option<usize> {

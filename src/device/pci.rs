@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::pci_names;
 use super::{Gpu, GpuProblem, Npu, Vendor};
+use crate::folder::children;
 
 /// The GPUs; `root` stands for `/`. Only those of makers whose GPUs compute: every server has a chip for
 /// its console.
@@ -206,16 +207,6 @@ fn number(folder: &Path, name: &str) -> Option<u64> {
 /// A number written as `0x10de`.
 fn hexadecimal(folder: &Path, name: &str) -> Option<u32> {
     u32::from_str_radix(text(folder, name)?.strip_prefix("0x")?, 16).ok()
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let mut children: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    children.sort();
-    children
 }
 
 fn file_name(path: &Path) -> Option<String> {

@@ -52,9 +52,10 @@ pub fn settle(
         None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
         Some(Precision::Int16) if native => (true, false),
         Some(Precision::Int16) => {
-            return Err(Error::usage(
-                "--precision int16 is arithmetic of the native engine: name it with --provider native, or leave --provider out",
-            ));
+            return Err(
+                Error::usage("--precision int16 is arithmetic of the native engine")
+                    .with_remedy("name it with --provider native, or leave --provider out"),
+            );
         }
         Some(other) if !onnx => return Err(of_file(format!("--precision {}", other.name()))),
         Some(_) => (false, true),

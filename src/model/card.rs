@@ -2,21 +2,18 @@
 //! weights.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::metadata::{self, TransformerConfig};
-use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
-use crate::error::{Error, Result};
+use super::{Model, OutputChoice, Side, Step, onnx_file, safetensors, tokenizer};
+use crate::error::Result;
 
 /// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
 const MOST_FILES: usize = 10_000;
-/// The longest header that is read: the safetensors library's own limit.
-const MOST_HEADER: u64 = 100_000_000;
 
 /// What a model is.
 #[derive(Debug, Clone, Serialize)]
@@ -186,23 +183,10 @@ fn files(folder: &Path) -> Result<(Vec<FileCard>, Option<u64>)> {
 
 /// Element types of a safetensors file, and how many numbers it holds, by its header.
 fn tensors(path: &Path) -> Result<(BTreeSet<String>, u64)> {
-    let read = |error| Error::io("read", path, error);
-    let mut file = File::open(path).map_err(read)?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(read)?;
-    let mut header = Vec::new();
-    let length = u64::from_le_bytes(length).min(MOST_HEADER);
-    file.take(length).read_to_end(&mut header).map_err(read)?;
-    let tensors: BTreeMap<String, Tensor> = serde_json::from_slice(&header).map_err(|error| {
-        Error::model(
-            path.display(),
-            format!("has a header that is none of safetensors ({error})"),
-        )
-        .with_remedy("fetch it again")
-    })?;
-    let tensors = || tensors.values().filter(|tensor| !tensor.dtype.is_empty());
+    let tensors = safetensors::header(path)?;
+    let tensors = || tensors.values();
     // Whole numbers of that width are positions and the like.
-    let is_weight = |tensor: &&Tensor| !matches!(tensor.dtype.as_str(), "I64" | "BOOL");
+    let is_weight = |tensor: &&safetensors::Entry| !matches!(tensor.dtype.as_str(), "I64" | "BOOL");
     let numbers = tensors()
         .filter(is_weight)
         .map(|tensor| tensor.shape.iter().product::<u64>());
@@ -212,13 +196,4 @@ fn tensors(path: &Path) -> Result<(BTreeSet<String>, u64)> {
             .collect(),
         numbers.sum(),
     ))
-}
-
-/// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
-#[derive(Deserialize)]
-struct Tensor {
-    #[serde(default)]
-    dtype: String,
-    #[serde(default)]
-    shape: Vec<u64>,
 }

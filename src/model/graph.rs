@@ -217,14 +217,6 @@ impl Graph {
              vectors repeatable"
         ))
     }
-
-    /// Operators outside the standard domains (`com.microsoft:…`), which only ONNX Runtime has.
-    pub fn contrib_operators(&self) -> impl Iterator<Item = &str> {
-        self.operators
-            .iter()
-            .map(String::as_str)
-            .filter(|operator| operator.contains(':') && !operator.starts_with("ai.onnx"))
-    }
 }
 
 impl From<&ValueInfo> for Value {

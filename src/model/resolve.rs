@@ -1,22 +1,26 @@
 //! From metadata to configuration: the rules by which the reference decides, and the user's overrides.
 
+mod limits;
+mod output;
+mod pooling;
+
 use std::path::Path;
 
-use super::config::{ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Step};
+use super::config::{ModelConfig, Positions, Prompts, Step};
 use super::graph::Graph;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::{self, Modules};
 use super::options::ModelOptions;
-use super::positions::{self, Range};
+use super::positions;
 use super::sentence_config::{self, SentenceConfig};
-use super::tokenizer::{self, Asked, TokenizerFiles, real_limit};
+use super::tokenizer::{self, Asked};
 use crate::error::{Error, Result};
+use limits::{Limits, limits};
+use output::choose_output;
+use pooling::{check_widths, hidden_width, pooling};
 
-/// Names under which exports publish token-level states, in order of preference.
-const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
-
-/// The name under which exports publish finished vectors.
-const SENTENCE_OUTPUT: &str = "sentence_embedding";
+pub(super) use output::gives_finished_vectors;
+pub(super) use pooling::{dimensions, width_after};
 
 /// A repository's metadata, read and combined.
 pub(super) struct Resolved {
@@ -228,179 +232,6 @@ fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
     Ok(())
 }
 
-/// Whether a graph's only output that can be read is one vector a text.
-pub(super) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
-    let tokens = TOKEN_OUTPUTS
-        .into_iter()
-        .any(|name| graph.output(name).is_some());
-    graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
-}
-
-fn choose_output(
-    graph: Option<&Graph>,
-    has_modules: bool,
-    sentence_config: &SentenceConfig,
-    notes: &mut Vec<String>,
-    root: &Path,
-) -> Result<OutputChoice> {
-    let Some(graph) = graph else {
-        if let (Some((name, _)), Some(file)) = (&sentence_config.output, &sentence_config.file) {
-            return Err(Error::model(
-                file.display(),
-                format!(
-                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have; \
-                     export the model to ONNX with it"
-                ),
-            ));
-        }
-        return Ok(OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()));
-    };
-    if let (Some((name, is_sentence)), Some(file)) =
-        (&sentence_config.output, &sentence_config.file)
-    {
-        let rank = graph.output(name).map(|output| output.shape.len());
-        match (rank, *is_sentence) {
-            (Some(2), true) => return Ok(OutputChoice::Sentence(name.clone())),
-            (Some(3), false) => return Ok(OutputChoice::Tokens(name.clone())),
-            _ if graph.output(SENTENCE_OUTPUT).is_some() => {
-                notes.push(format!(
-                    "{} reads the network's output '{name}', which the graph does not have: its '{SENTENCE_OUTPUT}' is \
-                     taken as final",
-                    file.display()
-                ));
-                return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
-            }
-            _ => {
-                let names: Vec<&str> = graph.outputs.iter().map(|one| one.name.as_str()).collect();
-                return Err(Error::model(
-                    file.display(),
-                    format!(
-                        "reads the network's output '{name}' (method_output_name), but the graph has {}",
-                        names.join(", ")
-                    ),
-                )
-                .with_remedy(
-                    "export the model with that output, or name another file with --model-file",
-                ));
-            }
-        }
-    }
-    let tokens = TOKEN_OUTPUTS
-        .into_iter()
-        .find(|name| graph.output(name).is_some());
-    if gives_finished_vectors(graph, has_modules) {
-        return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
-    }
-    if let Some(name) = tokens {
-        return Ok(OutputChoice::Tokens(name.into()));
-    }
-    if let [only] = graph.outputs.as_slice()
-        && only.shape.len() == 3
-    {
-        return Ok(OutputChoice::Tokens(only.name.clone()));
-    }
-    let names: Vec<&str> = graph
-        .outputs
-        .iter()
-        .map(|output| output.name.as_str())
-        .collect();
-    Err(Error::model(
-        root.display(),
-        format!(
-            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is no \
-             export for embedding",
-            names.join(", ")
-        ),
-    )
-    .with_remedy("another file can be named with --model-file"))
-}
-
-/// How long rows may be.
-struct Limits {
-    max_length: usize,
-    /// Positions of the network, where rows could be longer.
-    positions_limit: Option<usize>,
-}
-
-fn limits(
-    range: Range,
-    sentence: &SentenceConfig,
-    tokenizer: &TokenizerFiles,
-    options: &ModelOptions,
-    notes: &mut Vec<String>,
-) -> Result<Limits> {
-    let special = tokenizer.frame.len();
-    let within = |max_length| Limits {
-        max_length,
-        positions_limit: range.usable.filter(|&usable| usable < max_length),
-    };
-    if let Some(asked) = options.max_length {
-        let most = range.usable.or(range.stated);
-        if asked <= special {
-            return Err(Error::usage(format!(
-                "--max-length {asked} leaves no room for text: this model adds {special} special tokens, so the least \
-                 is {}{}",
-                special + 1,
-                most.map(|max| format!(" and the most {max}"))
-                    .unwrap_or_default()
-            )));
-        }
-        if let Some(max) = most.filter(|&max| asked > max) {
-            let remedy = format!("choose a value from {} to {max}", special + 1);
-            return Err(Error::usage(format!(
-                "--max-length {asked} is beyond this model's {max} positions"
-            ))
-            .with_remedy(remedy));
-        }
-        return Ok(within(asked));
-    }
-    let unlimited = |notes: &mut Vec<String>, why: &str| {
-        notes.push(format!(
-            "{why}; no text is cut (set a limit with --max-length)"
-        ));
-        Ok(within(ModelConfig::UNLIMITED))
-    };
-    if sentence.texts.no_truncation {
-        return unlimited(notes, "processing_kwargs turn truncation off");
-    }
-    // A limit that is stated for the model or for the call is never cut down to its positions.
-    let stated = match sentence.texts.max_length {
-        Some(limit) => Some(real_limit(limit)),
-        None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),
-        None => None,
-    };
-    match stated {
-        Some(None) => unlimited(notes, "the model's files state no length limit"),
-        Some(Some(limit)) => {
-            let limits = within(limit.max(special + 1));
-            if let Some(usable) = limits.positions_limit {
-                notes.push(format!(
-                    "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
-                     rejected, as the reference fails on them (--max-length {usable} cuts them)"
-                ));
-            }
-            Ok(limits)
-        }
-        None => {
-            let least = [tokenizer.max_length, range.stated]
-                .into_iter()
-                .flatten()
-                .min();
-            match (least, range.usable) {
-                (Some(limit), Some(usable)) if limit > usable => {
-                    notes.push(format!(
-                        "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are \
-                         cut at {usable}"
-                    ));
-                    Ok(within(usable))
-                }
-                (Some(limit), _) => Ok(within(limit.max(special + 1))),
-                (None, _) => unlimited(notes, "the model's files state no length limit"),
-            }
-        }
-    }
-}
-
 pub(super) fn choose_prompt(
     prompts: &Prompts,
     options: &ModelOptions,
@@ -420,9 +251,10 @@ pub(super) fn choose_prompt(
         (prompt, _) => prompt.cloned(),
     };
     match (&options.prompt, &options.prompt_name) {
-        (Some(_), Some(_)) => Err(Error::usage(
-            "--prompt and --prompt-name exclude each other: give the text or the name",
-        )),
+        (Some(_), Some(_)) => Err(
+            Error::usage("--prompt and --prompt-name exclude each other")
+                .with_remedy("give the text or the name"),
+        ),
         (Some(prompt), None) => Ok(prompt.clone()),
         (None, Some(name)) => named(name).ok_or_else(|| {
             Error::usage(format!("--prompt-name {name}: no such prompt; {}", known()))
@@ -442,210 +274,4 @@ pub(super) fn choose_prompt(
             }),
         },
     }
-}
-
-struct Pooled {
-    modes: Vec<PoolingMode>,
-    include_prompt: bool,
-    steps: Vec<Step>,
-    width: Option<usize>,
-}
-
-fn pooling(
-    modules: Option<Modules>,
-    transformer: &TransformerConfig,
-    output: &OutputChoice,
-    options: &ModelOptions,
-    notes: &mut Vec<String>,
-    root: &Path,
-) -> Result<Pooled> {
-    // An output that the module's files name is no finished vector: the modules work on it.
-    let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
-    if let (true, Some(modules)) = (named, &modules) {
-        if let Some(what) = match (&options.pooling, &modules.pooling) {
-            (Some(_), _) => Some("--pooling"),
-            (None, Some(_)) => Some("modules.json's Pooling"),
-            (None, None) => None,
-        } {
-            return Err(Error::model(
-                root.display(),
-                format!(
-                    "{what} has nothing to pool: the network gives one vector a text ({})",
-                    output.name()
-                ),
-            ));
-        }
-        return Ok(Pooled {
-            modes: Vec::new(),
-            include_prompt: true,
-            steps: modules.steps.clone(),
-            width: None,
-        });
-    }
-    if let OutputChoice::Sentence(name) = output {
-        if options.pooling.is_some() {
-            return Err(Error::usage(format!(
-                "--pooling has nothing to pool: the graph gives finished vectors ('{name}')"
-            ))
-            .with_remedy("another export can be named with --model-file"));
-        }
-        let later = modules.iter().flat_map(|modules| &modules.steps);
-        if later
-            .into_iter()
-            .any(|step| matches!(step, Step::Dense(_) | Step::LayerNorm(_)))
-        {
-            notes.push(format!(
-                "the graph's only output is '{name}': it is taken as final and the Dense and LayerNorm modules of \
-                 modules.json are not applied again"
-            ));
-        }
-        return Ok(Pooled {
-            modes: Vec::new(),
-            include_prompt: true,
-            steps: Vec::new(),
-            width: None,
-        });
-    }
-    let mut pooled = match modules {
-        Some(modules) => {
-            let (modes, include_prompt, width) = match modules.pooling {
-                Some(pooling) => (pooling.modes, pooling.include_prompt, pooling.width),
-                None if options.pooling.is_some() => (Vec::new(), true, None),
-                None => {
-                    return Err(Error::model(
-                        root.join("modules.json").display(),
-                        "has no Pooling module, so it does not say how tokens become a vector",
-                    )
-                    .with_remedy("name a mode with --pooling"));
-                }
-            };
-            Pooled {
-                modes,
-                include_prompt,
-                steps: modules.steps,
-                width,
-            }
-        }
-        None => {
-            let architecture = transformer.architectures.iter().flatten().next();
-            let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
-                && transformer.is_causal.unwrap_or(true);
-            let mode = if causal {
-                PoolingMode::LastToken
-            } else {
-                PoolingMode::Mean
-            };
-            if options.pooling.is_none() {
-                notes.push(format!(
-                    "the repository has no modules.json: taking {} pooling without normalization, as sentence-transformers \
-                     does (--pooling and --normalize override)",
-                    mode.name()
-                ));
-            }
-            Pooled {
-                modes: vec![mode],
-                include_prompt: true,
-                steps: Vec::new(),
-                width: None,
-            }
-        }
-    };
-    if let Some(modes) = &options.pooling {
-        if modes.is_empty() {
-            return Err(Error::usage("--pooling needs at least one mode"));
-        }
-        pooled.modes.clone_from(modes);
-    }
-    Ok(pooled)
-}
-
-fn hidden_width(
-    graph: Option<&Graph>,
-    output: &OutputChoice,
-    transformer: &TransformerConfig,
-    pooling: Option<usize>,
-) -> Option<usize> {
-    let declared = graph
-        .and_then(|graph| graph.output(output.name()))
-        .and_then(|value| value.shape.last().copied().flatten());
-    declared.or(pooling).or_else(|| transformer.width())
-}
-
-/// Follows the width through the modules; returns that of the last.
-fn check_widths(
-    hidden: usize,
-    output: &OutputChoice,
-    pooled: &Pooled,
-    root: &Path,
-) -> Result<usize> {
-    if !(1..=metadata::MOST_WIDTH).contains(&hidden) {
-        return Err(Error::model(
-            root.display(),
-            format!(
-                "the ONNX file declares an output of {hidden} components, and they go from 1 to {}",
-                metadata::MOST_WIDTH
-            ),
-        )
-        .with_remedy("fetch it again"));
-    }
-    let width = match output {
-        OutputChoice::Sentence(_) => hidden,
-        OutputChoice::Tokens(_) => hidden * pooled.modes.len(),
-    };
-    width_after(width, &pooled.steps, root)
-}
-
-/// The width of a vector of `width` components after these modules.
-pub(super) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usize> {
-    for step in steps {
-        let (expected, next) = match step {
-            Step::Dense(dense) => (dense.input, dense.output),
-            Step::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
-            Step::Normalize => (width, width),
-        };
-        if expected != width {
-            return Err(Error::model(
-                root.display(),
-                format!(
-                    "a module of modules.json takes vectors of {expected} components but gets {width}"
-                ),
-            )
-            .with_remedy("with --pooling, choose modes that fit it"));
-        }
-        width = next;
-    }
-    Ok(width)
-}
-
-/// Which components are kept, and the width of all vectors of a row together.
-pub(super) fn dimensions(
-    full: usize,
-    options: &ModelOptions,
-    stated: Option<usize>,
-) -> Result<(Vec<usize>, usize)> {
-    let asked = &options.dimensions;
-    if let Some(wrong) = asked.iter().find(|&&asked| asked == 0 || asked > full) {
-        return Err(Error::usage(format!(
-            "--dimensions {wrong} is not possible: this model's vectors have {full} components"
-        )));
-    }
-    if let Some(twice) = (1..asked.len()).find(|&index| asked[..index].contains(&asked[index])) {
-        let twice = asked[twice];
-        return Err(Error::usage(format!(
-            "--dimensions: {twice} is listed twice"
-        )));
-    }
-    let kept = match &asked[..] {
-        [] => stated
-            .filter(|&stated| stated > 0 && stated < full)
-            .into_iter()
-            .collect(),
-        [one] if *one == full => Vec::new(),
-        asked => asked.to_vec(),
-    };
-    let width = match kept.is_empty() {
-        true => full,
-        false => kept.iter().sum(),
-    };
-    Ok((kept, width))
 }

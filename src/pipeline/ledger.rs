@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use super::assembly::{Assembly, Extra, Planned, with_nulls};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
-use crate::embedder::{Finished, NOT_FINITE_EMPTY};
 use crate::error::{Error, Place, Result};
 use crate::job;
 use crate::model::Model;
@@ -15,6 +14,7 @@ use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Mark, Origin, Reject, RowRef, Rows, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
+use crate::row_worker::{Finished, NOT_FINITE_EMPTY};
 
 fn place(names: &SourceNames, origin: &Origin) -> Place {
     let name = names.get(origin.source as usize);

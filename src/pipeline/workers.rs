@@ -10,13 +10,13 @@ use super::background::{ended, spawn};
 use super::tokenizing::InFlight;
 use crate::batch::{Plan, TokenRows};
 use crate::cancel::CancelToken;
-use crate::embedder::{Finished, RowWorker};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::Model;
 use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
+use crate::row_worker::{Finished, RowWorker};
 use crate::stage::{Clocks, Watch};
 use crate::threads::panic_message;
 

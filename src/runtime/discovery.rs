@@ -9,11 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::python::{self, site_packages};
-use super::search_path::{
-    NAMING_VARIABLES, SearchPath, System, children, file_name, real, version,
-};
+use super::search_path::{NAMING_VARIABLES, SearchPath, System, file_name, real, version};
 use super::trust;
 use super::{node, plugin};
+use crate::folder::children;
 
 /// A library that may be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -49,7 +49,7 @@ pub struct RuntimeOptions {
     /// `--ort-lib`: an ONNX Runtime library or the folder that holds it; `None`: libraries are looked for.
     pub library: Option<PathBuf>,
     /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
-    /// library that has the wanted provider is loaded into this process.
+    /// library that has the wanted provider is loaded into this process, and no plug-in is used.
     pub probe: Option<ProbeCommand>,
 }
 

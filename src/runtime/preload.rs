@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use super::elf;
 use super::library::with_causes;
 use super::python;
-use super::search_path::{SearchPath, System, children, file_name, version};
+use super::search_path::{SearchPath, System, file_name, version};
 use super::trust;
 use crate::cancel::CancelToken;
+use crate::folder::children;
 use crate::provider::Provider;
 
 /// The part of CUDA that comes with the driver.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::trust;
 use crate::cancel::CancelToken;
+use crate::folder::children;
 
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
@@ -185,16 +186,6 @@ pub(crate) fn version(name: &str) -> Vec<u32> {
     name.split(|character: char| !character.is_ascii_digit())
         .filter_map(|number| number.parse().ok())
         .collect()
-}
-
-pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
-    let mut children: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    children.sort();
-    children
 }
 
 pub(crate) fn file_name(path: &Path) -> String {

@@ -6,6 +6,8 @@
 //! by side, but only those that may have it. Without a [`ProbeCommand`](super::probe::ProbeCommand) nothing
 //! is asked, and the first that may have the provider is loaded.
 
+mod refused;
+
 use std::cell::OnceCell;
 use std::io;
 use std::path::Path;
@@ -18,12 +20,12 @@ use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
 use super::search_path::{SearchPath, System, real};
-use super::{Cause, NAME, Plugin, RuntimeOptions, obstacle, plugin, preload, provider_error};
+use super::{Cause, Plugin, RuntimeOptions, obstacle, plugin, preload, provider_error};
 use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
-use crate::provider::obtain::how_to_get;
+use crate::error::{Error, Result};
 use crate::provider::{PassedOver, Provider};
 use crate::threads::spawn_scoped;
+use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
 
 /// The search for libraries, for one opening of a model.
 pub(crate) struct Selection<'a> {
@@ -47,18 +49,6 @@ pub(crate) struct Selection<'a> {
 enum Has {
     No,
     Perhaps,
-}
-
-/// Why a candidate was not taken.
-enum Refused {
-    /// The library cannot be used.
-    Library(Cause),
-    /// It can, but has no such provider; what it has.
-    Lacks(String),
-    /// It has the provider, which does not work.
-    Provider(Cause),
-    /// A plug-in of other providers, or of a library that is told of under its own name.
-    Untold,
 }
 
 /// What a candidate will do with.
@@ -382,142 +372,6 @@ impl<'a> Selection<'a> {
             version: report.version.unwrap_or_default(),
         })
     }
-
-    /// The error of the library that the user named.
-    fn named_error(&self, reason: String) -> Error {
-        let error = Error::new(ErrorKind::NamedLibrary, NAME, reason);
-        match &self.named {
-            Some(named) => error.of_option(named.by),
-            None => error,
-        }
-    }
-
-    /// The error of a library that was chosen and does not start.
-    fn unusable(&self, error: Error) -> Error {
-        match self.named {
-            Some(_) => self.named_error(error.reason().to_owned()),
-            None => error,
-        }
-    }
-
-    /// Why no library serves `provider`, and what helps.
-    fn failure(
-        &self,
-        provider: Provider,
-        refused: &[(Candidate, Refused)],
-        places: &[String],
-    ) -> Error {
-        let Reasons {
-            broken,
-            failing,
-            lacking,
-            remedy,
-        } = Reasons::of(refused);
-        if let Some(named) = &self.named {
-            let (path, by) = (named.path.display(), named.by);
-            // A bare name is the loader's to find.
-            let bare = named.path.parent() == Some(Path::new(""));
-            if !bare && !named.path.exists() {
-                let remedy = "name the library's file or the folder that holds it, or leave that out and libraries \
-                              are looked for";
-                let reason = format!("there is no {path} ({by})");
-                return self.named_error(reason).with_remedy(remedy);
-            }
-            if refused.is_empty() {
-                let reason = format!("there is no ONNX Runtime library in {path} ({by})");
-                let remedy = "name its file, or the folder that holds it";
-                return self.named_error(reason).with_remedy(remedy);
-            }
-            if failing.is_empty() && lacking.is_empty() {
-                let broken = broken.join("; ");
-                let reason = format!("the library named by {by} cannot be used: {broken}");
-                return self.named_error(reason).with_remedy_if(remedy);
-            }
-        }
-        let (reason, remedy) = if !failing.is_empty() {
-            let all = [failing, broken].concat().join("; ");
-            (
-                format!("the provider {provider} does not work here: {all}"),
-                remedy,
-            )
-        } else if !lacking.is_empty() {
-            let all = [lacking, broken].concat().join("; ");
-            (
-                format!("no library here has the provider {provider} ({all})"),
-                Some(how_to_get(provider)),
-            )
-        } else {
-            let tried = match broken.as_slice() {
-                [] => String::new(),
-                broken => format!(" ({})", broken.join("; ")),
-            };
-            let reason = format!(
-                "no usable library was found{tried}; looked {}",
-                places.join(", ")
-            );
-            let remedy = match provider {
-                Provider::Cpu => {
-                    "get it with 'pip install onnxruntime', or name it with --ort-lib".to_owned()
-                }
-                _ => match (self.obstacle)(provider) {
-                    Some(obstacle) => {
-                        let reason = format!("{}, and {reason}", obstacle.reason);
-                        return no_library(reason, obstacle.remedy);
-                    }
-                    None => how_to_get(provider),
-                },
-            };
-            return no_library(reason, Some(remedy));
-        };
-        provider_error(match (self.obstacle)(provider) {
-            // No package helps where the device is missing.
-            Some(obstacle) => Cause {
-                reason: format!("{}, and {reason}", obstacle.reason),
-                ..obstacle
-            },
-            None => Cause { reason, remedy },
-        })
-    }
-}
-
-fn no_library(reason: String, remedy: Option<String>) -> Error {
-    Error::new(ErrorKind::NoLibrary, NAME, reason).with_remedy_if(remedy)
-}
-
-/// Why candidates were not taken, by kind, each with its name; and what helps.
-#[derive(Default)]
-struct Reasons {
-    broken: Vec<String>,
-    failing: Vec<String>,
-    lacking: Vec<String>,
-    remedy: Option<String>,
-}
-
-impl Reasons {
-    fn of(refused: &[(Candidate, Refused)]) -> Self {
-        let mut reasons = Self::default();
-        let mut remedies: Vec<&str> = Vec::new();
-        for (candidate, refused) in refused {
-            let (list, reason, remedy) = match refused {
-                Refused::Library(cause) => (&mut reasons.broken, &cause.reason, &cause.remedy),
-                Refused::Provider(cause) => (&mut reasons.failing, &cause.reason, &cause.remedy),
-                Refused::Lacks(inside) => (&mut reasons.lacking, inside, &None),
-                Refused::Untold => continue,
-            };
-            list.push(format!("{}: {reason}", title(candidate)));
-            if let Some(remedy) = remedy
-                && !remedies.contains(&remedy.as_str())
-            {
-                remedies.push(remedy);
-            }
-        }
-        reasons.remedy = (!remedies.is_empty()).then(|| remedies.join("; or "));
-        reasons
-    }
-
-    fn all(self) -> Vec<String> {
-        [self.failing, self.lacking, self.broken].concat()
-    }
 }
 
 /// Whether the library at `path` may have `provider`: some are files of their own beside it.
@@ -540,12 +394,6 @@ fn has(provider: Provider, path: &Path) -> Has {
     }
 }
 
-/// `/path/libonnxruntime.so (in $VIRTUAL_ENV)`, or the plug-in's path
-fn title(candidate: &Candidate) -> String {
-    let path = candidate.plugin.as_ref().unwrap_or(&candidate.path);
-    format!("{} ({})", path.display(), candidate.origin)
-}
-
 /// `library` with `plugin` registered in this process.
 fn plugged_in(library: Library, plugin: Option<Plugin>) -> Result<Library> {
     if let Some(plugin) = &plugin {
@@ -558,34 +406,6 @@ fn plugged_in(library: Library, plugin: Option<Plugin>) -> Result<Library> {
         })?;
     }
     Ok(Library { plugin, ..library })
-}
-
-/// What is said of a library that was not even asked, as the provider's file is not beside it.
-const CAME_WITHOUT: &str = "it came without it";
-
-/// What a library says that it has.
-fn inside(report: &LibraryReport) -> String {
-    let names: Vec<&str> = Provider::ALL
-        .into_iter()
-        .filter(|&provider| report.has(provider))
-        .map(Provider::name)
-        .collect();
-    format!("it has {}", names.join(", "))
-}
-
-fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
-    refused
-        .iter()
-        .map(|(candidate, refused)| PassedOver {
-            candidate: title(candidate),
-            reason: match refused {
-                Refused::Library(cause) | Refused::Provider(cause) => cause.clone().sentence(),
-                Refused::Lacks(inside) => inside.clone(),
-                Refused::Untold => String::new(),
-            },
-            named: false,
-        })
-        .collect()
 }
 
 #[cfg(test)]

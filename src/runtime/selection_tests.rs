@@ -3,6 +3,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::provider::ProviderReport;
 
 /// What a search is made with.

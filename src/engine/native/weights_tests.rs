@@ -1,5 +1,6 @@
 use safetensors::tensor::TensorView;
 
+use super::tensor::{all_finite, half_to_float};
 use super::*;
 
 #[test]

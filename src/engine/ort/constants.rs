@@ -6,34 +6,11 @@
 //!
 //! The file is not decoded: numbers are changed where they stand.
 
-use crate::onnx::{self, FLOAT, fields};
+use crate::onnx::{self, FLOAT, Kind, fields};
 
 /// Bits of float32 above which (the sign apart) bfloat16 rounds to infinity.
 const LARGEST: u32 = 0x7F7F_0000;
 const INFINITY: u32 = 0x7F80_0000;
-
-/// A message of the schema that holds numbers, or others that do.
-#[derive(Clone, Copy)]
-enum Kind {
-    Model,
-    Graph,
-    Node,
-    Attribute,
-    Tensor,
-}
-
-impl Kind {
-    /// What its field `number` holds.
-    fn field(self, number: u32) -> Option<Self> {
-        match (self, number) {
-            (Self::Model, 7) | (Self::Attribute, 6 | 11) => Some(Self::Graph),
-            (Self::Graph, 1) => Some(Self::Node),
-            (Self::Graph, 5) | (Self::Attribute, 5 | 10) => Some(Self::Tensor),
-            (Self::Node, 5) => Some(Self::Attribute),
-            _ => None,
-        }
-    }
-}
 
 /// Brings the float32 constants of an ONNX file into bfloat16's range; returns how many.
 ///

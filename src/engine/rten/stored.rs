@@ -15,7 +15,7 @@ use memmap2::Mmap;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
-use crate::onnx::{self, Node, StringEntry, Tensor};
+use crate::onnx::{self, Kind, Node, StringEntry, Tensor};
 
 /// Loads the file at `path`.
 pub(super) fn load(path: &Path) -> Result<Model, String> {
@@ -48,29 +48,6 @@ fn map(path: &Path) -> Result<Mmap, String> {
 
 /// Messages inside each other at most: three for a graph inside a node.
 const DEEPEST: usize = 100;
-
-/// Messages of `onnx.proto3` that tensors lie in.
-#[derive(Clone, Copy)]
-enum Kind {
-    Model,
-    Graph,
-    Node,
-    Attribute,
-    Tensor,
-}
-
-impl Kind {
-    /// What a field of this message holds, if tensors lie in it.
-    fn field(self, number: u32) -> Option<Self> {
-        match (self, number) {
-            (Self::Model, 7) | (Self::Attribute, 6 | 11) => Some(Self::Graph),
-            (Self::Graph, 1) => Some(Self::Node),
-            (Self::Node, 5) => Some(Self::Attribute),
-            (Self::Graph | Self::Attribute, 5) | (Self::Attribute, 10) => Some(Self::Tensor),
-            _ => None,
-        }
-    }
-}
 
 /// Tensors that rten does not read by itself.
 struct Tensors<'a> {

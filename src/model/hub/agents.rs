@@ -63,9 +63,8 @@ impl Agents {
         let proxy = named
             .map(|(variable, address)| {
                 Proxy::new(address).map_err(|_| {
-                    Error::usage(format!(
-                        "{variable} holds no address of a proxy; write it as http://host:port or socks5://host:port"
-                    ))
+                    Error::usage(format!("{variable} holds no address of a proxy"))
+                        .with_remedy("write it as http://host:port or socks5://host:port")
                 })
             })
             .transpose()?;

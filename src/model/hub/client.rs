@@ -4,7 +4,7 @@
 //! (scheme, host and port) alone, and since what the Hub says about a file stands in the answer that
 //! redirects to its storage.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use super::Transfer;
 use super::agents::{Agents, redirected};
 use super::digest::Digest;
+use super::fault::Fault;
 use super::limits::{Limits, Paced};
 use super::origin::{UrlOrigin, host};
 use super::refusal::{self, Refused};
@@ -86,26 +87,6 @@ impl Answer {
     pub(super) fn reader(self) -> impl Read {
         let body = self.body.into_with_config().limit(u64::MAX).reader();
         Paced::new(body, &self.limits)
-    }
-}
-
-/// Why a request came to nothing.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// May work the next time.
-    Transient {
-        /// For messages, without a stop.
-        reason: String,
-        /// How long the server wants us to wait.
-        after: Option<Duration>,
-    },
-    /// Will not.
-    Final(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Final(error)
     }
 }
 
@@ -372,20 +353,4 @@ fn wait(cancelled: &Receiver<()>, pause: Duration) {
     // Nothing is ever sent: disconnected means cancelled.
     let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) =
         cancelled.recv_timeout(pause);
-}
-
-/// Whether an error while a body is read may pass.
-pub(super) fn is_transient(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        BrokenPipe, ConnectionAborted, ConnectionReset, Interrupted, NotConnected, TimedOut,
-        UnexpectedEof, WouldBlock,
-    };
-    match error.kind() {
-        ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | TimedOut
-        | NotConnected | WouldBlock | Interrupted => true,
-        // ureq wraps its own errors (a timeout, a body that ends early).
-        _ => error
-            .get_ref()
-            .is_some_and(|inner| inner.downcast_ref::<ureq::Error>().is_some()),
-    }
 }

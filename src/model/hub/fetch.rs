@@ -8,10 +8,11 @@ use std::path::Path;
 use ureq::http::{Method, StatusCode};
 
 use super::Transfer;
-use super::client::{Client, Fault, is_transient};
+use super::client::Client;
 use super::digest::{Sums, sums};
+use super::fault::{Fault, is_transient};
+use super::files::{create_folder_of, open_to_write};
 use super::listing::Remote;
-use super::store::{create_folder_of, open_to_write};
 use crate::error::{Error, Result};
 
 /// Bytes read at a time.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use ureq::http::{Method, StatusCode};
 
 use super::Transfer;
-use super::client::{Client, Fault};
+use super::client::Client;
 use super::digest::Digest;
+use super::fault::Fault;
 use super::id::{ModelId, escaped, is_commit, is_path};
 use crate::error::{Error, Result};
 

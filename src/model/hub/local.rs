@@ -11,11 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::digest::Digest;
+use super::files::{create_folder_of, wait_for};
 use super::id::is_path;
 use super::listing::Remote;
 use super::lockfile::{Lock, LockedModel};
 use super::select::is_read;
-use super::store::{create_folder_of, wait_for};
 use super::{DownloadedFile, ModelId, Transfer};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -287,7 +287,7 @@ fn lockable(folder: &Path) -> io::Result<File> {
 
 #[cfg(not(unix))]
 fn lockable(folder: &Path) -> io::Result<File> {
-    super::store::open_to_write(&folder.join(".embedctl.lock"))
+    super::files::open_to_write(&folder.join(".embedctl.lock"))
 }
 
 /// The one model that a manifest names.

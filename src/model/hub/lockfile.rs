@@ -69,7 +69,7 @@ impl Lock {
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers are JSON");
         text.push(b'\n');
-        super::store::replace(path, &text)
+        super::files::replace(path, &text)
     }
 
     /// Reads a lock file.

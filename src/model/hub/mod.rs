@@ -19,7 +19,9 @@ mod datasets;
 mod digest;
 mod download;
 mod ensure;
+mod fault;
 mod fetch;
+mod files;
 mod id;
 mod limits;
 mod list;
@@ -27,6 +29,7 @@ mod listing;
 mod local;
 mod lockfile;
 mod origin;
+mod proxies;
 mod refusal;
 mod revision;
 mod select;
@@ -42,11 +45,11 @@ use serde::Serialize;
 pub(crate) use agents::{Agents, redirected};
 pub use check::{Checked, CheckedFile, FileState, check};
 #[cfg(feature = "cloud")]
-pub(crate) use client::Fault;
-#[cfg(feature = "cloud")]
 pub(crate) use datasets::{dataset, dataset_address};
 pub use download::download;
 pub use ensure::ensure;
+#[cfg(feature = "cloud")]
+pub(crate) use fault::Fault;
 pub use id::ModelId;
 pub use limits::Limits;
 #[cfg(feature = "cloud")]

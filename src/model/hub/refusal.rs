@@ -4,7 +4,7 @@ use std::io;
 
 use ureq::http::{StatusCode, Uri};
 
-use super::client::{Fault, is_transient};
+use super::fault::{Fault, is_transient};
 use super::origin::host;
 use super::settings::Settings;
 use crate::error::{Error, ErrorKind};

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::folder::children;
 use crate::provider::Provider;
 use crate::runtime::python;
-use crate::runtime::search_path::{SearchPath, System, children, file_name, real};
+use crate::runtime::search_path::{SearchPath, System, file_name, real};
 
 /// What ONNX Runtime calls to get a plug-in's providers, and to give them back.
 const ENTRY_POINTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];

@@ -173,7 +173,7 @@ impl ConfigFile {
             values,
             place,
         };
-        if let Some(reason) = forbids(self.kind, &self.path, arg, &entry) {
+        if let Some(reason) = forbids(self.kind, &self.path, arg, &entry.key) {
             return Err(format!("{}: {reason}", entry.place));
         }
         let same = |one: &&Entry| one.table == entry.table && one.key == entry.key;

@@ -8,7 +8,6 @@
 use clap::{Arg, ValueHint};
 use embedctl::runtime;
 
-use super::file::Entry;
 use super::places::Kind;
 
 /// Words in names of options that lead to code, to secrets or to where these are sent.
@@ -28,12 +27,7 @@ const GRAVE: [&str; 9] = [
 const REPLACES: [&str; 2] = ["force", "overwrite"];
 
 /// Why an entry may not stand in that file of that kind; `None`: it may.
-pub(super) fn forbids(
-    kind: Kind,
-    file: &std::path::Path,
-    arg: &Arg,
-    entry: &Entry,
-) -> Option<String> {
+pub(super) fn forbids(kind: Kind, file: &std::path::Path, arg: &Arg, key: &str) -> Option<String> {
     let long = arg.get_long().unwrap_or_default();
     let grave = GRAVE
         .iter()
@@ -50,7 +44,7 @@ pub(super) fn forbids(
             Some(format!(
                 "a project's file may not set {}, which {what}; put it into your own file \
                  (`embedctl config` says where that is), or give it as an option",
-                entry.key
+                key
             ))
         }
         Kind::User | Kind::Named if grave => {
@@ -59,7 +53,7 @@ pub(super) fn forbids(
             Some(format!(
                 "{} leads to code or secrets, and others could have written it: {doubt}; take their \
                  permission to write away, or give it as an option",
-                entry.key
+                key
             ))
         }
         Kind::User | Kind::Named => None,

@@ -7,8 +7,8 @@ use embedctl::runtime::PluginReport;
 use embedctl::runtime::probe::LibraryReport;
 
 use super::Printer;
-use super::summary::number;
 use super::table::Table;
+use super::words::number;
 use crate::failure::Failure;
 
 impl Printer {

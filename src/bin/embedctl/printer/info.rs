@@ -4,8 +4,8 @@ use embedctl::info::{Fit, ModelInfo};
 use embedctl::model::{Card, FileCard};
 
 use super::Printer;
-use super::summary::{bytes, count};
 use super::table::Table;
+use super::words::{bytes, count};
 use crate::failure::Failure;
 
 impl Printer {

@@ -4,8 +4,9 @@ use embedctl::inspect::{Difference, Health, Inspection, Verified};
 use serde_json::Value;
 
 use super::Printer;
-use super::summary::{bytes, count, engine, number};
+use super::summary::engine;
 use super::table::Table;
+use super::words::{bytes, count, number};
 use crate::failure::Failure;
 
 impl Printer {

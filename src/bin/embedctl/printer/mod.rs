@@ -7,15 +7,15 @@ mod devices;
 mod info;
 mod inspect;
 mod meter;
+mod parser;
 mod progress;
 mod summary;
 mod survey;
 mod table;
 mod transfer;
+mod words;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -27,15 +27,16 @@ use serde_json::{Map, Value, json};
 
 pub use bench::BenchTables;
 pub use meter::Meter;
+pub use parser::print_parser_answer;
 pub use progress::{Hooks, Live};
-pub use summary::{Report, bytes, destination, engine as engine_label, stage_fields};
+pub use summary::{Report, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
+pub use words::bytes;
 
 use embedctl::model::hub;
 use embedctl::safe_text::{Secrets, printable, printable_json};
 
 use crate::args::{LogFormat, MessageArgs, When};
-use crate::exit::ExitCode;
 use crate::failure::{Failure, panic_message};
 use crate::stdout;
 use progress::Display;
@@ -337,62 +338,6 @@ impl Printer {
     }
 }
 
-/// Prints the parser's answer to a command line that it did not accept, or that asks for help or the
-/// version. There is no [`Printer`] yet: its options could not be read, so they are looked for here.
-pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
-    let plain = has_option(&arguments, "--color", "never");
-    if !answer.use_stderr() {
-        let printed = if plain {
-            write!(io::stdout().lock(), "{}", answer.render())
-        } else {
-            answer.print()
-        };
-        let flushed = printed.and_then(|()| io::stdout().flush());
-        return match flushed.and_then(|()| stdout::check()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failed,
-            _ => ExitCode::Done,
-        };
-    }
-    // As in `Printer::line`: where this fails, there is nobody left to tell.
-    let text = answer.render().to_string();
-    let text = hub::secrets().redact(&text).into_owned();
-    // Arguments and variables' values stand in it as they are.
-    let plain = plain || !is_printable(&arguments) || text.contains("[redacted]");
-    let _ = if has_option(&arguments, "--log-format", "json") {
-        let text = text.trim().trim_start_matches("error: ");
-        let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
-        writeln!(
-            io::stderr().lock(),
-            "{}",
-            printable_json(&object.to_string())
-        )
-    } else if plain {
-        write!(io::stderr().lock(), "{}", printable(&text))
-    } else {
-        answer.print()
-    };
-    ExitCode::Usage
-}
-
-/// Whether neither the command line nor a variable that the parser reads holds what steers a terminal.
-fn is_printable(arguments: &[OsString]) -> bool {
-    let variables = std::env::vars_os()
-        .filter(|(name, _)| name.to_string_lossy().starts_with("EMBEDCTL_"))
-        .map(|(_, value)| value);
-    (arguments.iter().cloned().chain(variables))
-        .all(|text| matches!(printable(&text.to_string_lossy()), Cow::Borrowed(_)))
-}
-
-/// Whether a raw command line holds `name value` or `name=value`.
-fn has_option<S: AsRef<OsStr>>(arguments: &[S], name: &str, value: &str) -> bool {
-    let joined = format!("{name}={value}");
-    arguments.iter().any(|one| one.as_ref() == joined.as_str())
-        || arguments
-            .windows(2)
-            .any(|pair| pair[0].as_ref() == name && pair[1].as_ref() == value)
-}
-
 /// Whether an environment variable is set to anything.
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
@@ -401,19 +346,4 @@ fn is_set(name: &str) -> bool {
 /// Whether the terminal says that it cannot move its cursor.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_found_in_both_spellings() {
-        let apart = ["embedctl", "--log-format", "json", "embed"];
-        let joined = ["embedctl", "--log-format=json"];
-        let other = ["embedctl", "--log-format", "text", "json"];
-        assert!(has_option(&apart, "--log-format", "json"));
-        assert!(has_option(&joined, "--log-format", "json"));
-        assert!(!has_option(&other, "--log-format", "json"));
-    }
 }

@@ -12,7 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::meter::{Meter, Reading};
-use super::summary::{count, duration, engine, measured, number};
+use super::summary::{engine, measured};
+use super::words::{count, duration, number};
 use super::{Level, Printer};
 
 /// Steps of a bar from empty to full.

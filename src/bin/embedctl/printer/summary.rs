@@ -1,16 +1,15 @@
 //! What a finished run did, in words and as fields.
 
 use std::path::Path;
-use std::time::Duration;
 
 use embedctl::engine::{Cosine, EngineInfo, Provider};
-use embedctl::model::Dimensions;
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
+use super::words::{count, dimensions, duration, number};
 use super::{Level, Printer};
 
 /// A finished run and what the command line knows about it.
@@ -313,122 +312,4 @@ pub fn agreement(cosines: &Cosine) -> String {
 /// A share, 0 to 1, in percent.
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
-}
-
-/// A count and its noun.
-pub(super) fn number(amount: u64, noun: &str) -> String {
-    let plural = if amount == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(amount))
-}
-
-/// A count with commas between groups of three digits.
-pub fn count(amount: u64) -> String {
-    let digits = amount.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
-pub fn bytes(amount: u64) -> String {
-    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let amount_f = amount as f64;
-    // From where a unit would be shown as 1.0 of the next.
-    units
-        .into_iter()
-        .find(|(unit, _)| amount_f >= unit * 0.99995)
-        .map_or_else(
-            || format!("{amount} B"),
-            |(unit, name)| format!("{:.1} {name}", amount_f / unit),
-        )
-}
-
-/// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.
-pub fn duration(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    let whole = seconds.round() as u64;
-    if time.subsec_nanos() == 0 && whole < 60 {
-        format!("{whole} s")
-    } else if seconds < 0.995 {
-        format!("{seconds:.2} s")
-    } else if seconds < 59.95 {
-        format!("{seconds:.1} s")
-    } else if whole < 3600 {
-        format!("{} min {:02} s", whole / 60, whole % 60)
-    } else {
-        let minutes = (seconds / 60.0).round() as u64;
-        format!("{} h {:02} min", minutes / 60, minutes % 60)
-    }
-}
-
-/// `384 dimensions`, or `64, 256 dimensions`.
-pub(super) fn dimensions(widths: &Dimensions) -> String {
-    match &widths.0[..] {
-        [one] => number(*one as u64, "dimension"),
-        several => {
-            let widths: Vec<String> = several.iter().map(usize::to_string).collect();
-            format!("{} dimensions", widths.join(", "))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_grouped_by_three() {
-        let all = [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ];
-        for (amount, text) in all {
-            assert_eq!(count(amount), text);
-        }
-    }
-
-    #[test]
-    fn sizes_are_rounded_to_a_tenth() {
-        for (amount, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1_000, "1.0 kB"),
-            (90_405_214, "90.4 MB"),
-            (999_960_000, "1.0 GB"),
-            (2_270_000_000, "2.3 GB"),
-        ] {
-            assert_eq!(bytes(amount), text);
-        }
-    }
-
-    #[test]
-    fn durations_are_as_exact_as_is_useful() {
-        let all = [
-            (0.004, "0.00 s"),
-            (7.0, "7 s"),
-            (0.42, "0.42 s"),
-            (0.999, "1.0 s"),
-            (12.34, "12.3 s"),
-            (59.96, "1 min 00 s"),
-            (125.0, "2 min 05 s"),
-            (3599.9, "1 h 00 min"),
-            (3725.0, "1 h 02 min"),
-        ];
-        for (seconds, text) in all {
-            assert_eq!(duration(Duration::from_secs_f64(seconds)), text);
-        }
-    }
-
-    #[test]
-    fn nouns_agree_with_their_number() {
-        assert_eq!(number(1, "row"), "1 row");
-        assert_eq!(number(0, "row"), "0 rows");
-    }
 }

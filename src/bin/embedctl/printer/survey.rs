@@ -6,8 +6,9 @@ use embedctl::survey::{Estimate, Survey};
 use serde_json::Value;
 
 use super::Printer;
-use super::summary::{bytes, count, dimensions, duration, engine, number};
+use super::summary::engine;
 use super::table::Table;
+use super::words::{bytes, count, dimensions, duration, number};
 use crate::failure::Failure;
 
 impl Printer {

@@ -8,7 +8,7 @@ use embedctl::model::hub::{Outcome, Transfer};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::summary::{bytes, duration};
+use super::words::{bytes, duration};
 use super::{Level, Printer};
 
 /// Time between two lines of `--progress always`.

@@ -215,14 +215,4 @@ impl Architecture {
             ..architecture
         })
     }
-
-    /// Multiplications and additions of the products with weights, for one token.
-    #[must_use]
-    pub fn operations_per_token(&self) -> usize {
-        let attention = &self.attention;
-        let inner = attention.heads * attention.head_size;
-        let input = inner + 2 * attention.key_value_heads * attention.head_size;
-        let ups = if self.feed_forward.gated { 3 } else { 2 };
-        2 * self.hidden * (inner + input + ups * self.feed_forward.width) * self.layers.len()
-    }
 }

@@ -108,15 +108,3 @@ fn nomics_own_settings_must_say_what_the_class_takes_for_granted() {
     other["rotary_emb_base"] = json!(10000);
     assert!(refusal(other).contains("rotary_emb_base"));
 }
-
-#[test]
-fn operations_count_every_product_with_weights() {
-    let bert = read(json!({
-        "model_type": "bert", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 48,
-    }))
-    .unwrap();
-    assert_eq!(
-        bert.operations_per_token(),
-        2 * 3 * (4 * 32 * 32 + 2 * 32 * 48)
-    );
-}

@@ -46,11 +46,6 @@ impl Sight {
         before: usize::MAX,
         after: usize::MAX,
     };
-    /// Its own and all before.
-    pub const CAUSAL: Self = Self {
-        before: usize::MAX,
-        after: 0,
-    };
 }
 
 /// Queries, keys or values: token `i`'s heads lie side by side from `data[i * stride]` on.

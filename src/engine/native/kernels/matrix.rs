@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::isa::{Arithmetic, Isa, with};
 use super::lines::{Lines, bytes_mut, halves_mut};
-use super::operand::I16_TOP;
 use super::preparation::Preparation;
 use super::simd::Simd;
+
+/// Largest magnitude of a 16-bit activation: 13 bits with the sign.
+pub(super) const I16_TOP: f32 = 4095.0;
 
 /// The weights of a linear layer, with its bias.
 ///

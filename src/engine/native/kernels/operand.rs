@@ -2,7 +2,7 @@
 
 use super::isa::{Arithmetic, with};
 use super::lines::{bytes_mut, halves_mut};
-use super::matrix::{Form, Matrix};
+use super::matrix::{Form, I16_TOP, Matrix};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
 
@@ -20,9 +20,6 @@ pub struct Operand {
     /// One row on its way through the preparation.
     prepared: Vec<f32>,
 }
-
-/// Largest magnitude of a 16-bit activation: 13 bits with the sign.
-pub(super) const I16_TOP: f32 = 4095.0;
 
 impl Operand {
     /// An empty one.

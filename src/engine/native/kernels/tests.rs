@@ -355,7 +355,10 @@ fn attention_cases() -> Vec<Case> {
         });
         cases.push(Case {
             shape: Attention {
-                sight: Sight::CAUSAL,
+                sight: Sight {
+                    before: usize::MAX,
+                    after: 0,
+                },
                 ..shape(4, 2, 16)
             },
             len,

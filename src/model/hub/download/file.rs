@@ -7,10 +7,11 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::model::hub::digest::{Sums, sums};
 use crate::model::hub::fetch::{self, Content, difference};
+use crate::model::hub::files;
 use crate::model::hub::id::is_path;
 use crate::model::hub::listing::{self, Remote};
 use crate::model::hub::local::Folder;
-use crate::model::hub::store::{self, Store};
+use crate::model::hub::store::Store;
 use crate::model::hub::{DownloadedFile, Outcome, offline};
 use crate::small_file;
 
@@ -177,9 +178,9 @@ impl Download<'_> {
             return Ok(None);
         }
         let incomplete = folder.incomplete(path);
-        store::create_folder_of(&incomplete)?;
+        files::create_folder_of(&incomplete)?;
         let write = |error| Error::io("write", &incomplete, error);
-        let mut copy = store::open_to_write(&incomplete).map_err(write)?;
+        let mut copy = files::open_to_write(&incomplete).map_err(write)?;
         copy.set_len(0).map_err(write)?;
         let mut blob = small_file::open(&blob).map_err(|error| Error::io("read", &blob, error))?;
         io::copy(&mut blob, &mut copy).map_err(write)?;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
 
-use super::summary::{bytes, count};
+use super::words::{bytes, count};
 
 /// Columns of a table, and of everything else.
 const WIDTH: usize = 80;

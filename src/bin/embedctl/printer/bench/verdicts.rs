@@ -4,7 +4,7 @@ use std::fmt;
 
 use embedctl::bench::{Comparison, Spread, Step, Tuning, Verdict};
 
-use super::super::summary::count;
+use super::super::words::count;
 use super::{NAME, amount, name, percent, signed, width, wrapped};
 
 pub(super) fn tuned(f: &mut fmt::Formatter<'_>, tuning: &Tuning) -> fmt::Result {

@@ -1,0 +1,94 @@
+//! How long rows may be, by the model's files, its positions and `--max-length`.
+
+use crate::error::{Error, Result};
+use crate::model::config::ModelConfig;
+use crate::model::options::ModelOptions;
+use crate::model::positions::Range;
+use crate::model::sentence_config::SentenceConfig;
+use crate::model::tokenizer::{TokenizerFiles, real_limit};
+
+/// How long rows may be.
+pub(super) struct Limits {
+    pub max_length: usize,
+    /// Positions of the network, where rows could be longer.
+    pub positions_limit: Option<usize>,
+}
+
+pub(super) fn limits(
+    range: Range,
+    sentence: &SentenceConfig,
+    tokenizer: &TokenizerFiles,
+    options: &ModelOptions,
+    notes: &mut Vec<String>,
+) -> Result<Limits> {
+    let special = tokenizer.frame.len();
+    let within = |max_length| Limits {
+        max_length,
+        positions_limit: range.usable.filter(|&usable| usable < max_length),
+    };
+    if let Some(asked) = options.max_length {
+        let most = range.usable.or(range.stated);
+        if asked <= special {
+            return Err(Error::usage(format!(
+                "--max-length {asked} leaves no room for text: this model adds {special} special tokens, so the least \
+                 is {}{}",
+                special + 1,
+                most.map(|max| format!(" and the most {max}"))
+                    .unwrap_or_default()
+            )));
+        }
+        if let Some(max) = most.filter(|&max| asked > max) {
+            let remedy = format!("choose a value from {} to {max}", special + 1);
+            return Err(Error::usage(format!(
+                "--max-length {asked} is beyond this model's {max} positions"
+            ))
+            .with_remedy(remedy));
+        }
+        return Ok(within(asked));
+    }
+    let unlimited = |notes: &mut Vec<String>, why: &str| {
+        notes.push(format!(
+            "{why}; no text is cut (set a limit with --max-length)"
+        ));
+        Ok(within(ModelConfig::UNLIMITED))
+    };
+    if sentence.texts.no_truncation {
+        return unlimited(notes, "processing_kwargs turn truncation off");
+    }
+    // A limit that is stated for the model or for the call is never cut down to its positions.
+    let stated = match sentence.texts.max_length {
+        Some(limit) => Some(real_limit(limit)),
+        None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),
+        None => None,
+    };
+    match stated {
+        Some(None) => unlimited(notes, "the model's files state no length limit"),
+        Some(Some(limit)) => {
+            let limits = within(limit.max(special + 1));
+            if let Some(usable) = limits.positions_limit {
+                notes.push(format!(
+                    "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
+                     rejected, as the reference fails on them (--max-length {usable} cuts them)"
+                ));
+            }
+            Ok(limits)
+        }
+        None => {
+            let least = [tokenizer.max_length, range.stated]
+                .into_iter()
+                .flatten()
+                .min();
+            match (least, range.usable) {
+                (Some(limit), Some(usable)) if limit > usable => {
+                    notes.push(format!(
+                        "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are \
+                         cut at {usable}"
+                    ));
+                    Ok(within(usable))
+                }
+                (Some(limit), _) => Ok(within(limit.max(special + 1))),
+                (None, _) => unlimited(notes, "the model's files state no length limit"),
+            }
+        }
+    }
+}
