@@ -378,6 +378,21 @@ pub(crate) fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
     result.ok()
 }
 
+/// An error with its chain of causes, on one line: the loader's own words stand in the last one. What was said already
+/// is not said again.
+pub(crate) fn with_causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

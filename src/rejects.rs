@@ -10,9 +10,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::output::hash::Hash;
 use crate::output::place::Place;
 use crate::output::target::Target;
-use crate::output::{Destination, Hash, RunFiles};
+use crate::output::{Destination, RunFiles};
 use crate::record::Reject;
 
 /// Writes rejected records beside their final name; they are published with the output

@@ -21,7 +21,7 @@ use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::cosine_of_samples;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
 use crate::output::{Destination, OutputFormat, OutputOptions, RunFiles};
@@ -64,20 +64,6 @@ pub fn serve(
         }
     }
     Ok(())
-}
-
-fn with_causes(error: &Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let own = error.to_string();
-        if !words.contains(&own) {
-            words.push_str(": ");
-            words.push_str(&own);
-        }
-        cause = error.source();
-    }
-    words
 }
 
 /// Lines of `input`, read on a thread that also notices its end while something is being measured.

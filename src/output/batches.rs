@@ -11,7 +11,7 @@ use arrow::ipc::writer::StreamWriter;
 use super::fault::encoding_error;
 use super::table::Table;
 use super::target::Target;
-use super::{Finish, VectorWriter};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

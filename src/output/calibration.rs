@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Hash;
+use super::hash::Hash;
 use super::quantize::{Dtype, Ranges};
 use super::read::{read_vectors, unreadable};
 use crate::error::{Error, Result};

@@ -13,10 +13,11 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
+use super::hash::Hash;
 use super::retype;
 use super::table::Table;
 use super::target::Target;
-use super::{Finish, Hash, PROVENANCE_KEY, VectorWriter};
+use super::writer::{Finish, PROVENANCE_KEY, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

@@ -6,9 +6,10 @@ use flate2::write::GzEncoder;
 
 use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
+use super::hash::Hash;
 use super::options::Compression;
 use super::target::Target;
-use super::{Finish, Hash, VectorWriter};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

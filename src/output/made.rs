@@ -8,8 +8,9 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use arrow::ipc;
 use serde_json::Value;
 
+use super::OutputFormat;
 use super::sidecar::{PROVENANCE, sidecar_path};
-use super::{OutputFormat, PROVENANCE_KEY as KEY};
+use super::writer::PROVENANCE_KEY as KEY;
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
 use crate::small_file;

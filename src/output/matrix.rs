@@ -5,10 +5,12 @@ use std::io::Write;
 
 use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
+use super::hash::Hash;
 use super::options::OutputFormat;
 use super::quantize::Dtype;
+use super::sidecar;
 use super::target::{Sidecar, Target};
-use super::{Finish, Hash, VectorWriter, sidecar};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Origin, Rows, SourceNames};
 

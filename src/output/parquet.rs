@@ -17,7 +17,7 @@ use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::table::Table;
 use super::target::Target;
-use super::{Finish, PROVENANCE_KEY, VectorWriter};
+use super::writer::{Finish, PROVENANCE_KEY, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

@@ -5,7 +5,6 @@
 //! [`super::selection`]'s to say.
 
 use std::ffi::CStr;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +15,7 @@ use super::discovery::Candidate;
 use super::fault::LibraryFault;
 use super::plugin::Plugin;
 use super::{NAME, binary};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, with_causes};
 use crate::provider::PassedOver;
 
 /// The oldest usable library is 1.`ort::MINOR_VERSION`.
@@ -130,17 +129,6 @@ fn check(version: &str) -> Result<(), LibraryFault> {
             needed: MINIMUM,
         }),
     }
-}
-
-/// An error with its chain of causes, on one line: the loader's own words stand in the last one.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 use serde::Deserialize;
 
-use super::library::with_causes;
+use crate::error::with_causes;
 use crate::provider::Provider;
 
 /// The library's name for its CPU provider.

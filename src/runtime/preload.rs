@@ -9,11 +9,11 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use super::elf;
-use super::library::with_causes;
 use super::python;
 use super::search_path::{SearchPath, System, file_name, version};
 use super::trust;
 use crate::cancel::CancelToken;
+use crate::error::with_causes;
 use crate::folder::children;
 use crate::provider::Provider;
 

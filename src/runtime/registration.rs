@@ -10,9 +10,9 @@ use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider as _, ArenaExtendSt
 use ort::session::Session;
 use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
 
-use super::library::with_causes;
 use super::placement::{CPU, library_name};
 use super::plugin::devices;
+use crate::error::with_causes;
 use crate::provider::{OptionValue, Provider, ProviderOption};
 
 /// The options of a session, whatever its provider.

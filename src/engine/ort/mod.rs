@@ -34,9 +34,8 @@ use super::feeds::Feeds;
 use super::{
     BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker, single_device,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::Model;
-use crate::runtime::library::with_causes;
 use crate::runtime::selection::Selection;
 use crate::runtime::{engine_error, process};
 

@@ -12,9 +12,8 @@ use super::inputs::{Inputs, Reading};
 use super::weights::Weights;
 use crate::batch::Batch;
 use crate::engine::{Output, Worker};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::ElementType;
-use crate::runtime::library::with_causes;
 use crate::runtime::{NAME, engine_error};
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.

@@ -30,9 +30,9 @@ use prost::Message;
 use super::source::load;
 use super::temporary::TemporaryFolder;
 use crate::cancel::CancelToken;
+use crate::error::with_causes;
 use crate::onnx::EXTERNAL;
 use crate::onnx::skeleton::{self, Tensor};
-use crate::runtime::library::with_causes;
 use crate::threads::spawn_scoped;
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.

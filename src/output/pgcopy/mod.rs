@@ -13,9 +13,10 @@ use arrow::datatypes::Schema;
 use self::fields::{Fields, sql_type};
 use super::columns::for_json;
 use super::encoding::{Encoding, VectorColumn};
+use super::hash::Hash;
 use super::quantize::{Dtype, Elements};
 use super::target::Target;
-use super::{Finish, Hash, VectorWriter};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Place, Result};
 use crate::record::Rows;
 

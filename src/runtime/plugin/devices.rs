@@ -12,8 +12,8 @@ use ort::memory::DeviceType;
 use ort::sys::OrtKeyValuePairs;
 
 use super::{PluginDevice, PluginReport};
+use crate::error::with_causes;
 use crate::provider::Provider;
-use crate::runtime::library::with_causes;
 use crate::runtime::placement::library_name;
 use crate::runtime::preload;
 use crate::runtime::search_path::file_name;

@@ -9,9 +9,9 @@ use ort::environment::Environment;
 use ort::session::Session;
 use ort::value::TensorRef;
 
+use crate::error::with_causes;
 use crate::provider::check_graph as graph;
 use crate::provider::{Provider, ProviderReport};
-use crate::runtime::library::with_causes;
 use crate::runtime::placement::{self, AssignedNode, CPU, library_name, multiplies_matrices};
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 

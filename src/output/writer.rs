@@ -1,0 +1,87 @@
+//! What every format's writer is, and what it is told at the end.
+
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::encoding::Encoding;
+use super::hash::Hash;
+use crate::error::{Error, Result};
+use crate::record::Rows;
+use crate::rejects::RejectsWriter;
+
+/// Key of a file's metadata that holds the run's provenance.
+pub(super) const PROVENANCE_KEY: &str = "embedctl";
+
+/// What a writer needs to know at the end.
+#[derive(Debug)]
+pub struct Finish<'a> {
+    /// Schema of `id` and the kept fields, for outputs without any row.
+    pub schema: SchemaRef,
+    /// The run's provenance: one JSON object.
+    pub provenance: &'a serde_json::Value,
+    /// The rejected records, published with the output; of the same [`RunFiles`].
+    pub rejects: Option<RejectsWriter>,
+}
+
+impl Finish<'_> {
+    /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
+    /// files beside each other are of one run.
+    pub(super) fn provenance(
+        &self,
+        encoding: &Encoding,
+        written: &[(&str, &Hash)],
+    ) -> serde_json::Value {
+        let rejects = self
+            .rejects
+            .as_ref()
+            .map(|rejects| ("rejects", rejects.hash()));
+        let hashes: serde_json::Map<_, _> = (written.iter().copied())
+            .chain(rejects)
+            .map(|(name, hash)| (name.to_owned(), hash.hex().into()))
+            .collect();
+        let mut provenance = self.provenance.clone();
+        if let Some(object) = provenance.as_object_mut() {
+            encoding.describe(object);
+            if !hashes.is_empty() {
+                object.insert("sha256".to_owned(), hashes.into());
+            }
+        }
+        provenance
+    }
+}
+
+/// Writes rows in the order in which they come.
+///
+/// Dropped without [`VectorWriter::finish`], a writer removes whatever it has written.
+pub trait VectorWriter: Send {
+    /// Appends rows; may be called with none. The columns' types are those of the first call with
+    /// any row. When it returns, whoever reads a stream of Arrow, JSONL or PostgreSQL's has these rows.
+    ///
+    /// # Errors
+    /// If the system refuses (a full disk, a closed pipe).
+    fn write(&mut self, rows: Rows) -> Result<()>;
+
+    /// Begins one of several streams of record batches ([`OutputOptions::streams`]); whoever reads has its schema
+    /// when this returns. `columns` are those of its rows.
+    ///
+    /// # Errors
+    /// As [`VectorWriter::write`]; or if a column bears the name of one that holds vectors.
+    fn begin_stream(&mut self, columns: &Schema) -> Result<()> {
+        let _ = columns;
+        Err(Error::internal("this output has no streams"))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// As [`VectorWriter::write`].
+    fn end_stream(&mut self) -> Result<()> {
+        Err(Error::internal("this output has no streams"))
+    }
+
+    /// Completes the output and publishes it under its name, with the files beside it and the rejects: all
+    /// of them or none.
+    ///
+    /// # Errors
+    /// If the system refuses; nothing new stands under any final name then.
+    fn finish(self: Box<Self>, finish: Finish<'_>) -> Result<()>;
+}
