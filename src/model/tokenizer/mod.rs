@@ -91,6 +91,9 @@ pub(super) fn read(
         TruncationDirection::Right => Side::Right,
     });
     let baked_padding = backend.get_padding().map(|baked| baked.pad_id);
+    if let (Some(baked), Class::Backend) = (backend.get_padding(), chosen.class) {
+        arguments.set_default("pad_token", baked.pad_token.clone());
+    }
     backend.with_padding(None);
     backend
         .with_truncation(None::<TruncationParams>)
