@@ -157,7 +157,12 @@ class Process:
                     close()
 
     def running(self) -> bool:
-        return self.owner == os.getpid() and self._child.poll() is None
+        """Whether it can be called. Between calls nothing waits to be taken but the end of its answers.
+
+        ``poll`` alone would not do: it knows nothing while the reader waits for the program's end. The reader has
+        handed on the end of the answers by then, so that is looked at afterwards.
+        """
+        return self.owner == os.getpid() and self._child.poll() is None and self._answers.empty()
 
     def disown(self) -> None:
         """After a fork, in the child: let go of the pipes, whose ends must close when the owner ends.

@@ -88,6 +88,17 @@ def test_a_process_that_was_killed_is_told_and_replaced(embedder: Embedder) -> N
     assert np.array_equal(embedder.encode("a"), expected)
 
 
+@linux
+def test_a_process_that_another_thread_waits_for_is_not_called_again(embedder: Embedder) -> None:
+    expected = embedder.encode("a")
+    (process,) = embedder._processes.values()
+    with process._child._waitpid_lock:  # as the thread has it that reads the answers, whenever it looks for the end
+        os.kill(process.pid, 9)
+        process._answers.put(process._answers.get())  # when there is one, the answers have ended
+        assert not process.running()
+    assert np.array_equal(embedder.encode("a"), expected)
+
+
 def test_a_pickled_embedder_starts_its_own_process(embedder: Embedder) -> None:
     expected = embedder.encode("a")
     with pickle.loads(pickle.dumps(embedder)) as other:
