@@ -62,6 +62,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--embedding-column', '--embedding-column', [CompletionResultType]::ParameterName, 'Name of the vectors'' column [default: embedding]')
             [CompletionResult]::new('--part-rows', '--part-rows', [CompletionResultType]::ParameterName, 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]')
             [CompletionResult]::new('--shard', '--shard', [CompletionResultType]::ParameterName, 'Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together')
+            [CompletionResult]::new('--reuse', '--reuse', [CompletionResultType]::ParameterName, 'Take the vectors of texts that an earlier output holds, and embed the others')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--text-field', '--text-field', [CompletionResultType]::ParameterName, 'Field or column that holds the text; nested as a.b')

@@ -596,7 +596,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --retry-rejects --dry-run --input-format --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --retry-rejects --reuse --dry-run --input-format --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -680,6 +680,10 @@ _embedctl() {
                     return 0
                     ;;
                 --shard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reuse)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -58,6 +58,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --embedding-column 'Name of the vectors'' column [default: embedding]'
             cand --part-rows 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]'
             cand --shard 'Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together'
+            cand --reuse 'Take the vectors of texts that an earlier output holds, and embed the others'
             cand -i 'Format of every input [default: by its ending; text for standard input]'
             cand --input-format 'Format of every input [default: by its ending; text for standard input]'
             cand --text-field 'Field or column that holds the text; nested as a.b'

@@ -75,6 +75,7 @@ list\t'Lists of variable length, for readers that know no others (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Take the vectors of texts that an earlier output holds, and embed the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
 csv\t'Fields parted by commas, with a header'

@@ -43,6 +43,7 @@ pub mod provenance;
 pub mod provider;
 pub mod record;
 pub mod rejects;
+pub mod reuse;
 mod row_worker;
 pub mod runtime;
 pub mod safe_text;

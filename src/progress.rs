@@ -20,6 +20,8 @@ pub struct Counts {
     pub tokens: u64,
     /// Rows cut to the model's length.
     pub truncated: u64,
+    /// Rows, of those with vectors, whose vector was taken from an earlier output.
+    pub reused: u64,
     /// Bytes of the sources consumed (compressed, where they are).
     pub consumed: u64,
 }

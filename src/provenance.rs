@@ -36,6 +36,9 @@ pub struct Provenance<'a> {
     /// Tokens of a row at most; absent where the model has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
+    /// The field that texts came from, or the template that put them together; absent where it is `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Width of a vector; a list where a row has several.
     pub dimensions: Dimensions,
     /// How texts were cut into chunks; absent where they were not.
@@ -83,8 +86,16 @@ pub struct RowCounts {
     /// Chunks embedded, where records were cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u64>,
+    /// Rows whose vectors were taken from an earlier output; absent where none was.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reused: u64,
     /// Rows cut to the model's length.
     pub truncated: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Counts of tokens.
@@ -122,6 +133,7 @@ impl<'a> Provenance<'a> {
             normalized: config.normalized(),
             prompt: &config.prompt,
             max_length: config.limit(),
+            text: None,
             dimensions: config.vectors(),
             chunking,
             engine,
@@ -131,6 +143,7 @@ impl<'a> Provenance<'a> {
                 read: counts.read,
                 embedded: counts.embedded,
                 rejected: counts.rejected,
+                reused: counts.reused,
                 truncated: counts.truncated,
             },
             tokens: TokenCounts {

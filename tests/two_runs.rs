@@ -41,6 +41,7 @@ fn options(folder: &Path) -> EmbedOptions {
         job: Default::default(),
         on_error: OnError::Skip,
         fail_on_empty: false,
+        reuse: None,
         rejects: Some(folder.join("rejects.jsonl")),
         others: Vec::new(),
         batch_rows: None,

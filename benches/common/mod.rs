@@ -25,6 +25,7 @@ pub fn whole_run(
         job: Default::default(),
         on_error: OnError::Fail,
         fail_on_empty: false,
+        reuse: None,
         rejects: None,
         others: Vec::new(),
         batch_rows: None,

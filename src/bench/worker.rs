@@ -210,6 +210,7 @@ impl Session {
             job: Default::default(),
             on_error: OnError::Skip,
             fail_on_empty: false,
+            reuse: None,
             rejects: None,
             others: Vec::new(),
             batch_rows: Some(limits.rows),

@@ -117,6 +117,14 @@ impl InputOptions {
     }
 
     /// The fields that texts are made of, and the option that names them.
+    /// What texts are made of, for a provenance: a field or a template; `None` for the field `text`.
+    pub(crate) fn text(&self) -> Option<String> {
+        match &self.text_template {
+            Some(template) => Some(template.to_string()),
+            None => Some(self.text_field.clone()).filter(|field| field != "text"),
+        }
+    }
+
     pub(super) fn texts(&self) -> (&'static str, &[String]) {
         match &self.text_template {
             Some(template) => ("--text-template", template.fields()),

@@ -110,7 +110,7 @@ impl Job {
             ))
             .with_remedy("leave the option out"));
         };
-        if !state.ends.contains_key(&self.options.shard.index) {
+        if !state.has_ended(self.options.shard.index) {
             return Err(Error::usage(format!(
                 "--retry-rejects: {shown} is not finished, with {} rows in {} parts",
                 state.rows(),

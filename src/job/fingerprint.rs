@@ -28,25 +28,16 @@ impl Fingerprint {
     /// `except`; keys that only one of them has count.
     #[must_use]
     pub fn differences(&self, now: &Self, except: &[&str]) -> Vec<String> {
-        let mut keys: Vec<&String> = self.0.keys().collect();
-        keys.extend(now.0.keys().filter(|key| !self.0.contains_key(*key)));
-        let keys = keys
-            .into_iter()
-            .filter(|key| !except.contains(&key.as_str()));
-        keys.filter(|key| self.0.get(*key) != now.0.get(*key))
-            .map(|key| {
-                let show = |value: Option<&Value>| match value {
-                    None | Some(Value::Null) => "none".to_owned(),
-                    Some(Value::String(text)) if text.len() == 64 => text[..12].to_owned(),
-                    Some(value) => shorten(&value.to_string()),
-                };
-                format!(
-                    "{key} ({} then, {} now)",
-                    show(self.0.get(key)),
-                    show(now.0.get(key))
-                )
-            })
-            .collect()
+        let different = differing(&self.0, &now.0);
+        let different = different.filter(|key| !except.contains(key));
+        let shown = different.flat_map(|key| match (self.0.get(key), now.0.get(key)) {
+            // Of a model's files, those that differ.
+            (Some(Value::Object(then)), Some(Value::Object(now))) => differing(then, now)
+                .map(|inner| difference(&format!("{key}.{inner}"), then.get(inner), now.get(inner)))
+                .collect(),
+            (then, now) => vec![difference(key, then, now)],
+        });
+        shown.collect()
     }
 
     /// The SHA-256 of all keys and values, as hexadecimal digits.
@@ -60,6 +51,26 @@ impl Fingerprint {
         }
         hex(&hash.finalize())
     }
+}
+
+/// The keys in which two objects differ.
+fn differing<'k>(
+    then: &'k Map<String, Value>,
+    now: &'k Map<String, Value>,
+) -> impl Iterator<Item = &'k str> {
+    let added = now.keys().filter(|key| !then.contains_key(*key));
+    let keys = then.keys().chain(added).map(String::as_str);
+    keys.filter(|key| then.get(*key) != now.get(*key))
+}
+
+/// A key with what it was and what it is.
+fn difference(key: &str, then: Option<&Value>, now: Option<&Value>) -> String {
+    let show = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::String(text)) if text.len() == 64 => text[..12].to_owned(),
+        Some(value) => shorten(&value.to_string()),
+    };
+    format!("{key} ({} then, {} now)", show(then), show(now))
 }
 
 /// Long values are lists of files: their start says enough.
@@ -77,6 +88,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn fingerprint(keys: &[(&str, Value)]) -> Fingerprint {
@@ -96,6 +109,11 @@ mod tests {
             ["b (\"x\" then, \"y\" now)", "gone (true then, none now)"]
         );
         assert_ne!(old.hash(), new.hash());
+        let files = |hash: &str| fingerprint(&[("model", json!({"a.json": "0", "b.json": hash}))]);
+        assert_eq!(
+            files("1").differences(&files("2"), &[]),
+            ["model.b.json (\"1\" then, \"2\" now)"]
+        );
     }
 
     #[test]

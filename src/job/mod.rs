@@ -23,7 +23,7 @@ mod begin;
 mod damaged;
 mod ending;
 #[cfg(test)]
-mod faulty;
+pub(crate) mod faulty;
 mod fingerprint;
 mod names;
 mod objects;
@@ -55,6 +55,7 @@ pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
 pub use rejected::{Places, RecordPlace, Rejected};
 pub use retry::{RetryReader, RowHashes, compare};
+pub(crate) use seal::sealed;
 pub use shards::{Shard, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
@@ -232,7 +233,7 @@ impl Job {
             window: begun.window,
             fingerprint: fingerprint.clone(),
         };
-        let text = format!("{:#}\n", seal::sealed(&job)?);
+        let text = format!("{:#}\n", sealed(&job)?);
         match self
             .storage
             .put(names::JOB, Content::Durable(text.as_bytes()))?

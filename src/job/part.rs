@@ -89,12 +89,20 @@ pub struct PartInfo {
     pub truncated: u64,
     /// Tokens embedded.
     pub tokens: u64,
+    /// Rows whose vectors were taken from an earlier output.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reused: u64,
     /// Whether its records are some that earlier parts had rejected. It lies behind the end of the input then, and
     /// those that were rejected again are listed with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A part that is there.

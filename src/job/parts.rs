@@ -246,6 +246,7 @@ impl Parts {
             rejected: counts.rejected,
             truncated: counts.truncated,
             tokens: counts.tokens,
+            reused: counts.reused,
             retry: self.about.retry,
             fingerprint: self.about.fingerprint.clone(),
         };
@@ -309,12 +310,13 @@ impl Parts {
             self.open = Some(open);
         }
         self.commit(made)?;
-        let sum =
-            |count: fn(&PartInfo) -> u64| self.known.values().map(|part| count(&part.info)).sum();
+        // Records that were tried again are no part of what was read.
+        let stretches = || self.known.values().filter(|part| !part.info.retry);
+        let sum = |count: fn(&PartInfo) -> u64| stretches().map(|part| count(&part.info)).sum();
         let end = ShardEnd {
             shard: self.about.shard,
             end,
-            parts: self.known.len() as u64,
+            parts: stretches().count() as u64,
             rows: sum(|part| part.rows),
             rejected: sum(|part| part.rejected),
         };
@@ -414,6 +416,7 @@ fn since(now: &Counts, then: &Counts) -> Counts {
         rejected: now.rejected - then.rejected,
         tokens: now.tokens - then.tokens,
         truncated: now.truncated - then.truncated,
+        reused: now.reused - then.reused,
         consumed: now.consumed,
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing of it is ever rewritten. A part lists its rejects; a part of records that were tried again lists those
 //! that it holds, and gives newer reasons for others. So a part that is lost gives its records back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +69,9 @@ impl Places {
     }
 
     /// Names of the sources that they are in.
-    pub fn files(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|place| place.file.as_str())
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<&str> {
+        self.0.keys().map(|place| place.file.as_str()).collect()
     }
 
     /// Whether there is none.

@@ -17,7 +17,7 @@ const SUM: &str = "sum";
 ///
 /// # Errors
 /// Only of a kind that a defect of ours has.
-pub(super) fn sealed(value: &impl Serialize) -> Result<Value> {
+pub(crate) fn sealed(value: &impl Serialize) -> Result<Value> {
     let mut value = encode(value)?;
     let sum = sum(&value);
     if let Some(object) = value.as_object_mut() {

@@ -40,7 +40,7 @@ pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
-pub use read::{StoredVector, TakeVector, read_vectors};
+pub use read::{ChosenVectors, StoredVector, TakeVector, read_vectors};
 pub(crate) use sidecar::{ROWS, sidecar_path};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};

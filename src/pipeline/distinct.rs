@@ -39,10 +39,11 @@ impl Distinct {
         distinct
     }
 
-    /// The tokens of the distinct texts, of those of all rows.
-    pub(super) fn of_texts(&self, rows: &TokenRows) -> TokenRows {
+    /// The tokens of the distinct texts that are wanted, of those of all rows.
+    pub(super) fn of_texts(&self, rows: &TokenRows, wanted: impl Fn(usize) -> bool) -> TokenRows {
         let mut tokens = TokenRows::default();
-        for row in self.firsts.iter().map(|&row| row as usize) {
+        for number in (0..self.len()).filter(|&number| wanted(number)) {
+            let row = self.first(number);
             tokens.push(rows.get(row).iter().copied(), rows.is_truncated(row));
         }
         tokens

@@ -75,6 +75,7 @@ impl Ending {
             counts.rejected += part.info.rejected;
             counts.truncated += part.info.truncated;
             counts.tokens += part.info.tokens;
+            counts.reused += part.info.reused;
         }
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {

@@ -308,7 +308,7 @@ impl JobRun {
         if self.options.job.retry {
             let (rejected, rows) = (state.rejected(), state.rows());
             return Some(format!(
-                "tried {rejected} rejected records of earlier runs again; their {rows} rows stay as they are"
+                "tried what earlier runs rejected again ({rejected}); their {rows} rows stay as they are"
             ));
         }
         let these = if parts == 1 { "part" } else { "parts" };

@@ -117,8 +117,8 @@ impl Ledger<'_> {
         let mut empty = Vec::with_capacity(self.pooler.width());
         self.pooler
             .finish_empty(self.model.config.hidden_width, &mut empty);
-        let outcome = self.outcome(&in_flight, finished, &empty);
         let mark = in_flight.mark.take();
+        let outcome = self.outcome(&in_flight, finished, &empty);
         let (planned, rejects) = self.account(&in_flight, &outcome)?;
         let with_rejects;
         let columns = match &in_flight.batch {
@@ -169,7 +169,7 @@ impl Ledger<'_> {
     /// Gives each text its vector, or that of no token at all (`empty`), and counts tokens.
     fn outcome<'a>(
         &mut self,
-        in_flight: &InFlight,
+        in_flight: &'a InFlight,
         finished: &'a [Finished],
         empty: &'a [f32],
     ) -> Outcome<'a> {
@@ -195,7 +195,10 @@ impl Ledger<'_> {
             let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
-            let (vector, reason) = if tokens == 0 {
+            let (vector, reason) = if let Some(vector) = in_flight.found.get(number) {
+                self.counts.reused += 1;
+                (Some(vector), None)
+            } else if tokens == 0 {
                 self.without_tokens += 1;
                 let vector = Some(empty).filter(|vector| is_finite(vector));
                 (vector, Some(NOT_FINITE_EMPTY))

@@ -25,6 +25,8 @@ pub(super) struct Maker<'c> {
     pub(super) info: EngineInfo,
     pub(super) cosine: Joined,
     pub(super) chunked: Option<Chunked>,
+    /// See [`Provenance::text`].
+    pub(super) text: Option<String>,
     pub(super) profile: Option<ProfileUsed>,
     /// The model's files are hashed meanwhile.
     pub(super) hashes: Receiver<Result<ModelProvenance>>,
@@ -54,7 +56,10 @@ impl Maker<'_> {
     pub(super) fn provenance(&self, counts: &Counts) -> Result<Value> {
         let (files, info) = (self.files()?, self.info());
         let profile = self.profile.as_ref();
-        let provenance = Provenance::new(&self.model, files, &info, self.chunked, counts, profile);
+        let provenance = Provenance {
+            text: self.text.clone(),
+            ..Provenance::new(&self.model, files, &info, self.chunked, counts, profile)
+        };
         serde_json::to_value(&provenance)
             .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
     }

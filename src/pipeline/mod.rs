@@ -23,6 +23,7 @@ mod maker;
 mod opening;
 mod reading;
 mod retry;
+mod reuse;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ use self::assembly::Extra;
 use self::background::{ended, in_background};
 use self::opening::{Opening, open_engine};
 use self::reading::{Reading, Streams};
+use self::reuse::Earlier;
 use self::run::{Output, Parts, drive};
 use crate::cancel::CancelToken;
 use crate::engine::{self, Engine, EngineInfo, EngineOptions};
@@ -86,6 +88,8 @@ pub struct EmbedOptions {
     pub job: JobOptions,
     /// What a bad record does.
     pub on_error: OnError,
+    /// An earlier output, whose vectors are taken for texts that it holds.
+    pub reuse: Option<PathBuf>,
     /// Where rejected records are written (JSONL).
     pub rejects: Option<PathBuf>,
     /// Files that the caller writes, with their options: none may be the output, an input or the like.
@@ -143,6 +147,8 @@ pub struct Summary {
     pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
+    /// Rows whose vectors were taken from an earlier output, where there was one.
+    pub reused: Option<u64>,
     /// Records that earlier runs of the same job have rejected.
     pub rejected_before: u64,
     /// Things a user should be told once, such as a default that was taken.
@@ -174,6 +180,7 @@ pub fn embed(
 pub fn check(options: &EmbedOptions) -> Result<()> {
     let reader = RecordReader::open(&options.sources, options.input.clone())?;
     check_places(options)?;
+    Earlier::of(options)?;
     let (schema, files) = (options.extra().schema(&reader.schema())?, &options.files);
     if let Some(job) = job::of(options)? {
         job.look()?;
@@ -277,6 +284,7 @@ fn run(
     let started = Instant::now();
     // Everything that can be refused without work is refused first: sources, model, output.
     check_places(options)?;
+    let reuse = Earlier::of(options)?;
     let mut job = match job::of(options)? {
         Some(job) => Some(job::begin(job, options)?),
         None => {
@@ -303,6 +311,9 @@ fn run(
         Some(opened) => Arc::clone(&opened.model),
         None => Arc::new(Model::open(&model_options)?),
     };
+    if let Some(reuse) = &reuse {
+        reuse.check_model(&model)?;
+    }
     let extra = options.extra();
     let output = match job {
         Some(job) => {
@@ -344,6 +355,8 @@ fn run(
         batch_tokens: options.engine.batch_tokens,
         batch_rows: options.batch_rows,
         profile: options.profile.clone(),
+        text: options.input.text(),
+        reuse,
     };
     // A write to a pipe that nobody empties can block for ever, so nobody waits for the run itself either.
     let run = in_background("run", {

@@ -20,7 +20,8 @@ impl JobRun {
         let end = state.ends.get(&shard.index);
         let end = end.ok_or_else(|| Error::internal("records are tried again before the end"))?;
         let end = end.end.clone();
-        let changed = wanted.files().any(|file| self.has_changed(file));
+        let files = wanted.files();
+        let changed = files.iter().any(|file| self.has_changed(file));
         if changed {
             self.can_compare()?;
             rejected.embedded.add_all(&wanted);
@@ -31,9 +32,8 @@ impl JobRun {
         if changed || !is_typed || self.options.sources.contains(&Source::Stdin) {
             return Ok(RetryReader::new(all, wanted, end));
         }
-        let holds = |name: &str| wanted.files().any(|file| file == name);
         let shares = (self.names.iter().zip(0..))
-            .filter(|(name, _)| holds(name))
+            .filter(|(name, _)| files.contains(name.as_str()))
             .map(|(_, source)| Share {
                 source,
                 part: Part::Whole,

@@ -15,6 +15,7 @@ use super::ledger::{Ledger, Sink};
 use super::maker::{Joined, Maker};
 use super::opening::Opening;
 use super::reading::{End, Reading, spawn_reader};
+use super::reuse::Earlier;
 use super::tokenizing::{First, Message, Start, Tokenizing};
 use super::workers::{Workers, collect};
 use super::{EmbedOptions, OnError, Summary};
@@ -54,6 +55,9 @@ pub(super) struct Parts {
     pub(super) batch_tokens: Option<usize>,
     pub(super) batch_rows: Option<usize>,
     pub(super) profile: Option<ProfileUsed>,
+    /// See [`Provenance::text`](crate::provenance::Provenance::text).
+    pub(super) text: Option<String>,
+    pub(super) reuse: Option<Earlier>,
 }
 
 /// Where the rows go.
@@ -88,6 +92,9 @@ pub(super) fn drive(
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let (run, threads, output) = start(parts, progress, cancel)?;
+    if let Some(reuse) = &run.reuse {
+        reuse.check(&run.maker.provenance(&Counts::default())?)?;
+    }
     let made = |counts: &Counts| run.maker.provenance(counts);
     let mut notes = run.model.notes(run.maker.info.provider == Provider::Native);
     let mut rejected_before = 0;
@@ -154,6 +161,7 @@ pub(super) fn drive(
     }
     Ok(Summary {
         chunks: run.maker.chunked.map(|_| counts.rows),
+        reused: run.reuse.as_ref().map(|_| counts.reused),
         counts,
         engine: run.maker.info(),
         model: run.model.id.clone(),
@@ -186,6 +194,7 @@ struct Run<'c> {
     clocks: Arc<Clocks>,
     stages: StageWatch,
     settled: Option<Settled>,
+    reuse: Option<Earlier>,
     maker: Maker<'c>,
     /// Stops, when it is dropped, what the engine may still be doing.
     _engine: Opening,
@@ -223,6 +232,7 @@ fn start<'c>(
     let tokenizing = Tokenizing {
         tokenizer: Arc::clone(&tokenizer),
         chunked: parts.chunked,
+        reuse: (parts.reuse.as_ref()).map(|reuse| reuse.ask(model.config.vectors().0)),
         on_error: parts.on_error,
         names: names.clone(),
         clocks: Arc::clone(&clocks),
@@ -269,6 +279,7 @@ fn start<'c>(
         info,
         cosine,
         chunked: parts.chunked,
+        text: parts.text,
         profile: parts.profile,
         hashes,
         files: OnceCell::new(),
@@ -288,6 +299,7 @@ fn start<'c>(
         clocks,
         stages,
         settled,
+        reuse: parts.reuse,
         maker,
         _engine: parts.engine,
     };

@@ -144,6 +144,8 @@ fn run(
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
         files: None,
         profile: None,
+        text: None,
+        reuse: None,
         reader: Reading::Plain(
             RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
         ),

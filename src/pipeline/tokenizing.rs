@@ -12,11 +12,13 @@ use super::background::spawn;
 use super::distinct::Distinct;
 use super::ledger::bad_record;
 use super::reading::{End, Read};
+use super::reuse::{Asked, with_found};
 use super::workers::Job;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
 use crate::error::{Error, Result};
 use crate::record::{Mark, Origin, Reject, SourceNames, Texts, Window};
+use crate::reuse::Found;
 use crate::row_worker::Finished;
 use crate::stage::Clocks;
 use crate::threads::panic_message;
@@ -63,7 +65,9 @@ pub(super) struct InFlight {
     pub(super) warnings: Vec<String>,
     pub(super) mark: Option<Mark>,
     pub(super) distinct: Distinct,
-    /// Of the distinct texts.
+    /// Vectors that an earlier output has of the distinct texts.
+    pub(super) found: Found,
+    /// Of the distinct texts; those that were found have none.
     pub(super) tokens: Arc<TokenRows>,
     pub(super) batches: usize,
     pub(super) done: Receiver<Finished>,
@@ -74,6 +78,8 @@ pub(super) struct Tokenizing {
     pub(super) tokenizer: Arc<TextTokenizer>,
     /// How texts are cut into chunks, if they are.
     pub(super) chunked: Option<Chunked>,
+    /// Where texts are looked up first, if they are.
+    pub(super) reuse: Option<Asked>,
     pub(super) on_error: OnError,
     pub(super) names: SourceNames,
     pub(super) clocks: Arc<Clocks>,
@@ -85,7 +91,8 @@ struct Tokenized {
     /// What its texts are parts of, where records are cut.
     spans: Option<Vec<Span>>,
     distinct: Distinct,
-    /// Of the distinct texts.
+    found: Found,
+    /// Of the distinct texts; those that were found have none.
     tokens: TokenRows,
 }
 
@@ -95,7 +102,7 @@ type Launched = (InFlight, Vec<Job>);
 impl Tokenizing {
     /// Tokenizes windows in order, cuts them into batches, and launches them, once `start` has come.
     pub(super) fn spawn(
-        self,
+        mut self,
         windows: Receiver<Result<Read>>,
         start: Receiver<Start>,
         jobs: Sender<Job>,
@@ -124,7 +131,7 @@ impl Tokenizing {
 
     /// What is handed on for what was read, and the batches that belong to it; `None` where the run is over.
     fn next(
-        &self,
+        &mut self,
         read: Result<Read>,
         limits: &mut Option<(BatchLimits, bool)>,
         start: &Receiver<Start>,
@@ -143,7 +150,7 @@ impl Tokenizing {
     }
 
     fn launch(
-        &self,
+        &mut self,
         window: Window,
         limits: &mut Option<(BatchLimits, bool)>,
         start: &Receiver<Start>,
@@ -151,7 +158,7 @@ impl Tokenizing {
         if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
             return Err(bad_record(&self.names, reject));
         }
-        let clocks = &self.clocks;
+        let clocks = Arc::clone(&self.clocks);
         let tokenized = clocks.tokenize.time(|| self.tokenize(window))?;
         let (limits, ragged) = match limits {
             Some(known) => *known,
@@ -171,13 +178,22 @@ impl Tokenizing {
             true => tokens,
             false => batches.iter().map(padded).sum(),
         };
-        let duplicates = in_flight.distinct.rows() - in_flight.distinct.len();
-        clocks.planned(tokens as u64, padded as u64, duplicates as u64);
+        let distinct = &in_flight.distinct;
+        let ran = (0..distinct.len()).filter(|&text| in_flight.found.get(text).is_none());
+        let duplicates: u64 = ran.map(|text| distinct.copies(text) - 1).sum();
+        clocks.planned(tokens as u64, padded as u64, duplicates);
         Ok(Some((in_flight, batches)))
     }
 
-    fn tokenize(&self, mut window: Window) -> Result<Tokenized> {
+    fn tokenize(&mut self, mut window: Window) -> Result<Tokenized> {
         let (tokenizer, watch) = (&self.tokenizer, &self.clocks.tokenize);
+        let reuse = &mut self.reuse;
+        let mut find = |texts: &Texts, distinct: &Distinct| match reuse {
+            Some(reuse) => {
+                reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
+            }
+            None => Ok(Found::default()),
+        };
         if let Some(chunked) = self.chunked {
             let Chunks {
                 texts,
@@ -185,22 +201,30 @@ impl Tokenizing {
                 spans,
             } = tokenizer.chunk(&window.texts, chunked, watch)?;
             let distinct = Distinct::new(&texts);
+            let found = find(&texts, &distinct)?;
+            let wanted = |text: usize| found.get(text).is_none();
+            let tokens = distinct.of_texts(&tokens, wanted);
             window.texts = texts;
             return Ok(Tokenized {
                 window,
                 spans: Some(spans),
-                tokens: distinct.of_texts(&tokens),
+                tokens: with_found(&found, distinct.len(), tokens),
+                found,
                 distinct,
             });
         }
         let distinct = Distinct::new(&window.texts);
-        let text = |number| window.texts.get(distinct.first(number));
-        let tokens = tokenizer.tokenize_each(distinct.len(), text, watch)?;
+        let found = find(&window.texts, &distinct)?;
+        let wanted = |text: &usize| found.get(*text).is_none();
+        let wanted: Vec<usize> = (0..distinct.len()).filter(wanted).collect();
+        let text = |number: usize| window.texts.get(distinct.first(wanted[number]));
+        let tokens = tokenizer.tokenize_each(wanted.len(), text, watch)?;
         Ok(Tokenized {
+            tokens: with_found(&found, distinct.len(), tokens),
             window,
             spans: None,
             distinct,
-            tokens,
+            found,
         })
     }
 }
@@ -211,6 +235,7 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
         window,
         spans,
         distinct,
+        found,
         tokens,
     } = tokenized;
     let tokens = Arc::new(tokens);
@@ -229,6 +254,7 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
         warnings: window.warnings,
         mark: window.mark,
         distinct,
+        found,
         tokens: Arc::clone(&tokens),
         batches: plans.len(),
         done,

@@ -17,6 +17,12 @@ const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 const MAX_FIELD: usize = 1 << 20;
 
 pub(super) fn npy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>) -> Result<()> {
+    let (rows, width, dtype) = npy_shape(path, &mut file)?;
+    matrix(path, file, rows, width, dtype, take)
+}
+
+/// Reads a matrix' header: its rows, their width, and the type of its values, which follow.
+pub(super) fn npy_shape(path: &Path, file: &mut impl Read) -> Result<(u64, u64, Dtype)> {
     let refuse = |what: &str| unreadable(path, format!("it is no NPY matrix: {what}"));
     let mut start = [0; 10];
     file.read_exact(&mut start)
@@ -64,7 +70,7 @@ pub(super) fn npy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>) -
         numbers.map(|number| number.parse().ok()).collect()
     });
     match shape.as_deref() {
-        Some(&[rows, width]) => matrix(path, file, rows, width, dtype, take),
+        Some(&[rows, width]) => Ok((rows, width, dtype)),
         _ => Err(refuse("it has other than two axes")),
     }
 }
@@ -75,6 +81,16 @@ pub(super) fn bin(
     format: OutputFormat,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
+    let (rows, width, dtype) = bin_shape(path, &mut file, format)?;
+    matrix(path, file, rows, width, dtype, take)
+}
+
+/// The same of a file of `format`.
+pub(super) fn bin_shape(
+    path: &Path,
+    file: &mut impl Read,
+    format: OutputFormat,
+) -> Result<(u64, u64, Dtype)> {
     let mut number = || {
         let mut bytes = [0; 4];
         let read = file.read_exact(&mut bytes);
@@ -87,7 +103,7 @@ pub(super) fn bin(
         OutputFormat::U8bin => Dtype::Uint8,
         _ => Dtype::F32,
     };
-    matrix(path, file, rows, width, dtype, take)
+    Ok((rows, width, dtype))
 }
 
 fn matrix(
@@ -206,7 +222,7 @@ fn array<const N: usize>(file: &mut impl Read) -> io::Result<[u8; N]> {
     file.read_exact(&mut bytes).map(|()| bytes)
 }
 
-fn floats<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+pub(super) fn floats<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
     let (numbers, _) = bytes.as_chunks::<N>();
     numbers.iter().map(|number| read(*number)).collect()
 }

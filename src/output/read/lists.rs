@@ -66,7 +66,7 @@ fn vectors_in(schema: &Schema) -> Vec<usize> {
 }
 
 /// What the elements of a list of numbers are.
-fn element(list: &DataType) -> Option<Dtype> {
+pub(super) fn element(list: &DataType) -> Option<Dtype> {
     let (DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item)) =
         list
     else {
@@ -101,7 +101,7 @@ fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
     Ok(())
 }
 
-fn list(column: &ArrayRef, row: usize) -> ArrayRef {
+pub(super) fn list(column: &ArrayRef, row: usize) -> ArrayRef {
     match column.data_type() {
         DataType::FixedSizeList(..) => column.as_fixed_size_list().value(row),
         DataType::List(_) => column.as_list::<i32>().value(row),

@@ -2,12 +2,15 @@
 //! float32.
 
 mod binary;
+mod chosen;
 mod lines;
 mod lists;
 
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
+
+pub use chosen::ChosenVectors;
 
 use super::options::OutputFormat;
 use super::quantize::Dtype;
@@ -41,6 +44,11 @@ pub fn read_vectors(path: &Path, take: &mut TakeVector<'_>) -> Result<()> {
         )
         .with_remedy(format!("end it in {}", super::options::endings()))
     })?;
+    read_as(path, format, take)
+}
+
+/// As [`read_vectors`], of a file whose format is known.
+fn read_as(path: &Path, format: OutputFormat, take: &mut TakeVector<'_>) -> Result<()> {
     let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
     match format {
         OutputFormat::Parquet => lists::parquet(path, take),

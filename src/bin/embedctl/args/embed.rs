@@ -148,6 +148,13 @@ pub struct OutputArgs {
     #[arg(long, conflicts_with = "force")]
     pub retry_rejects: bool,
 
+    /// Take the vectors of texts that an earlier output holds, and embed the others
+    ///
+    /// OLD is a folder of parts, or a file with its texts (--keep text). Model, prompt, type of numbers and whatever
+    /// else decides a vector must be the same; inputs, ids, kept fields and format need not.
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::AnyPath)]
+    pub reuse: Option<PathBuf>,
+
     /// Read the first 1,000 records (or --limit), say what the run would do, and write nothing
     ///
     /// Names the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size

@@ -220,6 +220,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             retry: args.output.retry_rejects,
             shard: args.output.shard.unwrap_or_default(),
         },
+        reuse: args.output.reuse.clone(),
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
         others: [

@@ -21,7 +21,9 @@ pub fn open(
         Destination::Path(path) => Some(path.as_path()),
         Destination::Stdout => None,
     };
-    let outputs = output.into_iter().chain(options.rejects.as_deref());
+    let outputs = (output.into_iter())
+        .chain(options.rejects.as_deref())
+        .chain(options.reuse.as_deref());
     let inputs = options.sources.iter().filter_map(|source| source.path());
     if !inputs.chain(outputs).any(Address::is_url_path) {
         return match settings.first() {

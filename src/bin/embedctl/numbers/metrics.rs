@@ -50,6 +50,11 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
         run.map_or(0, |run| run.duplicates),
     );
     file.counter(
+        "rows_reused",
+        "Rows whose vector was taken from an earlier output.",
+        counts.reused,
+    );
+    file.counter(
         "tokens",
         "Tokens that ran through the model, padding not counted.",
         state.meter.tokens(),

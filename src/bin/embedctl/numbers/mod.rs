@@ -40,6 +40,8 @@ pub struct Numbers {
     model: String,
     /// Where vectors go.
     output: String,
+    /// Whether an earlier output's vectors are taken.
+    reuses: bool,
     began: Instant,
     began_at: f64,
     state: Mutex<State>,
@@ -115,6 +117,7 @@ impl Numbers {
             files,
             model: options.model.model.clone(),
             output: destination(&options.output.destination),
+            reuses: options.reuse.is_some(),
             began: Instant::now(),
             began_at: now(),
             state: Mutex::default(),

@@ -49,6 +49,7 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
         "run_seconds": numbers.worked(state).as_secs_f64(),
         "stages": stages.as_ref().map(stage_fields),
         "repeated": stages.as_ref().map(|stages| stages.duplicates),
+        "reused": Some(counts.reused).filter(|_| numbers.reuses),
         "rows_per_second": reading.rows_per_second,
         "tokens_per_second": reading.tokens_per_second,
         "output": numbers.output,

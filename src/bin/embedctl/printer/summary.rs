@@ -35,10 +35,10 @@ impl Report<'_> {
         }
     }
 
-    /// Rows a second of those that ran: repeated texts are no speed.
+    /// Rows a second of those that ran: repeated and reused texts are no speed.
     fn rows_per_second(&self) -> f64 {
-        let repeated = self.summary.stages.duplicates;
-        self.rate(self.summary.counts.rows.saturating_sub(repeated))
+        let not_run = self.summary.stages.duplicates + self.summary.counts.reused;
+        self.rate(self.summary.counts.rows.saturating_sub(not_run))
     }
 
     /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`, and
@@ -58,6 +58,13 @@ impl Report<'_> {
                 number(rows, "row")
             ),
         };
+        let reused = match counts.reused {
+            0 => String::new(),
+            rows => format!(
+                ", {} not counted whose vectors an earlier output had",
+                number(rows, "row")
+            ),
+        };
         let rows = match summary.chunks {
             None => number(counts.embedded, "row"),
             Some(chunks) => format!(
@@ -67,7 +74,7 @@ impl Report<'_> {
             ),
         };
         format!(
-            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}",
+            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}{reused}",
             number(counts.tokens, "token"),
             duration(summary.run),
             count(self.rows_per_second().round() as u64),
@@ -161,6 +168,7 @@ impl Report<'_> {
             "run_seconds": summary.run.as_secs_f64(),
             "stages": stage_fields(stages),
             "repeated": stages.duplicates,
+            "reused": summary.reused,
             "rows_per_second": self.rows_per_second(),
             "tokens_per_second": self.rate(stages.real_tokens),
             "output": destination(self.destination),

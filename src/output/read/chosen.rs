@@ -1,0 +1,280 @@
+//! Vectors of chosen rows: of matrices and Parquet without reading what lies between; other files are laid out as a
+//! matrix in a temporary file first.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use ::parquet::arrow::ProjectionMask;
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+};
+use ::parquet::file::metadata::PageIndexPolicy;
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float32Type};
+
+use super::binary::{self, floats};
+use super::lists::{element, list};
+use super::{guarded, read_as, unreadable};
+use crate::error::{Error, Result};
+use crate::input::Chunks;
+use crate::output::options::OutputFormat;
+use crate::output::quantize::Dtype;
+
+/// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
+/// stand one after another in a row.
+pub struct ChosenVectors {
+    path: PathBuf,
+    width: usize,
+    rows: u64,
+    stored: Stored,
+}
+
+enum Stored {
+    /// Row after row, from `start`.
+    Matrix {
+        file: File,
+        start: u64,
+        dtype: Dtype,
+    },
+    /// Pages are found by the index that the file has of them.
+    Parquet {
+        chunks: Chunks,
+        metadata: ArrowReaderMetadata,
+        mask: ProjectionMask,
+        columns: Vec<String>,
+    },
+}
+
+impl ChosenVectors {
+    /// Opens the file at `path`, whose vectors are in these columns, of these widths; a matrix has one without a
+    /// name.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds no such vectors.
+    pub fn open(path: &Path, format: OutputFormat, columns: &[(String, usize)]) -> Result<Self> {
+        let width = columns.iter().map(|(_, width)| width).sum();
+        let failed = |error| Error::io("read", path, error);
+        let mut file = File::open(path).map_err(failed)?;
+        let (rows, stored) = match format {
+            OutputFormat::Parquet => parquet(path, columns)?,
+            OutputFormat::Npy | OutputFormat::Fbin => {
+                let (rows, found, dtype) = match format {
+                    OutputFormat::Npy => binary::npy_shape(path, &mut file)?,
+                    _ => binary::bin_shape(path, &mut file, format)?,
+                };
+                if found != width as u64 || columns.len() > 1 || dtype.bytes() == 1 {
+                    return Err(other(path, columns));
+                }
+                let start = file.stream_position().map_err(failed)?;
+                (rows, Stored::Matrix { file, start, dtype })
+            }
+            _ => laid_out(path, format, columns)?,
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            width,
+            rows,
+            stored,
+        })
+    }
+
+    /// Its rows; of other than Parquet those that have a vector.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Hands over the vectors of `rows`, which ascend, each with the index of its row among them. A row without a
+    /// vector is passed over.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let (path, width) = (&self.path, self.width);
+        match &mut self.stored {
+            Stored::Matrix { file, start, dtype } => {
+                let failed = |error| Error::io("read", path, error);
+                let bytes = width * dtype.bytes();
+                let mut buffer = Vec::new();
+                let mut done = 0;
+                for run in runs(rows) {
+                    let at = *start + run.start * bytes as u64;
+                    let length = usize::try_from(run.end - run.start).unwrap_or(0);
+                    buffer.resize(length * bytes, 0);
+                    file.seek(SeekFrom::Start(at)).map_err(failed)?;
+                    file.read_exact(&mut buffer).map_err(failed)?;
+                    for row in buffer.chunks_exact(bytes) {
+                        let vector: Vec<f32> = match dtype {
+                            Dtype::F16 => floats(row, |two| half::f16::from_le_bytes(two).to_f32()),
+                            _ => floats(row, f32::from_le_bytes),
+                        };
+                        take(done, &vector);
+                        done += 1;
+                    }
+                }
+                Ok(())
+            }
+            Stored::Parquet {
+                chunks,
+                metadata,
+                mask,
+                columns,
+            } => {
+                let groups = metadata.metadata().row_groups().iter();
+                let lengths: Vec<u64> = groups
+                    .map(|group| group.num_rows().cast_unsigned())
+                    .collect();
+                let (mut before, mut done) = (0, 0);
+                for (group, length) in lengths.into_iter().enumerate() {
+                    let inside = rows[done..].partition_point(|&row| row < before + length);
+                    let wanted: Vec<u64> = rows[done..done + inside]
+                        .iter()
+                        .map(|row| row - before)
+                        .collect();
+                    before += length;
+                    if wanted.is_empty() {
+                        continue;
+                    }
+                    let index = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
+                    let wanted = runs(&wanted).map(|run| index(run.start)..index(run.end));
+                    let selection = RowSelection::from_consecutive_ranges(wanted, index(length));
+                    let mut reader = guarded(path, || {
+                        let (chunks, metadata) = (chunks.clone(), metadata.clone());
+                        ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
+                            .with_projection(mask.clone())
+                            .with_row_groups(vec![group])
+                            .with_row_selection(selection)
+                            .build()
+                    })?;
+                    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+                        let lists: Vec<_> = (columns.iter())
+                            .filter_map(|name| batch.column_by_name(name))
+                            .collect();
+                        for row in 0..batch.num_rows() {
+                            let mut vector = Vec::with_capacity(width);
+                            for column in lists.iter().filter(|column| column.is_valid(row)) {
+                                let values = cast(&list(column, row), &DataType::Float32)
+                                    .map_err(|error| unreadable(path, error.to_string()))?;
+                                vector.extend_from_slice(
+                                    values.as_primitive::<Float32Type>().values(),
+                                );
+                            }
+                            if vector.len() == width {
+                                take(done, &vector);
+                            }
+                            done += 1;
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Consecutive rows together.
+fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
+    (rows.chunk_by(|one, next| one + 1 == *next)).map(|run| run[0]..run[0] + run.len() as u64)
+}
+
+fn parquet(path: &Path, columns: &[(String, usize)]) -> Result<(u64, Stored)> {
+    let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
+    let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+    let metadata = guarded(path, || ArrowReaderMetadata::load(&chunks, options))?;
+    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let schema = metadata.schema();
+    let found: Option<Vec<usize>> = (columns.iter())
+        .map(|(name, width)| {
+            let (index, field) = schema.column_with_name(name)?;
+            let fits = match field.data_type() {
+                DataType::FixedSizeList(_, length) => usize::try_from(*length) == Ok(*width),
+                _ => true,
+            };
+            let is_float = matches!(element(field.data_type()), Some(Dtype::F32 | Dtype::F16));
+            (fits && is_float).then_some(index)
+        })
+        .collect();
+    let found = found.ok_or_else(|| other(path, columns))?;
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), found);
+    let rows = metadata.metadata().file_metadata().num_rows();
+    let stored = Stored::Parquet {
+        mask,
+        columns: columns.iter().map(|(name, _)| name.clone()).collect(),
+        metadata,
+        chunks,
+    };
+    Ok((rows.cast_unsigned(), stored))
+}
+
+/// Writes the vectors of a file, row by row, into a temporary one.
+fn laid_out(
+    path: &Path,
+    format: OutputFormat,
+    columns: &[(String, usize)],
+) -> Result<(u64, Stored)> {
+    let failed = |error| Error::io("write a temporary file for", path, error);
+    let mut aside = BufWriter::new(tempfile::tempfile().map_err(failed)?);
+    let mut rows = 0;
+    let mut row = vec![
+        0;
+        columns
+            .iter()
+            .map(|(_, width)| width * size_of::<f32>())
+            .sum()
+    ];
+    let mut filled = 0;
+    read_as(path, format, &mut |vector| {
+        // PostgreSQL's format has no names.
+        let is = |name: &str| format == OutputFormat::Pgcopy || name == vector.column;
+        let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
+            return Ok(());
+        };
+        if vector.values.len() != columns[column].1 {
+            return Err(other(path, columns));
+        }
+        let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
+        let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());
+        for (value, place) in vector.values.iter().zip(place) {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+        filled += 1;
+        if filled == columns.len() {
+            filled = 0;
+            rows += 1;
+            aside.write_all(&row).map_err(failed)?;
+        }
+        Ok(())
+    })?;
+    let file = aside
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    let stored = Stored::Matrix {
+        file,
+        start: 0,
+        dtype: Dtype::F32,
+    };
+    Ok((rows, stored))
+}
+
+fn other(path: &Path, columns: &[(String, usize)]) -> Error {
+    let wanted: Vec<String> = (columns.iter())
+        .map(|(name, width)| format!("`{name}` of {width} numbers"))
+        .collect();
+    unreadable(path, format!("holds no vectors {}", wanted.join(", ")))
+        .with_remedy("name their column as it was (--embedding-field)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_follow_one_another_are_read_together() {
+        let found: Vec<_> = runs(&[0, 1, 2, 5, 7, 8]).collect();
+        assert_eq!(found, [0..3, 5..6, 7..9]);
+        assert_eq!(runs(&[]).count(), 0);
+    }
+}

@@ -1,0 +1,64 @@
+//! What decides a vector, taken from what an output says made it, so that two of them can be compared key by key.
+
+use serde_json::{Map, Value, json};
+
+use crate::job::Fingerprint;
+use crate::output::Dtype;
+
+/// Keys that a fingerprint and a provenance have in common.
+const SHARED: [&str; 7] = [
+    "model_file",
+    "pooling",
+    "include_prompt",
+    "normalized",
+    "prompt",
+    "max_length",
+    "dimensions",
+];
+
+/// Of a provenance, as it stands in every file.
+pub(super) fn of_provenance(made: &Value) -> Fingerprint {
+    let mut keys = Fingerprint::default();
+    keys.set("version", made["tool"]["version"].clone());
+    let files = made["model"]["files"].as_array().into_iter().flatten();
+    let files: Map<String, Value> = files
+        .filter_map(|file| Some((file["path"].as_str()?.to_owned(), file["sha256"].clone())))
+        .collect();
+    keys.set("model", files);
+    for key in SHARED {
+        if let Some(value) = made.get(key) {
+            keys.set(key, value.clone());
+        }
+    }
+    let engine = &made["engine"];
+    let native = engine["provider"] == "native";
+    let kind = if native { "native" } else { "onnx" };
+    keys.set(
+        "precision",
+        json!({"engine": kind, "precision": engine["precision"]}),
+    );
+    keys.set("dtype", made["dtype"].as_str().unwrap_or(Dtype::F32.name()));
+    keys
+}
+
+/// Of a job's fingerprint.
+pub(super) fn of_job(job: &Fingerprint) -> Fingerprint {
+    let mut keys = Fingerprint::default();
+    for key in ["version", "model"]
+        .iter()
+        .chain(&SHARED)
+        .chain(&["precision"])
+    {
+        if let Some(value) = job.get(key) {
+            keys.set(key, value.clone());
+        }
+    }
+    // `None` or `Some(F16)`: as it was asked for.
+    let dtype = job.get("dtype").and_then(Value::as_str).unwrap_or_default();
+    let dtype = dtype
+        .strip_prefix("Some(")
+        .and_then(|it| it.strip_suffix(')'));
+    let dtype = dtype.map_or(Dtype::F32.name().to_owned(), str::to_lowercase);
+    keys.set("dtype", dtype);
+    keys
+}

@@ -1,0 +1,367 @@
+//! An earlier output, whose vectors are taken again for equal texts.
+//!
+//! Texts are known by their hashes, which stand beside the parts of a folder; of another output its column of texts
+//! is hashed. Of each row 20 bytes stay in memory; vectors are read when they are wanted.
+
+mod index;
+mod made;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::index::Index;
+use crate::error::{Error, Place, Result};
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::job::{Fingerprint, Local, State, Storage, text_hash};
+use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, sidecar_path};
+use crate::pool::is_finite;
+use crate::record::TextHash;
+use crate::storage::Address;
+
+/// Bytes of a row at most, where texts are read from the output itself.
+const MAX_ROW_BYTES: usize = 64 << 20;
+
+/// An earlier output, looked at.
+#[derive(Debug, Clone)]
+pub struct Old {
+    shown: String,
+    place: Holds,
+    format: OutputFormat,
+    /// What decided its vectors.
+    keys: Fingerprint,
+    /// Column of the texts that were embedded, where there may be one.
+    text: Option<String>,
+    /// How the vectors' columns were called, if otherwise than usual.
+    embedding_field: Option<String>,
+    parts: Vec<OldPart>,
+}
+
+/// What holds it.
+#[derive(Debug, Clone)]
+enum Holds {
+    Folder(Arc<dyn Storage>),
+    File(PathBuf),
+}
+
+/// A file of it.
+#[derive(Debug, Clone)]
+struct OldPart {
+    file: String,
+    /// Where the hashes of its rows' texts are.
+    texts: Option<String>,
+    /// Its rows; of a single file known once its texts were read.
+    rows: Option<u64>,
+}
+
+impl Old {
+    /// Looks at the output at `path`: a file, a folder of parts, or such a folder in `storage`. `output` says how the
+    /// vectors' column is called in a file that does not say so.
+    ///
+    /// # Errors
+    /// If there is none, or it does not say what made it.
+    pub fn look(
+        path: &Path,
+        storage: Option<Arc<dyn Storage>>,
+        output: &OutputOptions,
+    ) -> Result<Self> {
+        let shown = path.display().to_string();
+        match storage {
+            Some(storage) => Self::folder(shown, storage),
+            None if Address::is_url_path(path) => Err(Error::usage(format!(
+                "--reuse {shown}: of an object store a folder of parts is read, not one object"
+            ))
+            .with_remedy("name the folder, with / at its end, or fetch the object")),
+            None if path.is_dir() => Self::folder(shown, Arc::new(Local::new(path))),
+            None => Self::file(shown, path, output),
+        }
+    }
+
+    fn folder(shown: String, storage: Arc<dyn Storage>) -> Result<Self> {
+        let state = State::read(storage.as_ref(), None)?;
+        let job = state.job.as_ref();
+        let job = job.and_then(|job| Some((job, OutputFormat::of_name(&job.format)?)));
+        let Some((job, format)) = job else {
+            return Err(Error::usage(format!(
+                "--reuse {shown}: the folder holds no output in parts"
+            ))
+            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+        };
+        let field = |key: &str| job.fingerprint.get(key).and_then(Value::as_str);
+        let chunked = (job.fingerprint.get("chunking")).is_some_and(|it| !it.is_null());
+        let text = match (chunked, job.fingerprint.get("text_template")) {
+            (true, _) => Some("chunk_text".to_owned()),
+            (false, Some(_)) => None,
+            (false, None) => field("text").map(str::to_owned),
+        };
+        let parts = state.parts.values().map(|part| OldPart {
+            file: part.file.clone(),
+            texts: Some(part.texts()),
+            rows: Some(part.info.rows),
+        });
+        Ok(Self {
+            shown,
+            format,
+            keys: made::of_job(&job.fingerprint),
+            text,
+            embedding_field: field("embedding_field").map(str::to_owned),
+            parts: parts.collect(),
+            place: Holds::Folder(storage),
+        })
+    }
+
+    fn file(shown: String, path: &Path, output: &OutputOptions) -> Result<Self> {
+        if !path.is_file() {
+            return Err(
+                Error::usage(format!("--reuse {shown}: there is no such output"))
+                    .with_remedy("leave the option out, if there is no earlier output yet"),
+            );
+        }
+        let format = OutputFormat::from_path(path);
+        let made = match format {
+            Some(format) => output::provenance(path, format)?,
+            None => None,
+        };
+        let (Some(format), Some(made)) = (format, made) else {
+            return Err(Error::usage(format!(
+                "--reuse {shown}: it does not say what made its vectors, in it or beside it"
+            ))
+            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+        };
+        let text = made["text"].as_str().unwrap_or("text");
+        let text = match &made["chunking"] {
+            Value::Null => Some(text).filter(|text| !text.contains('{')),
+            _ => Some("chunk_text"),
+        };
+        Ok(Self {
+            format,
+            keys: made::of_provenance(&made),
+            text: text.map(str::to_owned),
+            embedding_field: output.embedding_field.clone(),
+            parts: vec![OldPart {
+                file: shown.clone(),
+                texts: None,
+                rows: None,
+            }],
+            place: Holds::File(path.to_path_buf()),
+            shown,
+        })
+    }
+
+    /// Compares what decided its vectors with what decides those of a run: the run's provenance, and the type that
+    /// they are written in. Keys in `except` are not known yet.
+    ///
+    /// # Errors
+    /// If one differs; the message names the keys.
+    pub fn check(&self, now: &Value, dtype: Dtype, except: &[&str]) -> Result<()> {
+        if !matches!(dtype, Dtype::F32 | Dtype::F16) {
+            return Err(Error::usage(format!(
+                "--reuse: vectors in {dtype} cannot be read back as they were"
+            ))
+            .with_remedy("write f32 or f16, or leave --reuse out"));
+        }
+        let mut keys = made::of_provenance(now);
+        keys.set("dtype", dtype.name());
+        let differences = self.keys.differences(&keys, except);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "--reuse {}: it was made with other settings, and one output holds vectors of one kind: {}",
+            self.shown,
+            differences.join(", ")
+        ))
+        .with_remedy("give the same as then, or leave --reuse out"))
+    }
+
+    /// Reads the hashes of its texts. `widths` are those of a row's vectors.
+    ///
+    /// # Errors
+    /// If they are not to be had.
+    pub fn open(mut self, widths: &[usize]) -> Result<Reuse> {
+        let mut index = Index::default();
+        let mut before = 0;
+        let mut starts = Vec::with_capacity(self.parts.len());
+        for number in 0..self.parts.len() {
+            starts.push(before);
+            let rows = self.hashes(number, &mut |row, hash| index.add(hash, before + row))?;
+            self.parts[number].rows = Some(rows);
+            before += rows;
+        }
+        index.sort();
+        let output = OutputOptions {
+            embedding_field: self.embedding_field.clone(),
+            ..OutputOptions::new(output::Destination::Stdout)
+        };
+        let columns = output
+            .columns(widths)
+            .into_iter()
+            .zip(widths.iter().copied());
+        Ok(Reuse {
+            columns: columns.collect(),
+            width: widths.iter().sum(),
+            old: self,
+            index,
+            starts,
+            open: HashMap::new(),
+        })
+    }
+
+    /// Hands over the hashes of a part's texts, with the numbers of their rows; how many rows it has.
+    fn hashes(
+        &self,
+        number: usize,
+        take: &mut dyn FnMut(u64, TextHash) -> Result<()>,
+    ) -> Result<u64> {
+        let part = &self.parts[number];
+        if let (Holds::Folder(storage), Some(texts), Some(rows)) =
+            (&self.place, &part.texts, part.rows)
+            && let Some(bytes) = storage.read(texts)?
+            && bytes.len() as u64 == rows * size_of::<TextHash>() as u64
+        {
+            let (hashes, _) = bytes.as_chunks();
+            for (row, hash) in (0..).zip(hashes) {
+                take(row, *hash)?;
+            }
+            return Ok(rows);
+        }
+        let without = |error: Option<Error>| {
+            let reason = format!(
+                "--reuse {}: neither the hashes of its texts are there nor the column that held them",
+                self.shown
+            );
+            let refused = Error::usage(reason).with_remedy(
+                "reuse a folder of parts, which has the hashes, or an output with its texts (--keep text; of chunks \
+                 --chunk-text)",
+            );
+            match error {
+                Some(error) => refused.caused_by(error),
+                None => refused,
+            }
+        };
+        let field = self.text.as_ref().ok_or_else(|| without(None))?;
+        let path = self.path(part)?;
+        let path = match self.format {
+            OutputFormat::Pgcopy => return Err(without(None)),
+            format if format.is_matrix() => sidecar_path(&path, ROWS),
+            _ => path,
+        };
+        let options = InputOptions {
+            text_field: field.clone(),
+            max_record_bytes: MAX_ROW_BYTES,
+            ..InputOptions::default()
+        };
+        let mut read = 0;
+        let mut reader = RecordReader::open(&[Source::Path(path)], options)
+            .map_err(|error| without(Some(error)))?;
+        while let Some(window) = reader.next_window().map_err(|error| without(Some(error)))? {
+            read += (window.texts.len() + window.rejects.len()) as u64;
+            for (text, origin) in window.texts.iter().zip(&window.origins) {
+                take(origin.line - 1, text_hash(text))?;
+            }
+        }
+        Ok(read)
+    }
+
+    /// A part's file on this machine.
+    fn path(&self, part: &OldPart) -> Result<PathBuf> {
+        match &self.place {
+            Holds::Folder(storage) => storage.file(&part.file),
+            Holds::File(path) => Ok(path.clone()),
+        }
+    }
+}
+
+/// Vectors of an earlier output, to be taken again.
+pub struct Reuse {
+    old: Old,
+    index: Index,
+    /// The first row of each part.
+    starts: Vec<u64>,
+    /// Columns of vectors, with their widths.
+    columns: Vec<(String, usize)>,
+    width: usize,
+    /// The files that vectors were read from.
+    open: HashMap<usize, ChosenVectors>,
+}
+
+/// Vectors that were found for some texts.
+#[derive(Debug, Default)]
+pub struct Found {
+    width: usize,
+    /// Where each text's is.
+    at: Vec<Option<usize>>,
+    vectors: Vec<f32>,
+}
+
+impl Found {
+    /// The vector of text `text`, if it was found.
+    #[must_use]
+    pub fn get(&self, text: usize) -> Option<&[f32]> {
+        let start = (*self.at.get(text)?)?;
+        Some(&self.vectors[start..start + self.width])
+    }
+}
+
+impl Reuse {
+    /// Looks texts up; those that are there get the vectors that they have there.
+    ///
+    /// # Errors
+    /// If vectors cannot be read.
+    pub fn find<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<Found> {
+        let mut found = Found {
+            width: self.width,
+            ..Found::default()
+        };
+        let mut wanted = Vec::new();
+        for (number, text) in texts.enumerate() {
+            found.at.push(None);
+            if let Some(row) = self.index.find(&text_hash(text)) {
+                wanted.push((row, number));
+            }
+        }
+        wanted.sort_unstable();
+        found.vectors.reserve(wanted.len() * self.width);
+        // The part that holds a row.
+        let part = |row: u64| self.starts.partition_point(|&start| start <= row) - 1;
+        for wanted in wanted.chunk_by(|one, other| part(one.0) == part(other.0)) {
+            let part = part(wanted[0].0);
+            let start = self.starts[part];
+            let rows: Vec<u64> = wanted.iter().map(|(row, _)| row - start).collect();
+            let vectors = match self.open.entry(part) {
+                std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
+                std::collections::hash_map::Entry::Vacant(place) => {
+                    place.insert(vectors(&self.old, part, &self.columns)?)
+                }
+            };
+            vectors.read(&rows, &mut |index, vector| {
+                if is_finite(vector) {
+                    found.at[wanted[index].1] = Some(found.vectors.len());
+                    found.vectors.extend_from_slice(vector);
+                }
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// Opens a part's vectors.
+fn vectors(old: &Old, part: usize, columns: &[(String, usize)]) -> Result<ChosenVectors> {
+    let part = &old.parts[part];
+    let path = old.path(part)?;
+    let vectors = ChosenVectors::open(&path, old.format, columns)?;
+    match part.rows {
+        Some(rows) if rows != vectors.rows() => Err(Error::input(
+            Place::file(path.display().to_string()),
+            format!("holds {} vectors for {rows} rows", vectors.rows()),
+        )
+        .with_remedy(
+            "rows without a vector (--on-error null) are told apart in Parquet alone; leave --reuse out",
+        )),
+        _ => Ok(vectors),
+    }
+}
