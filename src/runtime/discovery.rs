@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::cause::Cause;
 use super::python::{self, site_packages};
 use super::search_path::{NAMING_VARIABLES, SearchPath, System, file_name, real, version};
 use super::trust;
@@ -22,7 +23,7 @@ pub(crate) struct Candidate {
     /// Why it is considered, as it is shown to people: `--ort-lib`, `in $VIRTUAL_ENV`, …
     pub origin: String,
     /// Why it must not be loaded although it was found: others may have put it there.
-    pub doubt: Option<String>,
+    pub doubt: Option<Cause>,
     /// The plug-in that is to be loaded into it, and is what the candidate is considered for.
     pub plugin: Option<PathBuf>,
 }
@@ -60,7 +61,7 @@ impl Named {
     pub(crate) fn candidates(&self, system: System) -> Vec<Candidate> {
         let origin = self.by.to_owned();
         if self.is_relative_variable() && self.path.parent() != Some(Path::new("")) {
-            let doubt = Some(format!("{} must name an absolute path", self.by));
+            let doubt = Some(Cause::of(format!("{} must name an absolute path", self.by)));
             let path = self.path.clone();
             return vec![Candidate {
                 path,
@@ -121,8 +122,9 @@ pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location>
         let (name, folders) = search(search_path)?;
         let mut candidates = libraries_in(&folders, &name, search_path.system);
         for candidate in &mut candidates {
-            candidate.doubt = trust::doubt(&candidate.path)
-                .map(|doubt| format!("{doubt}; name it with --ort-lib if it is to be trusted"));
+            candidate.doubt = trust::doubt(&candidate.path).map(|doubt| {
+                Cause::of(doubt).with("name it with --ort-lib if it is to be trusted")
+            });
         }
         Some(Location { name, candidates })
     })
@@ -166,7 +168,7 @@ pub(crate) fn plugged(
             let doubt = if is_meant {
                 None
             } else {
-                trust::doubt(&plugin)
+                trust::doubt(&plugin).map(Cause::of)
             };
             Candidate {
                 doubt: library.doubt.clone().or(doubt),

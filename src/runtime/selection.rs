@@ -220,7 +220,7 @@ impl<'a> Selection<'a> {
     /// The version of a candidate that can be used and may have `provider`.
     fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
         if let Some(doubt) = &candidate.doubt {
-            return Ok(Err(Refused::Library(Cause::of(doubt))));
+            return Ok(Err(Refused::Library(doubt.clone())));
         }
         if has(provider, &candidate.path) == Has::No {
             return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));

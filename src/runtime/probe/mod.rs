@@ -133,11 +133,13 @@ pub(super) fn ask(
 ) -> io::Result<LibraryReport> {
     if let Some(doubt) = &candidate.doubt {
         let mut report = LibraryReport::new(candidate);
-        report.unusable = Some(doubt.clone());
+        report.unusable = Some(doubt.reason.clone());
+        report.remedy.clone_from(&doubt.remedy);
         report
             .plugins
             .extend(candidate.plugin.clone().map(|path| PluginReport {
-                unusable: Some(doubt.clone()),
+                unusable: Some(doubt.reason.clone()),
+                remedy: doubt.remedy.clone(),
                 ..PluginReport::new(path)
             }));
         return Ok(report);
