@@ -41,10 +41,7 @@ impl Job {
         let storage = self.storage.as_ref();
         self.look()?;
         let Some(lock) = storage.lock(&names::lock(self.options.shard.index))? else {
-            return Err(
-                Error::usage(format!("{}: another run is writing it", self.shown))
-                    .with_remedy("let it end, or stop it first"),
-            );
+            return Err(busy(&self.shown));
         };
         if self.force && !self.options.goes_on() {
             if self.options.shard.count > 1 {
@@ -215,6 +212,12 @@ impl Begun {
             .collect();
         Parts::new(about, create, limits, self.lock, known)
     }
+}
+
+/// Somebody else holds the lock.
+pub(super) fn busy(shown: &str) -> Error {
+    Error::usage(format!("{shown}: another run is writing it"))
+        .with_remedy("let it end, or stop it first")
 }
 
 /// Records of a window: at most `most`, and such that whole windows make a part.

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use super::begin::busy;
 use super::part::Manifest;
 use super::paths::parts_of;
 use super::rejected::Rejected;
+use super::shards::Shard;
 use super::state::{self, State};
 use super::storage::{Content, Local, Storage};
 use super::{Job, names, parts};
@@ -138,11 +140,15 @@ pub fn remove_parts(path: &Path) -> Result<()> {
 /// Removes what an unfinished run has left of the single file at `path`.
 ///
 /// # Errors
-/// If the system refuses.
+/// If that run is at work, or the system refuses.
 pub fn forget(path: &Path) -> Result<()> {
     let storage = Local::new(parts_of(path));
-    match storage.read(names::JOB)? {
-        Some(_) => storage.discard(),
-        None => Ok(()),
+    if storage.read(names::JOB)?.is_none() {
+        return Ok(());
     }
+    match storage.lock(&names::lock(Shard::default().index))? {
+        Some(lock) => drop(lock), // its file goes with the folder
+        None => return Err(busy(&path.display().to_string())),
+    }
+    storage.discard()
 }

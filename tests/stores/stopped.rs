@@ -46,6 +46,44 @@ fn an_interrupt_aborts_the_upload() {
 }
 
 #[test]
+fn of_two_runs_on_one_folder_one_wins() {
+    let Some(store) = moto("of_two_runs_on_one_folder_one_wins") else {
+        return;
+    };
+    store.bucket("contested");
+    let world = World::new(store);
+    let lines: String = (0..60).map(|n| format!("text {n}\n")).collect();
+    world.sandbox.write("many.txt", lines);
+    let run = || {
+        let line = "many.txt -f jsonl --part-rows 6 -o s3://contested/out/";
+        let mut command = world.command(line);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let runs = [run(), run()].map(|child| child.wait_with_output().unwrap());
+    let mut codes = runs.each_ref().map(|run| run.status.code());
+    codes.sort_unstable();
+    let said = runs
+        .each_ref()
+        .map(|run| String::from_utf8_lossy(&run.stderr).into_owned());
+    assert_eq!(codes, [Some(0), Some(2)], "{said:?}");
+    let words = [
+        "another run has written",
+        "an unfinished output is there",
+        "the output exists",
+    ];
+    assert!(
+        said.iter()
+            .any(|said| words.iter().any(|words| said.contains(words))),
+        "{said:?}"
+    );
+    let (names, _) = store.contents("contested");
+    let parts = names.iter().filter(|name| name.ends_with(".jsonl"));
+    assert_eq!(parts.count(), 10, "{names:?}");
+    assert!(names.contains(&"out/_SUCCESS".to_owned()), "{names:?}");
+}
+
+#[test]
 fn a_kill_leaves_no_object() {
     let Some(store) = moto("a_kill_leaves_no_object") else {
         return;
