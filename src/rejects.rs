@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::output::hash::Hash;
+use crate::output::options::Destination;
 use crate::output::place::Place;
 use crate::output::target::Target;
-use crate::output::{Destination, RunFiles};
+use crate::output::temporary::RunFiles;
 use crate::record::Reject;
 
 /// Writes rejected records beside their final name; they are published with the output

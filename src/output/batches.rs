@@ -98,7 +98,7 @@ impl VectorWriter for BatchWriter {
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         match &mut self.sink {
-            Some(sink) => sink.get_mut().publish(finish.rejects),
+            Some(sink) => sink.get_mut().publish(finish.into_rejects()),
             None => Err(Error::internal("a stream that was not ended")),
         }
     }

@@ -118,7 +118,7 @@ impl VectorWriter for IpcWriter {
         if !is_file {
             target.provenance(&with_hash)?;
         }
-        target.publish(finish.rejects)
+        target.publish(finish.into_rejects())
     }
 }
 

@@ -108,7 +108,7 @@ impl VectorWriter for JsonlWriter {
         let target = self.sink.target();
         ended.map_err(|error| target.error(error))?;
         target.provenance(&finish.provenance(&self.encoding, &[("lines", &self.hash)]))?;
-        target.publish(finish.rejects)
+        target.publish(finish.into_rejects())
     }
 }
 

@@ -140,7 +140,7 @@ impl VectorWriter for MatrixWriter {
         let hashes = [("values", &self.values), ("rows", &self.described)];
         self.target
             .provenance(&finish.provenance(&self.encoding, &hashes))?;
-        self.target.publish(finish.rejects)
+        self.target.publish(finish.into_rejects())
     }
 }
 

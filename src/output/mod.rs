@@ -16,7 +16,7 @@ mod ipc;
 mod jsonl;
 mod made;
 mod matrix;
-mod options;
+pub(crate) mod options;
 mod overlap;
 mod parquet;
 mod pgcopy;
@@ -29,7 +29,7 @@ mod retype;
 mod sidecar;
 mod table;
 pub(crate) mod target;
-mod temporary;
+pub(crate) mod temporary;
 #[cfg(test)]
 mod testing;
 mod writer;

@@ -106,7 +106,7 @@ impl VectorWriter for ParquetWriter {
         writer
             .finish()
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        writer.inner_mut().publish(finish.rejects)
+        writer.inner_mut().publish(finish.into_rejects())
     }
 }
 

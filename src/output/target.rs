@@ -12,7 +12,6 @@ use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
-use crate::rejects::RejectsWriter;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -178,8 +177,7 @@ impl Target {
     ///
     /// # Errors
     /// If the system refuses; nothing new stands under any name then.
-    pub fn publish(&mut self, rejects: Option<RejectsWriter>) -> Result<()> {
-        let mut rejects = rejects.map(RejectsWriter::into_target);
+    pub fn publish(&mut self, mut rejects: Option<Self>) -> Result<()> {
         let mut rejects = rejects.as_mut();
         for stream in rejects.as_deref_mut().into_iter().chain([&mut *self]) {
             if !matches!(stream.sink, Sink::Beside(_)) {

@@ -4,6 +4,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::encoding::Encoding;
 use super::hash::Hash;
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 use crate::rejects::RejectsWriter;
@@ -23,6 +24,11 @@ pub struct Finish<'a> {
 }
 
 impl Finish<'_> {
+    /// What holds the rejected records, to be published with the output.
+    pub(super) fn into_rejects(self) -> Option<Target> {
+        self.rejects.map(RejectsWriter::into_target)
+    }
+
     /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
     /// files beside each other are of one run.
     pub(super) fn provenance(

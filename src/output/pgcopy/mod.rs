@@ -144,7 +144,7 @@ impl VectorWriter for PgcopyWriter {
         let mut provenance = finish.provenance(&self.encoding, &[("stream", &self.hash)]);
         provenance["columns"] = self.columns.as_deref().into();
         self.target.provenance(&provenance)?;
-        self.target.publish(finish.rejects)
+        self.target.publish(finish.into_rejects())
     }
 }
 
