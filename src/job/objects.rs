@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tempfile::TempDir;
 
@@ -20,6 +20,8 @@ pub struct Objects {
     storage: storage::Storage,
     /// With a slash at the end.
     base: Address,
+    /// The same, once the run was interrupted.
+    after: OnceLock<storage::Storage>,
     /// What was fetched, and what is on its way.
     here: Mutex<Option<TempDir>>,
 }
@@ -39,6 +41,7 @@ impl Objects {
         Self {
             storage,
             base: base.with_key(format!("{key}{slash}")),
+            after: OnceLock::new(),
             here: Mutex::default(),
         }
     }
@@ -66,15 +69,26 @@ impl Objects {
 
 impl Storage for Objects {
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
-        let bytes = match content {
-            Content::Bytes(bytes) | Content::Durable(bytes) => bytes.to_vec(),
-            Content::File(file) => {
-                let bytes = fs::read(file).map_err(|error| Error::io("read", file, error))?;
-                let _ = fs::remove_file(file);
-                bytes
-            }
+        let at = self.at(name);
+        let bytes = || match content {
+            Content::Bytes(bytes) | Content::Durable(bytes) => Ok(bytes.to_vec()),
+            Content::File(file) => fs::read(file).map_err(|error| Error::io("read", file, error)),
         };
-        self.storage.put_new(&self.at(name), bytes)
+        let put = match self.after.get() {
+            Some(last) => last.put_new(&at, bytes()?),
+            None => match self.storage.put_new(&at, bytes()?) {
+                // The run has some seconds left to put what it has embedded.
+                Err(error) if error.is_interrupted() => {
+                    let last = self.storage.for_last_words()?;
+                    self.after.get_or_init(|| last).put_new(&at, bytes()?)
+                }
+                put => put,
+            },
+        };
+        if let Content::File(file) = content {
+            let _ = fs::remove_file(file);
+        }
+        put
     }
 
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {

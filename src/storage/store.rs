@@ -142,6 +142,18 @@ impl Storage {
         })))
     }
 
+    /// The same stores, for what is still to be written once the run was cancelled. Nothing ends what waits here but
+    /// the process.
+    ///
+    /// # Errors
+    /// As [`Storage::new`].
+    pub fn for_last_words(&self) -> Result<Self> {
+        let Inner {
+            settings, options, ..
+        } = &*self.0;
+        Self::new(settings.clone(), options.clone(), &CancelToken::new())
+    }
+
     pub(super) fn settings(&self) -> &Settings {
         &self.0.settings
     }

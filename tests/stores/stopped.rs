@@ -1,6 +1,8 @@
 //! Runs that are stopped in the middle, politely or not.
 
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::runs::World;
@@ -43,6 +45,62 @@ fn an_interrupt_aborts_the_upload() {
         assert_eq!(code, Some(130), "{said}");
         assert_eq!(store.contents(bucket), (vec![], 0), "{said}");
     }
+}
+
+/// A run into parts that is interrupted with a row in hand; whether it has published that.
+fn interrupted(world: &World<'_>, folder: &str) -> bool {
+    let temporary = world.sandbox.path("temporary");
+    let _ = fs::remove_dir_all(&temporary);
+    fs::create_dir(&temporary).unwrap();
+    let mut command = world.command(&format!(
+        "- -f jsonl --window 1 -o s3://parts-in-hand/{folder}/"
+    ));
+    let command = command.env("TMPDIR", &temporary).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\ntwo\n").unwrap();
+    wait_for("a row", || begun(&temporary).then_some(()));
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("is safe; go on with: embedctl embed --resume"),
+        "{said}"
+    );
+    let (names, uploads) = world.store.contents("parts-in-hand");
+    assert_eq!(uploads, 0);
+    names.contains(&format!("{folder}/part-00001-00000.jsonl"))
+}
+
+#[test]
+fn an_interrupt_publishes_the_part_in_hand() {
+    let Some(store) = moto("an_interrupt_publishes_the_part_in_hand") else {
+        return;
+    };
+    store.bucket("parts-in-hand");
+    let world = World::new(store);
+    // There are four seconds for it, which this machine may need for others.
+    let folders = ["first", "second", "third", "fourth", "fifth", "sixth"];
+    let folder = folders.iter().find(|folder| interrupted(&world, folder));
+    let folder = folder.expect("one of six runs publishes what it has in hand");
+    // And the next run goes on behind it.
+    let line = format!("- -f jsonl --window 1 -o s3://parts-in-hand/{folder}/ --resume");
+    let mut command = world.command(&line);
+    let done = (world.sandbox).run_with_input(&mut command, b"one\ntwo\nthree\n");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stderr.contains("went on behind"), "{}", done.stderr);
+}
+
+/// Whether a part with a row lies in that folder.
+fn begun(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_part = name.contains("part-00001") && path.is_file();
+        begun(&path) || (is_part && fs::metadata(&path).is_ok_and(|it| it.len() > 0))
+    })
 }
 
 #[test]

@@ -41,6 +41,13 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     };
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
+        // Nobody asks an object store anything more.
+        Err(error) if error.is_interrupted() => {
+            let command = command(std::env::args_os(), options.job.retry);
+            return failure.with_hint(format!(
+                "what it has published is safe; go on with: {command}"
+            ));
+        }
         _ => return failure,
     };
     let (rows, parts) = (state.rows(), state.parts.len());
