@@ -50,6 +50,7 @@ static int before(const char *name) {
         FILE *file = fopen(log, "a");
         if (file) { fprintf(file, "%s\n", name); fclose(file); }
     }
+    if (!strcmp(kind, "error-from") && at > 0 && number >= at) return 1;
     if (number != at) return 0;
     if (!strcmp(kind, "kill-before")) kill(getpid(), SIGKILL);
     if (!strcmp(kind, "error-before")) return 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
+use super::faulty::Faulty;
 use super::tests::{JSONL, Scene, whole};
 use super::*;
 use crate::error::assert_no_bug;
@@ -37,6 +38,28 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
                 }
             });
         }
+    }
+}
+
+/// A kill between a part and its commit, in every format: what the part holds is found again where only its own bytes
+/// are fetched, and the commit is written again.
+#[test]
+fn a_part_without_its_commit_says_what_it_holds() {
+    for format in [
+        JSONL,
+        OutputFormat::Npy,
+        OutputFormat::Parquet,
+        OutputFormat::Arrow,
+    ] {
+        let scene = Scene::new(16, format, 6);
+        let local = Local::new(scene.out());
+        scene.run(false, Arc::new(local.clone()), 4).unwrap();
+        let commit = scene.out().join(names::commit(1, 0));
+        let before = fs::read(&commit).unwrap();
+        local.remove(&names::commit(1, 0)).unwrap();
+        let elsewhere = Faulty::new(local, u64::MAX, false, false);
+        assert!(scene.run(true, Arc::new(elsewhere), usize::MAX).unwrap());
+        assert_eq!(fs::read(&commit).unwrap(), before, "{format}");
     }
 }
 

@@ -1,9 +1,12 @@
 //! A storage that refuses one of its calls.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Local, Storage};
 use crate::error::{Error, Result};
@@ -19,6 +22,7 @@ pub struct Faulty {
     /// Whether the failing call does its work before it fails, as a lost answer does.
     pub late: bool,
     pub dead: bool,
+    fetched: Arc<TempDir>,
 }
 
 impl Faulty {
@@ -29,6 +33,7 @@ impl Faulty {
             fails,
             late,
             dead,
+            fetched: Arc::new(tempfile::tempdir().unwrap()),
         }
     }
 
@@ -64,7 +69,13 @@ impl Storage for Faulty {
         self.call(|| self.inner.remove(name))
     }
     fn file(&self, name: &str) -> Result<PathBuf> {
-        self.call(|| self.inner.file(name))
+        // Alone, as an object is fetched.
+        self.call(|| {
+            let path = self.fetched.path().join(name);
+            let fetched = fs::copy(self.inner.file(name)?, &path);
+            fetched.map_err(|error| Error::io("read", &path, error))?;
+            Ok(path)
+        })
     }
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
         self.call(|| self.inner.scratch(lock))

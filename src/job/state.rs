@@ -254,10 +254,14 @@ pub fn inspect(folder: &Path) -> Result<Option<State>> {
 
 /// What a part says of itself; one without a format is a [`Spool`]'s.
 fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Result<PartInfo> {
-    let path = storage.file(name)?;
     let provenance = match format {
-        Some(format) => output::provenance(&path, format)?,
-        None => SpoolReader::open(&path)?.provenance(),
+        None => SpoolReader::open(&storage.file(name)?)?.provenance(),
+        // An object that is fetched alone has nothing beside it.
+        Some(format) if format.sidecars().contains(&output::PROVENANCE) => {
+            let beside = storage.read(&format!("{name}{}", output::PROVENANCE))?;
+            beside.and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        }
+        Some(format) => output::provenance(&storage.file(name)?, format)?,
     };
     let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
     let info = info.and_then(opened);

@@ -41,7 +41,7 @@ pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptio
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
 pub use read::{ChosenVectors, StoredVector, TakeVector, read_vectors};
-pub(crate) use sidecar::{ROWS, sidecar_path};
+pub(crate) use sidecar::{PROVENANCE, ROWS, sidecar_path};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};
 

@@ -112,7 +112,7 @@ impl OutputFormat {
     }
 
     /// Endings of the files that stand beside a file of this format.
-    pub(super) const fn sidecars(self) -> &'static [&'static str] {
+    pub(crate) const fn sidecars(self) -> &'static [&'static str] {
         match self {
             Self::Parquet | Self::Arrow => &[],
             Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin => &[ROWS, PROVENANCE],

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Ending of the file that holds a run's provenance.
-pub(super) const PROVENANCE: &str = ".json";
+pub(crate) const PROVENANCE: &str = ".json";
 
 /// Ending of the file that says which record each row of an array came from.
 pub(crate) const ROWS: &str = ".rows.jsonl";
