@@ -42,18 +42,16 @@ pub(super) fn forbids(kind: Kind, file: &std::path::Path, arg: &Arg, key: &str) 
                 return None;
             };
             Some(format!(
-                "a project's file may not set {}, which {what}; put it into your own file \
-                 (`embedctl config` says where that is), or give it as an option",
-                key
+                "a project's file may not set {key}, which {what}; put it into your own file \
+                 (`embedctl config` says where that is), or give it as an option"
             ))
         }
         Kind::User | Kind::Named if grave => {
             let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
             let doubt = runtime::doubt(&absolute)?;
             Some(format!(
-                "{} leads to code or secrets, and others could have written it: {doubt}; take their \
-                 permission to write away, or give it as an option",
-                key
+                "{key} leads to code or secrets, and others could have written it: {doubt}; take their \
+                 permission to write away, or give it as an option"
             ))
         }
         Kind::User | Kind::Named => None,
