@@ -94,7 +94,7 @@ pub fn plan(
             // A stretch counts as large as a file does.
             let large = total / (u128::from(count) * 2);
             let (first, last) = (table.row(first, large), table.row(last, large));
-            (first < last).then(|| match (first, last) {
+            (first < last).then_some(match (first, last) {
                 (0, last) if last == table.rows => Part::Whole,
                 (start, end) => Part::Rows { start, end },
             })

@@ -164,11 +164,11 @@ fn damaged_csv_is_read_right_or_rejected() {
     let rows: String = (0..10).map(row).collect();
     let csv = format!("id,text,more\n{rows}");
     each("a.csv", csv.as_bytes(), 300, |path| {
-        check_fields(path, b',')
+        check_fields(path, b',');
     });
     let tsv = csv.replace(',', "\t");
     each("a.tsv", tsv.as_bytes(), 300, |path| {
-        check_fields(path, b'\t')
+        check_fields(path, b'\t');
     });
 }
 
