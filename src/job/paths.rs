@@ -58,7 +58,7 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
                 "--retry-rejects adds a part to a folder, and -o {shown} is a file, which nothing is added to"
             ),
             format!(
-                "mend the input and write it anew with --force, or write -o {shown}/ from the start"
+                "mend the input and write another file, with --reuse {shown} if it holds its texts; or write -o {shown}/ from the start"
             ),
         );
     }

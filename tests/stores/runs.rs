@@ -251,3 +251,40 @@ fn parts_go_to_s3_and_are_gone_on_with() {
         refused.stderr
     );
 }
+
+#[test]
+fn vectors_of_parts_on_s3_are_taken_again() {
+    let Some(store) = moto("vectors_of_parts_on_s3_are_taken_again") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("earlier");
+    world.done("texts.txt -o s3://earlier/old/ --part-rows 2");
+    world
+        .sandbox
+        .write("more.txt", "four\nand three more\none\n");
+    let run = world.done("more.txt -o more.jsonl --reuse s3://earlier/old/");
+    let said = "2 rows not counted whose vectors an earlier output had";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    world.done("more.txt -o plain.jsonl");
+    let read = |name: &str| std::fs::read_to_string(world.sandbox.path(name)).unwrap();
+    let rows = |text: &str| -> Vec<serde_json::Value> {
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    for (row, own) in rows(&read("more.jsonl"))
+        .iter()
+        .zip(rows(&read("plain.jsonl")))
+    {
+        let vector = |row: &serde_json::Value| -> Vec<f64> {
+            serde_json::from_value(row["embedding"].clone()).unwrap()
+        };
+        let pairs = vector(row).into_iter().zip(vector(&own));
+        assert!(
+            pairs
+                .into_iter()
+                .all(|(one, other)| (one - other).abs() < 1e-5)
+        );
+    }
+}

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use embedctl::engine::{Cosine, EngineInfo, Provider};
+use embedctl::job::is_folder;
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
@@ -245,7 +246,14 @@ impl Printer {
             message.push_str(&format!("\n  {reason}"));
         }
         self.print(Level::Warning, message);
-        self.hint("--rejects PATH writes all of them with file, line and reason");
+        match report.destination {
+            Destination::Path(path) if is_folder(path) => self.hint(&format!(
+                "all of them are listed in _embedctl/rejects of {}; mend them in their lines, and --retry-rejects adds \
+                 them",
+                path.display()
+            )),
+            _ => self.hint("--rejects PATH writes all of them with file, line and reason"),
+        }
     }
 }
 
