@@ -137,7 +137,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -160,6 +160,10 @@ _embedctl() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-record-bytes)
@@ -596,7 +600,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --retry-rejects --reuse --dry-run --input-format --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --retry-rejects --reuse --dry-run --input-format --csv-delimiter --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -693,6 +697,10 @@ _embedctl() {
                     ;;
                 -i)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -1164,7 +1172,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__inspect)
-            opts="-m -p -i -q -v -h --same --json --rejects --verify --input --text-column --text-field --model --provider --input-format --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-m -p -i -q -v -h --same --json --rejects --verify --input --text-column --text-field --model --provider --storage-option --input-format --csv-delimiter --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1234,12 +1242,20 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
                     ;;
+                --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --input-format)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1339,7 +1355,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1381,6 +1397,10 @@ _embedctl() {
                     ;;
                 -i)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --text-field)

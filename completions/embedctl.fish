@@ -82,6 +82,7 @@ csv\t'Fields parted by commas, with a header'
 tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Put the text together from several fields: \'{title}\\n{body}\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
@@ -147,7 +148,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two states of --stats and --metrics' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -262,12 +263,14 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
 csv\t'Fields parted by commas, with a header'
 tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -293,6 +296,7 @@ csv\t'Fields parted by commas, with a header'
 tsv\t'Fields parted by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
@@ -382,6 +386,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'B
 long\t''
 mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'

@@ -103,6 +103,11 @@ impl Embedder {
         &self.model
     }
 
+    /// What cuts texts into tokens.
+    pub(crate) fn tokenizer(&self) -> &TextTokenizer {
+        &self.tokenizer
+    }
+
     /// The tokens of `texts`, as they would be embedded.
     pub(crate) fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
         self.tokenizer.tokenize(texts)

@@ -107,6 +107,9 @@ pub struct Window {
     pub columns: RecordBatch,
     /// Records among these that were rejected, in input order.
     pub rejects: Vec<Reject>,
+    /// Under [`crate::input::InputOptions::rejected_columns`]: what is known of each of them, in the schema of
+    /// `columns`.
+    pub rejected: Option<RecordBatch>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
     /// Where the record behind this window stands.

@@ -7,8 +7,12 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use serde::Serialize;
 
 use crate::cancel::CancelToken;
@@ -18,7 +22,9 @@ use crate::input::RecordReader;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use crate::pipeline::{self, EmbedOptions};
-use crate::record::{RowRef, Rows, Texts, Window};
+use crate::record::{Origin, RowRef, Rows, Texts, Window};
+use crate::stage::Clock;
+use crate::tokenize::{Chunked, Chunks, Span};
 use crate::{Embedder, private_folder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
@@ -38,6 +44,8 @@ pub struct Survey {
     pub schema: u32,
     /// The columns beside the vectors: name and Arrow type.
     pub columns: Vec<(String, String)>,
+    /// Whether records are cut into chunks.
+    pub chunked: bool,
     /// What was counted.
     pub sample: Sample,
     /// Where the first rejected records of the sample stand, and why.
@@ -69,9 +77,11 @@ pub struct Sample {
     pub records: u64,
     /// Records that would be rejected.
     pub rejected: u64,
-    /// Rows that would be embedded.
+    /// Records that would be embedded.
+    pub embedded: u64,
+    /// Rows that would be embedded: more than records where these are cut into chunks.
     pub rows: u64,
-    /// Rows whose text an earlier one has.
+    /// Rows whose text an earlier one has; of chunks their own.
     pub repeated: u64,
     /// Their tokens, special tokens counted, padding not.
     pub tokens: u64,
@@ -103,6 +113,8 @@ pub struct Measured {
 pub struct Estimate {
     /// Records; exact where the sample is all there is.
     pub records: u64,
+    /// Rows of the output: of records that are cut, chunks.
+    pub rows: u64,
     /// Tokens.
     pub tokens: u64,
     /// From the start to the published output; `None` where nothing could be measured.
@@ -129,7 +141,14 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             .min(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let mut reader = RecordReader::open(&options.sources, input)?;
-    let mut counting = Counting::default();
+    let chunking = options.chunking.as_ref();
+    let mut counting = Counting {
+        chunked: chunking
+            .map(|chunking| embedder.tokenizer().chunked(chunking))
+            .transpose()?,
+        chunk_text: chunking.is_some_and(|chunking| chunking.text),
+        ..Counting::default()
+    };
     while limit.is_none_or(|limit| counting.sample.records < limit) {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
@@ -141,7 +160,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         counting.add(window, &embedder, &reader)?;
     }
     let names = reader.names();
-    let schema = reader.schema();
+    let schema = counting.schema(&reader.schema());
     let Counting {
         sample,
         rejects,
@@ -155,7 +174,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     };
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
     if let (Some(vector), Some(kept)) = (vectors.first(), kept) {
-        let rows = rows(kept, &vectors, vector.len());
+        let rows = kept.rows(&vectors, vector.len());
         measured.written = rows.len() as u64;
         let widths = embedder.model().config.vectors().0;
         measured.bytes = written(&options.output, &widths, rows, &names)?;
@@ -167,6 +186,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         columns: (schema.fields().iter())
             .map(|field| (field.name().clone(), field.data_type().to_string()))
             .collect(),
+        chunked: chunking.is_some(),
         estimate: estimate(&sample, &measured, bytes),
         sample,
         rejects,
@@ -188,8 +208,11 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
 struct Counting {
     sample: Sample,
     rejects: Vec<String>,
-    /// Columns and origins of the first window with rows.
-    kept: Option<Window>,
+    /// How records are cut, if they are, and whether each chunk's text is a column.
+    chunked: Option<Chunked>,
+    chunk_text: bool,
+    /// The first rows of the first window that has any.
+    kept: Option<Kept>,
     /// The first distinct texts, to be measured with.
     texts: Vec<String>,
     /// Hashes of all texts. Eight bytes a distinct text: a sample is small, and who asks for all wants to know.
@@ -202,15 +225,27 @@ impl Counting {
     const MEASURED: usize = 4096;
 
     fn add(&mut self, window: Window, embedder: &Embedder, reader: &RecordReader) -> Result<()> {
-        let tokens = embedder.tokenize(&window.texts)?;
+        let Chunks {
+            texts,
+            tokens,
+            spans,
+        } = match self.chunked {
+            Some(how) => (embedder.tokenizer()).chunk(&window.texts, how, &Clock::default())?,
+            None => Chunks {
+                tokens: embedder.tokenize(&window.texts)?,
+                texts: window.texts.iter().collect(),
+                spans: Vec::new(),
+            },
+        };
         let sample = &mut self.sample;
         sample.records += (window.texts.len() + window.rejects.len()) as u64;
         sample.rejected += window.rejects.len() as u64;
-        sample.rows += window.texts.len() as u64;
+        sample.embedded += window.texts.len() as u64;
+        sample.rows += texts.len() as u64;
         sample.tokens += tokens.tokens() as u64;
         sample.truncated += tokens.truncated() as u64;
         sample.consumed = window.consumed;
-        for text in window.texts.iter() {
+        for text in texts.iter() {
             if !self.seen.insert(self.hasher.hash_one(text)) {
                 sample.repeated += 1;
             } else if self.texts.len() < Self::MEASURED {
@@ -226,11 +261,75 @@ impl Counting {
                     .push(format!("{name}:{}: {}", reject.origin.line, reject.reason));
             }
         }
-        if self.kept.is_none() && !window.texts.is_empty() {
-            self.kept = Some(window);
+        if self.kept.is_none() && !texts.is_empty() {
+            self.kept = Some(self.first_rows(&window, &texts, &spans)?);
         }
         Ok(())
     }
+
+    /// The output's columns beside the vectors.
+    fn schema(&self, records: &SchemaRef) -> SchemaRef {
+        let fields = records.fields().iter().cloned();
+        Arc::new(Schema::new(
+            fields.chain(self.added()).collect::<Vec<FieldRef>>(),
+        ))
+    }
+
+    /// The columns of chunks.
+    fn added(&self) -> Vec<FieldRef> {
+        let field = |name, kind| Arc::new(Field::new(name, kind, false));
+        let mut added = Vec::new();
+        if self.chunked.is_some() {
+            let numbers = ["chunk", "chunk_start", "chunk_end"];
+            added.extend(numbers.map(|name| field(name, DataType::Int64)));
+        }
+        if self.chunk_text {
+            added.push(field("chunk_text", DataType::Utf8));
+        }
+        added
+    }
+
+    /// Some rows as the output would have them.
+    fn first_rows(&self, window: &Window, texts: &Texts, spans: &[Span]) -> Result<Kept> {
+        let internal = |error| Error::internal(format!("rows of a dry run: {error}"));
+        let count = texts.len().min(WRITTEN);
+        let spans = spans.get(..count).unwrap_or_default();
+        if self.chunked.is_none() {
+            return Ok(Kept {
+                columns: window.columns.slice(0, count),
+                origins: window.origins[..count].to_vec(),
+            });
+        }
+        let records: UInt32Array = spans.iter().map(|span| span.text).collect();
+        let records = take_record_batch(&window.columns, &records).map_err(internal)?;
+        let number = |of: fn(&Span) -> u64| -> ArrayRef {
+            let numbers = spans
+                .iter()
+                .map(|span| i64::try_from(of(span)).unwrap_or(i64::MAX));
+            Arc::new(numbers.collect::<Int64Array>())
+        };
+        let mut arrays = records.columns().to_vec();
+        arrays.push(number(|span| u64::from(span.part)));
+        arrays.push(number(|span| span.start));
+        arrays.push(number(|span| span.end));
+        if self.chunk_text {
+            let texts = (0..count).map(|row| Some(texts.get(row)));
+            arrays.push(Arc::new(texts.collect::<StringArray>()));
+        }
+        let schema = self.schema(&records.schema());
+        Ok(Kept {
+            columns: RecordBatch::try_new(schema, arrays).map_err(internal)?,
+            origins: (spans.iter())
+                .map(|span| window.origins[span.text as usize])
+                .collect(),
+        })
+    }
+}
+
+/// The first rows, to be written with whichever vectors.
+struct Kept {
+    columns: RecordBatch,
+    origins: Vec<Origin>,
 }
 
 /// Embeds texts for a moment; the vectors of the first ones.
@@ -272,24 +371,23 @@ fn measure(
     Ok(vectors)
 }
 
-/// The first rows of a window with vectors, whichever texts these are of: sizes are all that counts.
-fn rows(window: Window, vectors: &[Vec<f32>], dimensions: usize) -> Rows {
-    let count = window.texts.len().min(WRITTEN);
-    Rows {
-        columns: window.columns.slice(0, count),
-        origins: window.origins[..count].to_vec(),
-        refs: (0..count as u64)
-            .map(|record| RowRef { record, part: 0 })
-            .collect(),
-        vectors: vectors
-            .iter()
-            .cycle()
-            .take(count)
-            .flatten()
-            .copied()
-            .collect(),
-        dimensions,
-        missing: None,
+impl Kept {
+    /// With vectors, whichever texts these are of: sizes are all that counts.
+    fn rows(self, vectors: &[Vec<f32>], dimensions: usize) -> Rows {
+        let count = self.origins.len();
+        Rows {
+            columns: self.columns,
+            origins: self.origins,
+            refs: (0..count as u64)
+                .map(|record| RowRef { record, part: 0 })
+                .collect(),
+            vectors: (vectors.iter().cycle().take(count))
+                .flatten()
+                .copied()
+                .collect(),
+            dimensions,
+            missing: None,
+        }
     }
 }
 
@@ -343,6 +441,7 @@ fn estimate(sample: &Sample, measured: &Measured, bytes: Option<u64>) -> Option<
     let rate = measured.tokens as f64 / measured.seconds;
     Some(Estimate {
         records: all(sample.records),
+        rows: all(sample.rows),
         tokens: all(sample.tokens),
         seconds: (measured.tokens > 0).then(|| measured.load_seconds + to_run / rate),
         bytes: (measured.written > 0).then(|| {
@@ -362,6 +461,7 @@ mod tests {
             whole: false,
             records: 100,
             rejected: 10,
+            embedded: 90,
             rows: 90,
             repeated: 45,
             tokens: 900,

@@ -10,6 +10,7 @@ use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
 use crate::output::read_vectors;
+use crate::storage::Readable;
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]
@@ -49,7 +50,7 @@ pub fn against(
     let width = embedder.dimensions();
     let strange = |reason: String| Error::input(Place::file(file.display().to_string()), reason);
     let mut vectors: Vec<f32> = Vec::new();
-    read_vectors(file, &mut |vector| {
+    read_vectors(&Readable::file(file)?, &mut |vector| {
         if vector.values.len() != width {
             return Err(strange(format!(
                 "holds vectors of {} components, and this model's have {width}",

@@ -12,7 +12,7 @@ use super::columns::Columns;
 use super::fields::IdType;
 use super::json::{self, JsonType};
 use super::paths::{Paths, Values};
-use super::window::Record;
+use super::window::{Known, Record};
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;
@@ -136,6 +136,19 @@ impl Jsonl {
             kept: (0..columns.kept())
                 .map(|index| columns.cell(index, values.get(self.kept + index)))
                 .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What a line holds that is no record; `None`: it is no object.
+    pub(super) fn known<'a>(&self, line: &'a str, columns: &Columns) -> Option<Known<'a>> {
+        let values = self.paths.find(line).ok()?;
+        let kept = (0..columns.kept()).map(|index| {
+            let cell = columns.cell(index, values.get(self.kept + index));
+            cell.unwrap_or(Cell::Null)
+        });
+        Some(Known {
+            id: self.id(&values).unwrap_or(Cell::Null),
+            kept: kept.collect(),
         })
     }
 

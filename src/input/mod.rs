@@ -10,7 +10,6 @@
 //! A reader of lines holds one window and one record at most, whatever the size of the sources; a record
 //! above the limit is rejected while it is being read. A reader of tables holds one decoded batch more.
 
-mod bytes;
 mod cells;
 mod columnar;
 mod columns;
@@ -22,7 +21,6 @@ mod json;
 mod jsonl;
 mod lines;
 mod list;
-mod objects;
 mod options;
 mod pace;
 mod parse;
@@ -41,12 +39,12 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub use bytes::{Bytes, Object};
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
 pub use list::expand;
 pub use options::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, Delimiter, InputOptions, Part, Share,
+    WINDOW_BYTES,
 };
 pub use pace::Settled;
 pub use source::Source;
@@ -130,6 +128,7 @@ impl RecordReader {
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
         options::check_fields(&sources, &options)?;
+        options::check_delimiter(&sources, &options)?;
         for source in &sources {
             options::check_text(source, &options)?;
         }
@@ -139,6 +138,7 @@ impl RecordReader {
         let options = Arc::new(options);
         let mut filling = Filling::new(columns, options.window_rows, window_bytes);
         filling.left = options.limit;
+        filling.keeps_rejected = options.rejected_columns;
         filling
             .warnings
             .extend(options::repeated_ids(&sources, &options));

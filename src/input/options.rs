@@ -1,5 +1,7 @@
 //! How to read, and which settings contradict each other.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::fields::{IdType, Keep, KeepType};
@@ -30,6 +32,8 @@ pub struct InputOptions {
     /// Format of every source; `None`: from each path's ending, text for standard input. Compression is
     /// recognised in any case: by the ending, else by the first bytes.
     pub format: Option<InputFormat>,
+    /// What parts the fields of CSV and TSV; `None`: a comma, and a tab.
+    pub csv_delimiter: Option<Delimiter>,
     /// Field or column that holds the text; nested as `a.b`.
     pub text_field: String,
     /// What a text is put together from, in place of that field.
@@ -46,6 +50,9 @@ pub struct InputOptions {
     pub window_rows: usize,
     /// Bytes of text, ids and kept fields after which a window is closed.
     pub window_bytes: usize,
+    /// Reads of rejected records what can be read, into [`crate::record::Window::rejected`]: for outputs in which
+    /// they stay.
+    pub rejected_columns: bool,
     /// Adds the columns `file` and `line`, which say where each record stood.
     pub source_columns: bool,
     /// Reads that many records, from the beginning.
@@ -75,6 +82,35 @@ pub struct Share {
     pub source: u32,
     /// What of it.
     pub part: Part,
+}
+
+/// A byte that parts the fields of CSV: of ASCII, and neither a quote nor part of a line's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delimiter(pub(super) u8);
+
+impl FromStr for Delimiter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.as_bytes() {
+            b"\\t" | b"tab" => Ok(Self(b'\t')),
+            [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Ok(Self(*byte)),
+            _ => Err(
+                "it is one character of ASCII, such as ';' or '|' (a tab: '\\t'), and no quote or line break"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Delimiter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b'\t' => formatter.write_str("tabs"),
+            b',' => formatter.write_str("commas"),
+            byte => write!(formatter, "`{}`", char::from(byte)),
+        }
+    }
 }
 
 /// What of a source is read.
@@ -139,6 +175,7 @@ impl Default for InputOptions {
     fn default() -> Self {
         Self {
             format: None,
+            csv_delimiter: None,
             text_field: "text".to_owned(),
             text_template: None,
             id_field: "id".to_owned(),
@@ -147,6 +184,7 @@ impl Default for InputOptions {
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,
             window_bytes: WINDOW_BYTES,
+            rejected_columns: false,
             source_columns: false,
             limit: None,
             sample: None,
@@ -276,6 +314,18 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
                 sources.first().map_or("the input", |source| &source.name)
             )));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a delimiter is not named where no source has any.
+pub(super) fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let has_one = |one: &Planned| matches!(one.format, InputFormat::Csv | InputFormat::Tsv);
+    if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
+        return Err(
+            Error::usage("`--csv-delimiter` is about CSV, and no input is read as that")
+                .with_remedy("leave it out, or say `-i csv`"),
+        );
     }
     Ok(())
 }

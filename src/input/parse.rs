@@ -8,7 +8,7 @@ use super::format::InputFormat;
 use super::jsonl::{self, Jsonl, Unseen};
 use super::lines::Line;
 use super::source::Planned;
-use super::window::Record;
+use super::window::{Known, Record};
 use super::{InputOptions, text};
 use crate::error::{Error, Result};
 
@@ -99,6 +99,27 @@ impl Parser {
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             _ => Err(Error::internal("a table read as lines")),
+        }
+    }
+
+    /// What can be told of a line that was rejected.
+    pub(super) fn known<'a>(
+        &self,
+        format: InputFormat,
+        line: &Line<'a>,
+        columns: &Columns,
+    ) -> Known<'a> {
+        let nothing = Known::nothing(columns.kept());
+        let text = str::from_utf8(line.bytes);
+        match (format, text) {
+            (InputFormat::Text, _) => Known {
+                id: text::id(line.number, self.options.id_type),
+                ..nothing
+            },
+            (InputFormat::Jsonl, Ok(text)) if line.length <= self.limit() as u64 => {
+                self.jsonl.known(text, columns).unwrap_or(nothing)
+            }
+            _ => nothing,
         }
     }
 

@@ -85,7 +85,9 @@ impl Reader for RowReader {
             let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
             match parser.parse(&self.source, &line, columns, warnings)? {
                 Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
-                Parsed::Reject(reason) => filling.reject(origin, reason, line.bytes),
+                Parsed::Reject(reason) => filling.reject(origin, reason, line.bytes, |columns| {
+                    parser.known(self.source.format, &line, columns)
+                }),
                 Parsed::Nothing => {}
             }
         }

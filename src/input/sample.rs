@@ -160,6 +160,11 @@ impl Candidates {
             .filter(|(_, key)| **key <= threshold)
             .map(|(reject, _)| reject)
             .collect::<Vec<Reject>>();
+        if let Some(rejected) = &window.rejected {
+            let stays: Vec<bool> = self.rejects.iter().map(|key| *key <= threshold).collect();
+            let rejected = filter_record_batch(rejected, &BooleanArray::from(stays));
+            window.rejected = Some(rejected.map_err(internal)?);
+        }
         let texts = rows().map(|row| self.texts[row]).collect();
         let columns = filter_record_batch(&window.columns, &BooleanArray::from(stays));
         window.columns = columns.map_err(internal)?;
@@ -185,6 +190,14 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
     };
     let filled = batches.iter().filter(|batch| batch.num_rows() > 0);
     let columns = concat_batches(&schema, filled).map_err(internal)?;
+    let rejected: Option<Vec<RecordBatch>> = windows
+        .iter()
+        .map(|window| window.rejected.clone())
+        .collect();
+    let rejected = rejected.map(|all| {
+        let filled = all.iter().filter(|batch| batch.num_rows() > 0);
+        concat_batches(&schema, filled).map_err(internal)
+    });
     let mut all = windows.into_iter();
     let Some(mut joined) = all.next() else {
         return Ok(None);
@@ -201,6 +214,7 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
     Ok(Some(Window {
         texts,
         columns,
+        rejected: rejected.transpose()?,
         ..joined
     }))
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::bytes::{Bytes, FileBytes, Object};
 use super::compression::{self, Counted, Decoded, Encoding};
 use super::format::{self, InputFormat};
 use super::lines::{LineReader, Start};
@@ -16,6 +15,7 @@ use super::pace::{Ahead, Pace};
 use super::{columnar, json};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::position::Seek;
+use crate::storage::{Bytes, FileBytes, Readable};
 use crate::threads::exhausted;
 
 /// How standard input is called in messages.
@@ -29,7 +29,7 @@ pub enum Source {
     /// A file, a FIFO or a device.
     Path(PathBuf),
     /// Anything else that has a name and can be read anywhere.
-    Object(Object),
+    Object(Readable),
 }
 
 impl Source {
@@ -160,7 +160,7 @@ impl Planned {
                     ..plan
                 });
             }
-            Source::Object(Object { name, bytes }) => {
+            Source::Object(Readable { name, bytes }) => {
                 let (ending, encoding) = format::by_ending(Path::new(name));
                 let format = format.or(ending).ok_or_else(|| unknown(name))?;
                 return plan(name.clone(), format, encoding, Some(bytes.len())).checked();

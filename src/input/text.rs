@@ -11,10 +11,15 @@ use super::window::Record;
 pub(super) fn record(text: &str, number: u64, id_type: IdType, kept: usize) -> Record<'_> {
     Record {
         text: Cow::Borrowed(text),
-        id: match id_type {
-            IdType::String => Cell::String(Cow::Owned(number.to_string())),
-            IdType::Int => Cell::Int(i64::try_from(number).expect("no source has 2^63 lines")),
-        },
+        id: id(number, id_type),
         kept: vec![Cell::String(Cow::Borrowed(text)); kept],
+    }
+}
+
+/// The id of line `number`.
+pub(super) fn id(number: u64, id_type: IdType) -> Cell<'static> {
+    match id_type {
+        IdType::String => Cell::String(Cow::Owned(number.to_string())),
+        IdType::Int => Cell::Int(i64::try_from(number).expect("no source has 2^63 lines")),
     }
 }

@@ -23,6 +23,23 @@ pub(super) struct Record<'a> {
     pub kept: Vec<Cell<'a>>,
 }
 
+/// What is known of a record that cannot be embedded.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub id: Cell<'a>,
+    pub kept: Vec<Cell<'a>>,
+}
+
+impl Known<'_> {
+    /// Nothing, in so many columns.
+    pub(super) fn nothing(kept: usize) -> Self {
+        Self {
+            id: Cell::Null,
+            kept: vec![Cell::Null; kept],
+        }
+    }
+}
+
 /// Consecutive rows of a table, ready for the window.
 pub(super) struct Piece<'a> {
     /// The texts in order; `Err`: why the row is rejected.
@@ -46,6 +63,10 @@ pub(super) struct Filling {
     pub left: Option<u64>,
     /// Warnings that go with this window.
     pub warnings: Vec<String>,
+    /// Whether rejected records have rows among the columns, too.
+    pub keeps_rejected: bool,
+    /// Whether each row of the columns is one of a text, where they do.
+    stays: Vec<bool>,
     texts: Texts,
     origins: Vec<Origin>,
     rejects: Vec<Reject>,
@@ -66,6 +87,8 @@ impl Filling {
             whole: None,
             left: None,
             warnings: Vec::new(),
+            keeps_rejected: false,
+            stays: Vec::new(),
             texts: Texts::default(),
             origins: Vec::new(),
             rejects: Vec::new(),
@@ -149,15 +172,17 @@ impl Filling {
                     self.texts.push(&text);
                     self.origins.push(origin);
                 }
-                Err(reason) => self.reject(origin, reason, b""),
+                Err(reason) => self.refuse(origin, reason, b""),
             }
             origin.line += 1;
             origin.offset += 1;
         }
-        self.pieces.push(if stays.contains(&false) {
-            filter(&columns, stays)?
-        } else {
-            columns
+        self.pieces.push(match self.keeps_rejected {
+            true => {
+                self.stays.extend(&stays);
+                columns
+            }
+            false => filter(columns, stays)?,
         });
         Ok(())
     }
@@ -179,10 +204,29 @@ impl Filling {
         self.texts.push(&record.text);
         self.origins.push(origin);
         self.columns.push(origin, &record.id, &record.kept);
+        if self.keeps_rejected {
+            self.stays.push(true);
+        }
     }
 
-    /// Takes a record that cannot be embedded.
-    pub(super) fn reject(&mut self, origin: Origin, reason: String, raw: &[u8]) {
+    /// Takes a record that cannot be embedded, of which so much is known.
+    pub(super) fn reject<'r>(
+        &mut self,
+        origin: Origin,
+        reason: String,
+        raw: &[u8],
+        known: impl FnOnce(&Columns) -> Known<'r>,
+    ) {
+        if self.keeps_rejected {
+            let known = known(&self.columns);
+            self.bytes += known.id.bytes() + known.kept.iter().map(Cell::bytes).sum::<usize>();
+            self.columns.push(origin, &known.id, &known.kept);
+            self.stays.push(false);
+        }
+        self.refuse(origin, reason, raw);
+    }
+
+    fn refuse(&mut self, origin: Origin, reason: String, raw: &[u8]) {
         let raw = raw_start(raw).to_vec();
         self.bytes += reason.len() + raw.len();
         self.rejects.push(Reject {
@@ -194,17 +238,29 @@ impl Filling {
 
     /// Closes the window and starts the next.
     pub(super) fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
-        // Without any text there is nothing to decide by: the next window counts as the first.
-        let misfits = if self.columns.undecided() && !self.origins.is_empty() {
-            self.columns.decide()
-        } else {
-            BTreeMap::new()
+        let mut stays = match self.keeps_rejected {
+            true => std::mem::take(&mut self.stays),
+            false => vec![true; self.origins.len()],
         };
-        let records = self.records() as u64;
-        self.left = self.left.map(|left| left.saturating_sub(records));
-        if !self.origins.is_empty() {
+        // Without any row there is nothing to decide by: the next window counts as the first.
+        let mut misfits = match self.columns.undecided() && !stays.is_empty() {
+            true => self.columns.decide(),
+            false => BTreeMap::new(),
+        };
+        if !stays.is_empty() {
             self.columns.fix();
         }
+        // Of the texts, by their numbers; what was rejected before is not rejected again.
+        let mut late = BTreeMap::new();
+        let of_texts = stays.iter_mut().enumerate().filter(|(_, stays)| **stays);
+        for (text, (row, stays)) in of_texts.enumerate() {
+            if let Some(reason) = misfits.remove(&row) {
+                late.insert(text, reason);
+                *stays = false;
+            }
+        }
+        let records = self.records() as u64;
+        self.left = self.left.map(|left| left.saturating_sub(records));
         self.bytes = 0;
         self.rows = self.rows.saturating_mul(2).min(self.most_rows);
         let raw = std::mem::take(&mut self.raw);
@@ -214,8 +270,16 @@ impl Filling {
             pieces => concat_batches(&self.columns.schema(), &pieces)
                 .map_err(|error| Error::internal(format!("columns of the input: {error}")))?,
         };
+        let rejected = match self.keeps_rejected {
+            true => {
+                let rejected = stays.iter().map(|stays| !stays).collect();
+                Some(filter(columns.clone(), rejected)?)
+            }
+            false => None,
+        };
         let window = Window {
-            columns,
+            columns: filter(columns, stays)?,
+            rejected,
             texts: std::mem::take(&mut self.texts),
             origins: std::mem::take(&mut self.origins),
             rejects: std::mem::take(&mut self.rejects),
@@ -225,7 +289,7 @@ impl Filling {
             warnings: std::mem::take(&mut self.warnings),
             mark: None,
         };
-        without(window, misfits, &raw)
+        Ok(without(window, late, &raw))
     }
 }
 
@@ -233,35 +297,32 @@ fn raw_start(raw: &[u8]) -> &[u8] {
     &raw[..raw.len().min(Reject::RAW_BYTES)]
 }
 
-/// Makes rejects of some of a window's rows.
-fn without(
-    mut window: Window,
-    rejected: BTreeMap<usize, String>,
-    raw: &[Box<[u8]>],
-) -> Result<Window> {
+/// Makes rejects of some of a window's texts.
+fn without(mut window: Window, rejected: BTreeMap<usize, String>, raw: &[Box<[u8]>]) -> Window {
     if rejected.is_empty() {
-        return Ok(window);
+        return window;
     }
-    let stays: Vec<bool> = (0..window.origins.len())
-        .map(|row| !rejected.contains_key(&row))
-        .collect();
-    let rows = || (0..stays.len()).filter(|&row| stays[row]);
-    window.texts = rows().map(|row| window.texts.get(row)).collect();
+    let stays = |row: &usize| !rejected.contains_key(row);
+    let rows: Vec<usize> = (0..window.origins.len()).filter(stays).collect();
+    window.texts = rows.iter().map(|&row| window.texts.get(row)).collect();
+    let origins = rows.iter().map(|&row| window.origins[row]).collect();
+    let all = std::mem::replace(&mut window.origins, origins);
     for (row, reason) in rejected {
         window.rejects.push(Reject {
-            origin: window.origins[row],
+            origin: all[row],
             reason,
             raw: raw[row].to_vec(),
         });
     }
     let place = |reject: &Reject| (reject.origin.source, reject.origin.line);
     window.rejects.sort_by_key(place);
-    window.origins = rows().map(|row| window.origins[row]).collect();
-    window.columns = filter(&window.columns, stays)?;
-    Ok(window)
+    window
 }
 
-fn filter(columns: &RecordBatch, stays: Vec<bool>) -> Result<RecordBatch> {
-    filter_record_batch(columns, &BooleanArray::from(stays))
+fn filter(columns: RecordBatch, stays: Vec<bool>) -> Result<RecordBatch> {
+    if !stays.contains(&false) {
+        return Ok(columns);
+    }
+    filter_record_batch(&columns, &BooleanArray::from(stays))
         .map_err(|error| Error::internal(format!("columns of the input: {error}")))
 }

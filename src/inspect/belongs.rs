@@ -1,8 +1,7 @@
 //! Whether files that stand together were written together: their SHA-256 against the provenance's.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::output::{self, Compression, OutputFormat};
+use crate::storage::Readable;
 
 /// Something that was written with a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,29 +39,36 @@ impl Belongs {
 
 /// Compares everything that the provenance has a hash of.
 pub(super) fn check(
-    path: &Path,
+    file: &Readable,
     format: OutputFormat,
-    rejects: Option<&Path>,
+    rejects: Option<&Readable>,
     provenance: &Value,
     cancel: &CancelToken,
 ) -> Result<Vec<Belongs>> {
     let mut found = Vec::new();
     for (name, expected) in provenance["sha256"].as_object().into_iter().flatten() {
-        let place = match name.as_str() {
-            "values" | "lines" | "stream" => Some(path.to_path_buf()),
-            "rows" => Some(output::sidecar_path(path, output::ROWS)),
-            "rejects" => rejects.map(Path::to_path_buf),
-            _ => None,
+        let (path, place) = match name.as_str() {
+            "values" | "lines" | "stream" => (Some(file.path().into()), Some(file.clone())),
+            "rows" => (
+                Some(output::sidecar_path(file.path(), output::ROWS)),
+                file.bytes.beside(output::ROWS)?,
+            ),
+            "rejects" => (
+                rejects.map(|rejects| rejects.path().into()),
+                rejects.cloned(),
+            ),
+            _ => (None, None),
         };
         let same = match &place {
             Some(place) => {
                 Some(Some(hash(place, name, format, cancel)?.as_str()) == expected.as_str())
             }
-            None => None,
+            // What should be there and is not.
+            None => path.as_ref().map(|_| false),
         };
         found.push(Belongs {
             name: name.clone(),
-            path: place,
+            path,
             same,
         });
     }
@@ -69,21 +76,21 @@ pub(super) fn check(
 }
 
 /// The SHA-256 of what the provenance means by `name`.
-fn hash(path: &Path, name: &str, format: OutputFormat, cancel: &CancelToken) -> Result<String> {
-    let failed = |error| Error::io("read", path, error);
-    let mut file = File::open(path).map_err(failed)?;
+fn hash(file: &Readable, name: &str, format: OutputFormat, cancel: &CancelToken) -> Result<String> {
+    let failed = |error| file.failed(error);
     let compression = match format {
         OutputFormat::Jsonl(compression) if name == "lines" => compression,
         _ => Compression::None,
     };
-    if name == "values" {
-        let start = start(&mut file, format).map_err(failed)?;
-        file.seek(SeekFrom::Start(start)).map_err(failed)?;
-    }
+    let start = match name {
+        "values" => start(file, format).map_err(failed)?,
+        _ => 0,
+    };
+    let bytes = file.bytes.reader_from(start).map_err(failed)?;
     let content: Box<dyn Read> = match compression {
-        Compression::None => Box::new(file),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
-        Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(failed)?),
+        Compression::None => bytes,
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::Decoder::new(bytes).map_err(failed)?),
     };
     let mut content = BufReader::with_capacity(1 << 18, content);
     let mut hasher = Sha256::new();
@@ -104,12 +111,12 @@ fn hash(path: &Path, name: &str, format: OutputFormat, cancel: &CancelToken) -> 
 }
 
 /// Where a matrix's values begin.
-fn start(file: &mut File, format: OutputFormat) -> std::io::Result<u64> {
+fn start(file: &Readable, format: OutputFormat) -> io::Result<u64> {
     if format != OutputFormat::Npy {
         return Ok(8); // rows and width
     }
     let mut head = [0; 12];
-    file.read_exact(&mut head)?;
+    file.bytes.read_at(0, &mut head)?;
     Ok(match head[6] {
         1 => 10 + u64::from(u16::from_le_bytes([head[8], head[9]])),
         _ => 12 + u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]])),

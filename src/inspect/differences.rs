@@ -120,11 +120,13 @@ fn flatten(prefix: &str, value: &Value, keys: &mut BTreeMap<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Readable;
     use serde_json::json;
 
     fn file(provenance: Option<Value>) -> Inspection {
         Inspection {
             path: "a.parquet".into(),
+            file: Readable::file("Cargo.toml".as_ref()).unwrap(),
             format: "parquet",
             bytes: 1,
             columns: Vec::new(),

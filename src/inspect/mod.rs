@@ -8,7 +8,6 @@ mod health;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -21,15 +20,19 @@ pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
-use crate::job;
+use crate::job::{self, Objects, State};
 use crate::output::{self, OutputFormat};
+use crate::storage::{Address, Readable, Storage};
 use health::Watch;
 
 /// What was found out about a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The file.
+    /// The file, or its address without what may be secret.
     pub path: PathBuf,
+    /// It, to be read again.
+    #[serde(skip)]
+    pub file: Readable,
     /// Its format.
     pub format: &'static str,
     /// Its size.
@@ -44,49 +47,82 @@ pub struct Inspection {
     pub problems: Vec<String>,
 }
 
-/// Looks at a file, or at every part of a folder that a job has made. `rejects` is the file of rejected
-/// records that was written with it.
+/// Looks at a file, or at every part of a folder that a job has made; `path` may be an address, of several objects
+/// too, where there is `storage`. `rejects` is the file of rejected records that was written with it.
 ///
 /// # Errors
 /// If something cannot be read, or is no file of vectors.
 pub fn inspect(
     path: &Path,
     rejects: Option<&Path>,
+    storage: Option<&Storage>,
     cancel: &CancelToken,
 ) -> Result<Vec<Inspection>> {
-    if !path.is_dir() {
-        return Ok(vec![file(path, rejects, cancel)?]);
+    let rejects = rejects
+        .map(|rejects| Readable::open(rejects, storage))
+        .transpose()?;
+    let look = |found: &Readable| file(found, rejects.as_ref(), cancel);
+    let Some(storage) = storage.filter(|_| Address::is_url_path(path)) else {
+        if path.is_dir() {
+            let shown = path.display().to_string();
+            let open = |part: &str| Readable::file(&path.join(part));
+            return parts(&shown, job::inspect(path)?, open, cancel);
+        }
+        format(path)?;
+        return Ok(vec![look(&Readable::file(path)?)?]);
+    };
+    let address = Address::parse(&path.to_string_lossy())?;
+    if address.is_prefix() {
+        let state = State::read(&Objects::new(storage.clone(), &address), None)?;
+        let state = state.job.is_some().then_some(state);
+        let at = |part: &str| address.with_key(format!("{}{part}", address.key()));
+        let open = |part: &str| Ok(storage.look(&at(part))?.into());
+        return parts(&address.to_string(), state, open, cancel);
     }
-    let Some(state) = job::inspect(path)? else {
+    let objects = storage.list(&address)?.into_iter().map(Readable::from);
+    objects.map(|object| look(&object)).collect()
+}
+
+/// The parts of a job's folder, and what is wrong with the whole.
+fn parts(
+    folder: &str,
+    state: Option<State>,
+    open: impl Fn(&str) -> Result<Readable>,
+    cancel: &CancelToken,
+) -> Result<Vec<Inspection>> {
+    let Some(state) = state else {
         return Err(Error::usage(format!(
-            "{} is a folder without an output in parts; name its files",
-            path.display()
+            "{folder} is a folder without an output in parts; name its files"
         )));
     };
-    let mut found = Vec::new();
-    for part in state.parts.values() {
-        found.push(file(&path.join(&part.file), None, cancel)?);
-    }
+    let parts = state.parts.values();
+    let mut found = parts
+        .map(|part| file(&open(&part.file)?, None, cancel))
+        .collect::<Result<Vec<_>>>()?;
     if let Some(first) = found.first_mut() {
         first.problems.extend(state.faults());
         return Ok(found);
     }
     Err(Error::input(
-        Place::file(path.display().to_string()),
+        Place::file(folder),
         format!("it holds no part: {}", state.faults().join("; ")),
     ))
 }
 
-fn file(path: &Path, rejects: Option<&Path>, cancel: &CancelToken) -> Result<Inspection> {
-    let format = OutputFormat::from_path(path).ok_or_else(|| {
+fn format(path: &Path) -> Result<OutputFormat> {
+    OutputFormat::from_path(path).ok_or_else(|| {
         Error::usage(format!(
             "the ending of {} names no format of vectors; those are .parquet, .arrow, .npy, .jsonl and the like",
             path.display()
         ))
-    })?;
-    let bytes = fs::metadata(path).map_err(|error| Error::io("read", path, error))?;
+    })
+}
+
+fn file(file: &Readable, rejects: Option<&Readable>, cancel: &CancelToken) -> Result<Inspection> {
+    let path = file.path();
+    let format = format(path)?;
     let mut watches: BTreeMap<String, Watch> = BTreeMap::new();
-    output::read_vectors(path, &mut |vector| {
+    output::read_vectors(file, &mut |vector| {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -99,20 +135,21 @@ fn file(path: &Path, rejects: Option<&Path>, cancel: &CancelToken) -> Result<Ins
         }
         Ok(())
     })?;
-    let provenance = output::provenance(path, format)?;
+    let provenance = output::provenance(file, format)?;
     let columns: Vec<Health> = watches
         .into_iter()
         .map(|(column, watch)| watch.end(column))
         .collect();
     let belongs = match &provenance {
-        Some(provenance) => belongs::check(path, format, rejects, provenance, cancel)?,
+        Some(provenance) => belongs::check(file, format, rejects, provenance, cancel)?,
         None => Vec::new(),
     };
     let problems = problems(&columns, provenance.as_ref(), &belongs);
     Ok(Inspection {
         path: path.to_path_buf(),
+        file: file.clone(),
         format: format.name(),
-        bytes: bytes.len(),
+        bytes: file.bytes.len(),
         columns,
         provenance,
         belongs,

@@ -1,7 +1,5 @@
 //! Some rows embedded again, with the model that the provenance names.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, PoolingMode};
 use crate::output::{self, Dtype};
+use crate::storage::Readable;
 
 /// Least cosine of a row that counts as equal; less for what was computed in 8 bits.
 const LEAST: f64 = 0.999;
@@ -77,7 +76,7 @@ pub fn verify(
         )));
     }
     let wanted = rows(column.vectors, count);
-    let vectors = vectors(&file.path, &column.column, &wanted)?;
+    let vectors = vectors(&file.file, &column.column, &wanted)?;
     let found = self::texts(texts, &wanted, column.vectors, cancel)?;
 
     let options = model_options(made, model, options, engine)?;
@@ -117,10 +116,10 @@ fn rows(all: u64, count: usize) -> Vec<u64> {
         .collect()
 }
 
-fn vectors(path: &Path, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>>> {
+fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>>> {
     let mut found = Vec::with_capacity(wanted.len());
     let mut row = 0;
-    output::read_vectors(path, &mut |vector| {
+    output::read_vectors(file, &mut |vector| {
         if vector.column == column {
             if wanted.get(found.len()) == Some(&row) {
                 found.push(vector.values.to_vec());

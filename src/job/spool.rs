@@ -22,6 +22,7 @@ use crate::input::check_arrow_file;
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
+use crate::storage::Readable;
 use crate::threads::caught;
 
 /// Key of the file's metadata that holds its provenance.
@@ -171,8 +172,9 @@ impl SpoolReader {
     /// If it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        let bytes = Readable::file(path)?.bytes;
         let reader = guarded(path, || {
-            check_arrow_file(path)?;
+            check_arrow_file(bytes.as_ref())?;
             FileReader::try_new_buffered(file, None)
         });
         Ok(Self {

@@ -14,6 +14,7 @@ use super::spool::{Spool, SpoolReader};
 use super::storage::{Local, Storage};
 use crate::error::{Error, Place, Result};
 use crate::output::{self, OutputFormat};
+use crate::storage::Readable;
 
 /// What was settled when a job began: `_embedctl/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -261,7 +262,7 @@ fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Resu
             let beside = storage.read(&format!("{name}{}", output::PROVENANCE))?;
             beside.and_then(|bytes| serde_json::from_slice(&bytes).ok())
         }
-        Some(format) => output::provenance(&storage.file(name)?, format)?,
+        Some(format) => output::provenance(&Readable::file(&storage.file(name)?)?, format)?,
     };
     let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
     let info = info.and_then(opened);

@@ -1,5 +1,5 @@
 //! Arrow streams for whoever sends record batches and waits for each to come back: batch by batch, and stream
-//! after stream, each with a schema of its own.
+//! after stream, each with a schema of its own, in whose metadata stands what made it (key `embedctl`).
 
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
+use serde_json::Value;
 
 use super::fault::encoding_error;
 use super::table::Table;
@@ -57,6 +58,10 @@ impl VectorWriter for BatchWriter {
         };
         let written = stream.write(&batch).and_then(|()| stream.flush());
         self.done(written)
+    }
+
+    fn about(&mut self, made: &dyn Fn() -> Result<Value>) -> Result<()> {
+        self.table.about(made)
     }
 
     fn begin_stream(&mut self, columns: &Schema) -> Result<()> {

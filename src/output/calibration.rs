@@ -11,6 +11,7 @@ use super::hash::Hash;
 use super::quantize::{Dtype, Ranges};
 use super::read::{read_vectors, unreadable};
 use crate::error::{Error, Result};
+use crate::storage::Readable;
 
 /// A file of ranges that is larger is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -40,7 +41,7 @@ impl Calibration {
 
     fn of_vectors(path: &Path) -> Result<Self> {
         let mut columns: Vec<(String, Ranges)> = Vec::new();
-        read_vectors(path, &mut |vector| {
+        read_vectors(&Readable::file(path)?, &mut |vector| {
             if !matches!(vector.dtype, Dtype::F32 | Dtype::F16) {
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! Arrow's IPC format: a file with random access to its batches, or a stream of them.
 //!
 //! A stream's reader has a batch as soon as it was written. The provenance stands in a file's footer (key
-//! `embedctl`), and beside a stream.
+//! `embedctl`), beside a stream, and without counts in a stream's schema.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -103,6 +103,13 @@ impl VectorWriter for IpcWriter {
         let batch = self.table.batch(rows)?;
         let written = self.open(&Schema::empty())?.write(&batch);
         written.map_err(|error| encoding_error(&self.shown, "Arrow", &error))
+    }
+
+    fn about(&mut self, made: &dyn Fn() -> Result<serde_json::Value>) -> Result<()> {
+        match self.is_file {
+            true => Ok(()),
+            false => self.table.about(made),
+        }
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {

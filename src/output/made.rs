@@ -1,62 +1,76 @@
 //! Reading back what made an output: the provenance in it, or beside it.
 
-use std::fs::File;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::error::Error as StdError;
+use std::sync::Arc;
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use arrow::ipc;
 use serde_json::Value;
 
 use super::OutputFormat;
-use super::sidecar::{PROVENANCE, sidecar_path};
+use super::sidecar::PROVENANCE;
 use super::writer::PROVENANCE_KEY as KEY;
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
-use crate::small_file;
+use crate::storage::Readable;
 use crate::threads::caught;
 
 /// A provenance is some kilobytes; what is larger is none.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The provenance of the output at `path`; `None` where there is none, or none that can be read.
+/// The provenance of an output; `None` where there is none, or none that can be read.
 ///
 /// # Errors
-/// If the system refuses.
-pub fn provenance(path: &Path, format: OutputFormat) -> Result<Option<Value>> {
-    match format {
+/// If the system or a store refuses.
+pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>> {
+    let text = match format {
         OutputFormat::Parquet => {
-            let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
-            let Ok(Ok(reader)) = caught(|| SerializedFileReader::new(chunks)) else {
+            let chunks = Chunks::new(Arc::clone(&file.bytes));
+            let Some(reader) = decoded(|| SerializedFileReader::new(chunks))? else {
                 return Ok(None);
             };
             let metadata = reader.metadata().file_metadata().key_value_metadata();
-            let own = metadata
-                .into_iter()
-                .flatten()
-                .find(|entry| entry.key == KEY);
-            let text = own.and_then(|entry| entry.value.as_deref());
-            Ok(text.and_then(|text| serde_json::from_str(text).ok()))
+            let mut entries = metadata.into_iter().flatten();
+            let own = entries.find(|entry| entry.key == KEY);
+            own.and_then(|entry| entry.value.clone())
         }
         OutputFormat::Arrow => {
-            let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
             let open = || {
-                check_arrow_file(path)?;
-                ipc::reader::FileReader::try_new_buffered(file, None)
+                check_arrow_file(file.bytes.as_ref())?;
+                ipc::reader::FileReader::try_new(file.seeking(), None)
             };
-            let Ok(Ok(reader)) = caught(open) else {
-                return Ok(None);
-            };
-            let text = reader.custom_metadata().get(KEY);
-            Ok(text.and_then(|text| serde_json::from_str(text).ok()))
+            decoded(open)?.and_then(|reader| reader.custom_metadata().get(KEY).cloned())
         }
-        _ => {
-            let beside = sidecar_path(path, PROVENANCE);
-            match small_file::read(&beside, MOST_BYTES) {
-                Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Error::io("read", beside, error)),
+        OutputFormat::Arrows => {
+            if let Some(made) = beside(file)? {
+                return Ok(Some(made));
             }
+            let bytes = file.bytes.reader_from(0);
+            let bytes = bytes.map_err(|error| file.failed(error))?;
+            let reader = decoded(|| ipc::reader::StreamReader::try_new(bytes, None))?;
+            reader.and_then(|reader| reader.schema().metadata().get(KEY).cloned())
         }
+        _ => return beside(file),
+    };
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// What a decoder makes of a file; `None` where it is damaged, and an error where a store refuses.
+fn decoded<T, E: StdError + 'static>(decode: impl FnOnce() -> Result<T, E>) -> Result<Option<T>> {
+    match caught(decode) {
+        Ok(Ok(decoded)) => Ok(Some(decoded)),
+        Ok(Err(error)) => Error::behind(&error).map_or(Ok(None), Err),
+        Err(_) => Ok(None),
     }
+}
+
+/// The provenance that stands beside an output.
+///
+/// # Errors
+/// If the system or a store refuses.
+pub(super) fn beside(file: &Readable) -> Result<Option<Value>> {
+    let Some(beside) = file.bytes.beside(PROVENANCE)? else {
+        return Ok(None);
+    };
+    Ok(serde_json::from_slice(&beside.read_whole(MOST_BYTES)?).ok())
 }

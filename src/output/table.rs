@@ -1,11 +1,15 @@
 //! Rows as record batches: `id`, the kept fields, and the vectors as lists.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
+use serde_json::Value;
+
 use super::encoding::Encoding;
+use super::writer::PROVENANCE_KEY;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 
@@ -15,6 +19,8 @@ pub(super) struct Table {
     encoding: Encoding,
     /// Known with the first row.
     schema: Option<SchemaRef>,
+    /// What made it, where that stands in the schema.
+    made: Option<String>,
 }
 
 impl Table {
@@ -22,7 +28,18 @@ impl Table {
         Self {
             encoding,
             schema: None,
+            made: None,
         }
+    }
+
+    /// Puts what made it into the schema.
+    pub fn about(&mut self, made: &dyn Fn() -> Result<Value>) -> Result<()> {
+        let mut made = made()?;
+        if let Some(object) = made.as_object_mut() {
+            self.encoding.describe(object);
+        }
+        self.made = Some(made.to_string());
+        Ok(())
     }
 
     pub fn encoding(&self) -> &Encoding {
@@ -40,7 +57,10 @@ impl Table {
         self.schema.get_or_insert_with(|| {
             let columns = columns.fields().iter().cloned();
             let fields: Vec<_> = columns.chain(self.encoding.fields()).collect();
-            Arc::new(Schema::new(fields))
+            let made = self.made.iter();
+            let metadata = made.map(|made| (PROVENANCE_KEY.to_owned(), made.clone()));
+            let metadata: HashMap<String, String> = metadata.collect();
+            Arc::new(Schema::new_with_metadata(fields, metadata))
         })
     }
 

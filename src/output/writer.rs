@@ -66,6 +66,16 @@ pub trait VectorWriter: Send {
     /// If the system refuses (a full disk, a closed pipe).
     fn write(&mut self, rows: Rows) -> Result<()>;
 
+    /// Told before the first row; where it stands at the beginning of an output, `made` says what made it, as far
+    /// as that is known by then: all but counts.
+    ///
+    /// # Errors
+    /// As `made`.
+    fn about(&mut self, made: &dyn Fn() -> Result<serde_json::Value>) -> Result<()> {
+        let _ = made;
+        Ok(())
+    }
+
     /// Begins one of several streams of record batches ([`OutputOptions::streams`]); whoever reads has its schema
     /// when this returns. `columns` are those of its rows.
     ///

@@ -175,7 +175,13 @@ pub(super) fn with_nulls(columns: &RecordBatch, rows: usize) -> Result<RecordBat
         .fields()
         .iter()
         .map(|field| new_null_array(field.data_type(), rows));
-    RecordBatch::try_new(schema.clone(), nulls.collect())
-        .and_then(|nulls| concat_batches(&schema, [columns, &nulls]))
-        .map_err(|error| Error::internal(format!("null rows: {error}")))
+    let nulls = RecordBatch::try_new(schema.clone(), nulls.collect())
+        .map_err(|error| Error::internal(format!("null rows: {error}")))?;
+    followed_by(columns, &nulls)
+}
+
+/// `columns` with more rows behind them.
+pub(super) fn followed_by(columns: &RecordBatch, more: &RecordBatch) -> Result<RecordBatch> {
+    concat_batches(&columns.schema(), [columns, more])
+        .map_err(|error| Error::internal(format!("rows of rejected records: {error}")))
 }

@@ -77,6 +77,7 @@ pub(super) fn fingerprint(
     // Whoever adds an option decides here whether it changes what is written.
     let InputOptions {
         format,
+        csv_delimiter,
         text_field,
         id_field,
         id_type,
@@ -85,6 +86,7 @@ pub(super) fn fingerprint(
         window_rows: _,
         window_bytes,
         text_template,
+        rejected_columns: _,
         source_columns,
         limit,
         sample,
@@ -95,6 +97,9 @@ pub(super) fn fingerprint(
         shares: _,
     } = &options.input;
     all.set("input_format", format!("{format:?}"));
+    if let Some(delimiter) = csv_delimiter {
+        all.set("csv_delimiter", delimiter.to_string());
+    }
     all.set("text", text_field.clone());
     if let Some(template) = text_template {
         all.set("text_template", template.to_string());

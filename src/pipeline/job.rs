@@ -18,7 +18,7 @@ use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
-use crate::storage::Address;
+use crate::storage::{Address, Readable};
 
 /// A job that is begun.
 pub(super) struct JobRun {
@@ -87,7 +87,8 @@ pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
             if !path.is_file() {
                 return Ok(None);
             }
-            let stored = output::provenance(path, options.output.resolved_format()?)?;
+            let stored =
+                output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
             let stored = stored.and_then(|all| {
                 let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
                 Some((job, all["rows"]["rejected"].as_u64()?))

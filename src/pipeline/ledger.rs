@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::assembly::{Assembly, Extra, Planned, with_nulls};
+use super::assembly::{Assembly, Extra, Planned, followed_by, with_nulls};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::error::{Error, Place, Result};
@@ -124,7 +124,10 @@ impl Ledger<'_> {
         let columns = match &in_flight.batch {
             Some((batch, _)) => batch,
             None if self.extra.errors && !in_flight.rejects.is_empty() => {
-                with_rejects = with_nulls(&in_flight.columns, in_flight.rejects.len())?;
+                with_rejects = match &in_flight.rejected {
+                    Some(rejected) => followed_by(&in_flight.columns, rejected)?,
+                    None => with_nulls(&in_flight.columns, in_flight.rejects.len())?,
+                };
                 &with_rejects
             }
             None => &in_flight.columns,

@@ -52,6 +52,15 @@ impl Maker<'_> {
         }
     }
 
+    /// The provenance of something that has no counts yet.
+    pub(super) fn at_first(&self) -> Result<Value> {
+        let mut made = self.provenance(&Counts::default())?;
+        if let Some(object) = made.as_object_mut() {
+            object.retain(|name, _| !["rows", "tokens"].contains(&name.as_str()));
+        }
+        Ok(made)
+    }
+
     /// The provenance of something with these counts.
     pub(super) fn provenance(&self, counts: &Counts) -> Result<Value> {
         let (files, info) = (self.files()?, self.info());

@@ -99,7 +99,10 @@ pub(super) fn drive(
     let mut notes = run.model.notes(run.maker.info.provider == Provider::Native);
     let mut rejected_before = 0;
     let (sink, ending) = match output {
-        Output::Whole(writer, rejects) => (Sink::Whole { writer, rejects }, None),
+        Output::Whole(mut writer, rejects) => {
+            writer.about(&|| run.maker.at_first())?;
+            (Sink::Whole { writer, rejects }, None)
+        }
         Output::Job(job) => {
             // Nothing is embedded for an output that it does not fit.
             let files = run.maker.files()?;

@@ -61,6 +61,8 @@ pub(super) struct InFlight {
     /// The record batch that the window is, where batches are answered, and the number of its first row.
     pub(super) batch: Option<(RecordBatch, u64)>,
     pub(super) rejects: Vec<Reject>,
+    /// What is known of each of them, where they stay.
+    pub(super) rejected: Option<RecordBatch>,
     pub(super) consumed: u64,
     pub(super) warnings: Vec<String>,
     pub(super) mark: Option<Mark>,
@@ -250,6 +252,7 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
         origins: window.origins,
         columns: window.columns,
         rejects: window.rejects,
+        rejected: window.rejected,
         consumed: window.consumed,
         warnings: window.warnings,
         mark: window.mark,

@@ -21,7 +21,7 @@ use crate::job::{Fingerprint, Local, State, Storage, text_hash};
 use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, sidecar_path};
 use crate::pool::is_finite;
 use crate::record::TextHash;
-use crate::storage::Address;
+use crate::storage::{Address, Readable};
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;
@@ -123,7 +123,7 @@ impl Old {
         }
         let format = OutputFormat::from_path(path);
         let made = match format {
-            Some(format) => output::provenance(path, format)?,
+            Some(format) => output::provenance(&Readable::file(path)?, format)?,
             None => None,
         };
         let (Some(format), Some(made)) = (format, made) else {

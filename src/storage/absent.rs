@@ -110,6 +110,10 @@ impl Object {
     pub fn random_access(&self) -> ObjectFile {
         match self.0 {}
     }
+
+    pub fn beside(&self, _: &str) -> Result<Option<Self>> {
+        match self.0 {}
+    }
 }
 
 #[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)] // as with the feature

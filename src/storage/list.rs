@@ -9,7 +9,7 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::address::{Address, Scheme};
 use super::refusal::{Doing, is_denied, is_missing};
-use super::store::{Location, Storage};
+use super::store::{Failure, Location, Storage};
 use crate::error::{Error, Result};
 use crate::model::hub::{dataset, dataset_address};
 
@@ -71,10 +71,26 @@ impl Object {
         }
     }
 
+    /// What stands beside it, with `ending` after its name, if there is something. A signed address is signed for
+    /// one object alone.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    pub fn beside(&self, ending: &str) -> Result<Option<Self>> {
+        if self.address.scheme().is_web() && self.address.key().contains('?') {
+            return Ok(None);
+        }
+        self.storage.look_for(&self.address.with_ending(ending))
+    }
+
     /// Whether what a store says of an object is still what was listed. The Hub's storage has etags of its own,
     /// and a commit never changes.
     pub(super) fn is_still(&self, meta: &ObjectMeta) -> bool {
-        let same_etag = self.address.scheme() == Scheme::Hub || self.etag == meta.e_tag;
+        // Azure quotes an etag in its header, and not where it lists.
+        let bare =
+            |etag: &Option<String>| etag.as_deref().map(|it| it.trim_matches('"').to_owned());
+        let same_etag =
+            self.address.scheme() == Scheme::Hub || bare(&self.etag) == bare(&meta.e_tag);
         same_etag && self.size == meta.size
     }
 }
@@ -132,16 +148,20 @@ impl Storage {
         Ok(found)
     }
 
-    /// One object by its name, if there is one.
+    /// One object by its name, if there is one. What a web server does not let one see is not there.
     ///
     /// # Errors
     /// If the store refuses.
     pub fn look_for(&self, address: &Address) -> Result<Option<Object>> {
+        if address.scheme() == Scheme::Hub {
+            return Ok(self.list_dataset(address)?.into_iter().next());
+        }
+        let is_hidden = |failure: &Failure| address.scheme().is_web() && is_denied(failure);
         let location = self.location(address, None)?;
         let (store, path) = (location.store.clone(), location.path.clone());
         match self.attempt(async move { store.head(&path).await })? {
             Ok(meta) => Ok(Some(Object::new(self, location, address.clone(), &meta))),
-            Err(failure) if is_missing(&failure) => Ok(None),
+            Err(failure) if is_missing(&failure) || is_hidden(&failure) => Ok(None),
             Err(failure) => Err(self.explain(address, Doing::Read, failure)),
         }
     }

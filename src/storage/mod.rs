@@ -1,11 +1,12 @@
-//! Object stores: what is there, reading it, writing it. The only code beside `model/hub` that uses the network,
-//! over the same connections.
+//! What is read anywhere, wherever it is ([`Bytes`]), and object stores: what is there, reading it, writing it. The only
+//! code beside `model/hub` that uses the network, over the same connections.
 //!
 //! `object_store` knows the stores' languages, signatures and retries; its requests are made by ureq
 //! ([`transport`]), and one thread drives what it does asynchronously ([`store`]), so that whoever calls waits as for
 //! a file. Without the feature `cloud` there is nothing here but addresses, and an error that says what is lacking.
 
 mod address;
+mod bytes;
 #[cfg(feature = "cloud")]
 mod list;
 mod option;
@@ -26,6 +27,8 @@ mod absent;
 #[cfg(not(feature = "cloud"))]
 pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
+pub use bytes::{Bytes, Readable};
+pub(crate) use bytes::{FileBytes, Seeking};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use option::StorageOption;

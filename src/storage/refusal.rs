@@ -89,6 +89,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
         "InvalidAccessKeyId"
         | "SignatureDoesNotMatch"
         | "AuthenticationFailed"
+        | "AuthenticationRequired"
         | "InvalidSecurity"
         | "InvalidAuthenticationInfo"
         | "NoAuthenticationInformation"

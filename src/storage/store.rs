@@ -332,6 +332,7 @@ impl Storage {
                 for (key, value) in self.options::<GoogleConfigKey>() {
                     builder = builder.with_config(key, value);
                 }
+                builder = emulated(builder);
                 let built = builder
                     .with_bucket_name(bucket)
                     .with_retry(self.retry())
@@ -364,6 +365,32 @@ pub(super) async fn watched<T>(
         })
     };
     REFUSAL.scope(RefCell::new(None), noted).await
+}
+
+/// Google's own clients ask the emulator that this variable names, without credentials where they have none.
+fn emulated(builder: GoogleCloudStorageBuilder) -> GoogleCloudStorageBuilder {
+    let has = |key| builder.get_config_value(&key).is_some();
+    let host = std::env::var("STORAGE_EMULATOR_HOST").unwrap_or_default();
+    if host.is_empty() || has(GoogleConfigKey::BaseUrl) {
+        return builder;
+    }
+    let url = match Address::is_url(&host) {
+        true => host.trim_end_matches('/').to_owned(),
+        false => format!("http://{host}"),
+    };
+    let credentials = [
+        GoogleConfigKey::ServiceAccount,
+        GoogleConfigKey::ServiceAccountKey,
+        GoogleConfigKey::ApplicationCredentials,
+    ];
+    let has_some = credentials.into_iter().any(has);
+    let builder = builder.with_base_url(&url);
+    if has_some {
+        return builder;
+    }
+    let nobody =
+        r#"{"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": true}"#;
+    builder.with_service_account_key(nobody)
 }
 
 /// A named profile lies in files that `object_store` does not read: it would ask for a machine's own credentials.

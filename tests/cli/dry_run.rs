@@ -137,3 +137,51 @@ fn no_output_need_be_named_and_one_that_is_there_is_no_matter() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("--output <OUT>"), "{run}");
 }
+
+#[test]
+fn chunks_are_counted_beside_records() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "a.jsonl",
+        format!(
+            "{{\"id\": \"a\", \"text\": \"{}\"}}\n{{\"id\": \"b\", \"text\": \"short\"}}\n{{\"id\": \"c\"}}\n",
+            "many words of a long text ".repeat(40)
+        ),
+    );
+    let line = "a.jsonl -o out.jsonl --on-error skip --chunk tokens --chunk-tokens 20 --chunk-text";
+    let (code, found) = survey(&sandbox, line);
+    assert_eq!(code, Some(3), "{found}");
+    let run = sandbox.embed(line);
+    assert_eq!(run.code, Some(3), "{run}");
+    let made = fs::read_to_string(sandbox.path("out.jsonl.json")).unwrap();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let sample = &found["sample"];
+    assert_eq!(
+        (&found["chunked"], &sample["records"], &sample["embedded"]),
+        (&json!(true), &json!(3), &json!(2))
+    );
+    assert_eq!(sample["rows"], made["rows"]["chunks"], "{found}");
+    assert_eq!(sample["tokens"], made["tokens"]["embedded"], "{found}");
+    assert_eq!(found["estimate"]["rows"], made["rows"]["chunks"]);
+    let names: Vec<_> = found["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one[0].clone())
+        .collect();
+    assert_eq!(
+        names,
+        ["id", "chunk", "chunk_start", "chunk_end", "chunk_text"]
+    );
+    // All rows were written to learn it, but for the provenance.
+    let size = fs::metadata(sandbox.path("out.jsonl")).unwrap().len();
+    let told = found["estimate"]["bytes"].as_u64().unwrap();
+    assert!(told.abs_diff(size) < size / 5, "{told} {size}");
+    let run = sandbox.embed(&format!("{line} --dry-run --force"));
+    assert!(
+        run.stdout.contains("3 = 2 to embed + 1 to be rejected"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("chunks"), "{run}");
+    assert!(run.stdout.contains("a record"), "{run}");
+}

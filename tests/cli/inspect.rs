@@ -36,9 +36,23 @@ fn every_format_is_read_and_its_hashes_are_compared() {
         ("out.jsonl.gz", &["lines"]),
         ("out.jsonl.zst", &["lines"]),
         ("out.arrow", &[]),
+        ("out.arrows", &["stream"]),
+        ("out.pgcopy", &["stream"]),
         ("out.fbin", &["rows", "values"]),
+        ("out.i8bin", &["rows", "values"]),
+        ("out.u8bin", &["rows", "values"]),
     ];
-    let sandbox = sandbox(&formats.map(|(name, _)| name));
+    let sandbox = sandbox(&[]);
+    let run = sandbox.embed("a.txt -o ranges.npy");
+    assert_eq!(run.code, Some(0), "{run}");
+    for (name, _) in formats {
+        let integers = match name {
+            "out.i8bin" | "out.u8bin" => "--calibration ranges.npy",
+            _ => "--keep text",
+        };
+        let run = sandbox.embed(&format!("a.txt {integers} -o {name}"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
     for (name, hashes) in formats {
         let (code, found) = inspect(&sandbox, name);
         assert_eq!(code, Some(0), "{name}: {found}");
@@ -46,11 +60,19 @@ fn every_format_is_read_and_its_hashes_are_compared() {
         assert_eq!(file["problems"], json!([]), "{name}");
         assert_eq!(file["provenance"]["rows"]["embedded"], 3, "{name}");
         let column = &file["columns"][0];
+        let dtype = match name {
+            "out.i8bin" => "int8",
+            "out.u8bin" => "uint8",
+            _ => "f32",
+        };
         assert_eq!(
             (&column["vectors"], &column["dtype"]),
-            (&json!(3), &json!("f32")),
+            (&json!(3), &json!(dtype)),
             "{name}"
         );
+        let is_matrix = name.ends_with(".npy") || name.ends_with("bin");
+        let called = if is_matrix { "" } else { "embedding" };
+        assert_eq!(column["column"], called, "{name}");
         assert_eq!(
             (&column["narrowest"], &column["widest"]),
             (&json!(48), &json!(48)),
@@ -78,6 +100,147 @@ fn every_format_is_read_and_its_hashes_are_compared() {
             "{name}: {belongs:?}"
         );
     }
+}
+
+#[test]
+fn vectors_of_postgresql_are_found_by_what_stands_beside_them_or_by_their_looks() {
+    let sandbox = sandbox(&[]);
+    for (options, dtype, width, by_looks) in [
+        ("--dtype f32", "f32", 48, true),
+        ("--dtype f16", "f16", 48, true),
+        // As bytes, eight bits each, as in every other format.
+        ("--dtype ubinary", "uint8", 6, false),
+        ("--dtype binary", "uint8", 6, false),
+    ] {
+        let line = format!("a.txt --keep text --embedding-field v {options} -o out.pgcopy --force");
+        let run = sandbox.embed(&line);
+        assert_eq!(run.code, Some(0), "{run}");
+        let (code, found) = inspect(&sandbox, "out.pgcopy");
+        let columns = found["files"][0]["columns"].as_array().unwrap();
+        assert_eq!((code, columns.len()), (Some(0), 1), "{options}: {found}");
+        assert_eq!(
+            [
+                &columns[0]["column"],
+                &columns[0]["dtype"],
+                &columns[0]["vectors"],
+                &columns[0]["widest"]
+            ],
+            [&json!("v"), &json!(dtype), &json!(3), &json!(width)],
+            "{options}"
+        );
+        fs::remove_file(sandbox.path("out.pgcopy.json")).unwrap();
+        let (_, found) = inspect(&sandbox, "out.pgcopy");
+        let columns = found["files"][0]["columns"].as_array().unwrap();
+        assert_eq!(columns.len(), usize::from(by_looks), "{options}: {found}");
+        if by_looks {
+            assert_eq!(
+                (&columns[0]["column"], &columns[0]["dtype"]),
+                (&json!("3"), &json!(dtype))
+            );
+        }
+    }
+    // Cut in the middle, and followed by nothing.
+    let whole = fs::read(sandbox.path("out.pgcopy")).unwrap();
+    sandbox.write("out.pgcopy", &whole[..whole.len() - 3]);
+    let run = table(&sandbox, "out.pgcopy");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("copy or make it again"), "{run}");
+}
+
+#[test]
+fn streams_are_read_one_after_another_and_matrices_to_their_last_row() {
+    let sandbox = sandbox(&["one.arrows", "out.fbin"]);
+    let one = fs::read(sandbox.path("one.arrows")).unwrap();
+    sandbox.write("two.arrows", [one.as_slice(), &one].concat());
+    let (code, found) = inspect(&sandbox, "two.arrows");
+    assert_eq!(code, Some(0), "{found}");
+    assert_eq!(found["files"][0]["columns"][0]["vectors"], 6);
+    sandbox.write("cut.arrows", &one[..one.len() / 2]);
+    let matrix = fs::read(sandbox.path("out.fbin")).unwrap();
+    sandbox.write("cut.fbin", &matrix[..matrix.len() - 1]);
+    sandbox.write("head.i8bin", &matrix[..5]);
+    sandbox.write("wide.u8bin", [255; 8]);
+    sandbox.write("other.pgcopy", b"PGCOPY of something else");
+    sandbox.write(
+        "bad.jsonl",
+        "{\"embedding\": [1.0]}\n{\"embedding\": [1.0\n",
+    );
+    for (name, part) in [
+        ("cut.arrows", "cut.arrows"),
+        (
+            "cut.fbin",
+            "it ends in the middle of a vector; copy or make it again",
+        ),
+        ("head.i8bin", "it ends in the middle of a vector"),
+        ("wide.u8bin", "would be 4294967295 wide"),
+        ("other.pgcopy", "does not begin as PostgreSQL's binary COPY"),
+        ("bad.jsonl", "it is no JSON object"),
+    ] {
+        let run = table(&sandbox, name);
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains(part), "{name}: {run}");
+    }
+}
+
+#[test]
+fn folders_of_parts_are_looked_at_part_by_part_and_as_a_whole() {
+    let sandbox = sandbox(&[]);
+    for format in ["parquet", "arrow", "npy", "jsonl", "pgcopy"] {
+        let run = sandbox.embed(&format!(
+            "a.txt -f {format} --part-rows 1 --window 1 -o {format}/"
+        ));
+        assert_eq!(run.code, Some(0), "{run}");
+        let (code, found) = inspect(&sandbox, &format!("{format}/"));
+        let files = found["files"].as_array().unwrap();
+        assert_eq!((code, files.len()), (Some(0), 3), "{format}: {found}");
+        for (number, file) in files.iter().enumerate() {
+            let name = format!("{format}/part-00001-0000{number}.{format}");
+            assert_eq!(
+                (&file["path"], &file["problems"]),
+                (&json!(name), &json!([]))
+            );
+            let belongs = file["belongs"].as_array().unwrap();
+            assert!(belongs.iter().all(|one| one["same"] == true), "{file}");
+        }
+        assert_eq!(found["mix"], true, "{format}: {found}");
+        fs::remove_file(sandbox.path(&format!("{format}/part-00001-00001.{format}"))).unwrap();
+        let (code, found) = inspect(&sandbox, &format!("{format}/"));
+        let problems = found["files"][0]["problems"].to_string();
+        assert_eq!(code, Some(1), "{format}: {found}");
+        assert!(
+            problems.contains("begins at record 2, and what comes before it ends at 1"),
+            "{problems}"
+        );
+        for number in [0, 2] {
+            fs::remove_file(sandbox.path(&format!("{format}/part-00001-0000{number}.{format}")))
+                .unwrap();
+        }
+        let run = table(&sandbox, &format!("{format}/"));
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains("it holds no part"), "{run}");
+    }
+    // What was written with a part.
+    let run = sandbox.embed("a.txt -f npy --part-rows 2 --window 1 -o spoiled/");
+    assert_eq!(run.code, Some(0), "{run}");
+    sandbox.write("spoiled/part-00001-00000.npy.rows.jsonl", "{}\n");
+    fs::remove_file(sandbox.path("spoiled/part-00001-00001.npy.rows.jsonl")).unwrap();
+    let (code, found) = inspect(&sandbox, "spoiled/");
+    assert_eq!(code, Some(1), "{found}");
+    for file in found["files"].as_array().unwrap() {
+        let problems = file["problems"].to_string();
+        assert!(
+            problems.contains(".npy.rows.jsonl is not what was written"),
+            "{problems}"
+        );
+    }
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    let run = table(&sandbox, "empty/");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr
+            .contains("is a folder without an output in parts"),
+        "{run}"
+    );
 }
 
 #[test]

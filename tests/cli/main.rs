@@ -24,6 +24,7 @@ mod jobs_reuse;
 mod libraries;
 mod man;
 mod messages;
+mod nulls;
 mod numbers;
 mod operator;
 mod outputs;

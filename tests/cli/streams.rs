@@ -90,3 +90,20 @@ fn records_of_a_file_do_not_wait_for_a_pipe_behind_it() {
     assert_eq!(run.answer()["embedding"].as_array().unwrap().len(), 48);
     assert_eq!(run.end(), Some(0));
 }
+
+#[test]
+fn whole_records_of_csv_do_not_wait_for_the_end_of_one_that_goes_on() {
+    let sandbox = Sandbox::new();
+    let arguments = "-i csv --csv-delimiter ; --on-error skip -o -";
+    let mut run = Open::start(&mut sandbox.embed_command(arguments));
+    run.say("id;text\n1;one\n2;\"two\n");
+    assert_eq!(run.answer()["id"], "1");
+    run.say("lines\"\n3;three\n4;\"never closed\n");
+    assert_eq!(run.answer()["id"], "2");
+    assert_eq!(run.answer()["id"], "3");
+    run.say("5;five\n6;\"six\"\n");
+    // It is only at a second quote that the fourth record's is known to be wrong.
+    assert_eq!(run.answer()["id"], "5");
+    assert_eq!(run.answer()["id"], "6");
+    assert_eq!(run.end(), Some(3));
+}

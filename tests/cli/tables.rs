@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use insta::assert_snapshot;
 use parquet::arrow::ArrowWriter;
 use serde_json::Value;
@@ -175,4 +175,126 @@ fn types_of_pyarrow_come_through() {
         assert_eq!(run.code, Some(0), "{name}: {}", run.stderr);
     }
     python("compare");
+}
+
+/// The record or the part, and what helps.
+#[test]
+fn every_malformed_table_says_where_and_what_helps() {
+    let sandbox = Sandbox::new();
+    let (parquet, arrow) = (parquet(), arrow());
+    let mut file = Vec::new();
+    let mut writer = FileWriter::try_new(&mut file, &batch().schema()).unwrap();
+    writer.write(&batch()).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let mut page = parquet.clone();
+    page[4..40].fill(0xff);
+    let mut message = arrow.clone();
+    message[8..40].fill(0xff);
+    sandbox.write("a.parquet", &parquet);
+    sandbox.write("page.parquet", page);
+    sandbox.write(
+        "footer.parquet",
+        [
+            &parquet[..parquet.len() - 20],
+            &parquet[parquet.len() - 8..],
+        ]
+        .concat(),
+    );
+    sandbox.write("empty.parquet", "");
+    sandbox.write("none.parquet", "no table at all");
+    sandbox.write("cut.arrow", &file[..file.len() / 2]);
+    sandbox.write("message.arrows", message);
+    sandbox.write("old.feather", b"FEA1\0\0\0\0\0\0\0\0");
+    sandbox.write("open.csv", "id,body\n1,fine\n2,\"never closed\n");
+    sandbox.write("more.csv", "id,body\n1,fine\n2,two,three\n");
+    sandbox.write("semicolons.csv", "id;body\n1;fine\n");
+    for (line, parts) in [
+        (
+            "page.parquet --keep doc",
+            [
+                "page.parquet: row group 1 of 1 cannot be read",
+                "copy or write it again",
+            ],
+        ),
+        (
+            "footer.parquet",
+            [
+                "footer.parquet: its footer cannot be read",
+                "copy or write it again",
+            ],
+        ),
+        (
+            "empty.parquet",
+            ["empty.parquet: is empty", "write it again"],
+        ),
+        (
+            "none.parquet",
+            [
+                "none.parquet: is no Parquet file",
+                "say what it is with `-i`",
+            ],
+        ),
+        ("cut.arrow", ["cut.arrow: ", "copy or write it again"]),
+        (
+            "message.arrows",
+            [
+                "message.arrows: the stream's schema cannot be read",
+                "copy or write it again",
+            ],
+        ),
+        (
+            "old.feather",
+            [
+                "old.feather: is Feather version 1",
+                "pyarrow.feather.write_feather",
+            ],
+        ),
+        (
+            "open.csv",
+            [
+                "open.csv:3: its quoting is wrong: a quoted field that begins here is never closed",
+                "close it",
+            ],
+        ),
+        (
+            "more.csv",
+            [
+                "more.csv:3: the record has 3 fields, and the header has 2",
+                "quote a field",
+            ],
+        ),
+        (
+            "semicolons.csv",
+            [
+                "semicolons.csv: the header is one field",
+                "say `--csv-delimiter ';'`",
+            ],
+        ),
+        (
+            "a.parquet --keep nothing",
+            [
+                "a.parquet: no column is called `nothing`; there are `doc`, `body`",
+                "with `--keep`",
+            ],
+        ),
+        (
+            "a.parquet --id-field body --id-type int",
+            ["the id `body` has the type Utf8", "use `--id-type string`"],
+        ),
+        (
+            "a.parquet --keep body:int",
+            [
+                "a.parquet:1: the kept column `body` holds a value that is no Int64",
+                "use `--keep body:string`",
+            ],
+        ),
+    ] {
+        let run = sandbox.embed(&format!("{line} --text-field body -o out.npy"));
+        assert!(matches!(run.code, Some(1 | 2)), "{line}: {run}");
+        for part in parts {
+            assert!(run.stderr.contains(part), "{line}: no '{part}' in {run}");
+        }
+        assert!(!sandbox.path("out.npy").exists(), "{line}");
+    }
 }

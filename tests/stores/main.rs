@@ -1,7 +1,7 @@
 //! Object stores: the library's own reading, listing and writing, and whole runs of the real binary, against servers
-//! that others have made (moto for S3, azurite for Azure) and against ones that go wrong on demand.
+//! that others have made (moto for S3 and, behind a front, for Google; azurite for Azure) and against ones that go wrong on demand.
 //!
-//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `refused.rs`: who says no, and what is said
+//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `inspected.rs`: `inspect`. `refused.rs`: who says no, and what is said
 //! then. `stopped.rs`: interrupts and kills.
 
 #[path = "../support/hub/mod.rs"]
@@ -16,6 +16,7 @@ mod support;
 mod datasets;
 #[cfg(unix)]
 mod inputs;
+mod inspected;
 mod objects;
 mod refused;
 mod runs;

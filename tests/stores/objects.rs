@@ -9,7 +9,7 @@ use embedctl::cancel::CancelToken;
 use embedctl::storage::{Address, Object, Storage};
 
 use crate::hub::http::{Reply, Request, Server, Step};
-use crate::servers::{azurite, make_container, moto, storage};
+use crate::servers::{azurite, google, make_container, moto, storage};
 
 fn at(url: &str) -> Address {
     Address::parse(url).unwrap()
@@ -149,6 +149,16 @@ fn s3_by_moto() {
     };
     store.bucket("everything");
     does_everything(&store.storage(&CancelToken::new()), "s3://everything/");
+    assert_eq!(store.contents("everything").1, 0, "parts were left behind");
+}
+
+#[test]
+fn google_by_moto_behind_a_front() {
+    let Some(store) = google("google_by_moto_behind_a_front") else {
+        return;
+    };
+    store.bucket("everything");
+    does_everything(&store.storage(&CancelToken::new()), "gs://everything/");
     assert_eq!(store.contents("everything").1, 0, "parts were left behind");
 }
 

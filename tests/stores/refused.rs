@@ -3,7 +3,7 @@
 use crate::hub::http::{Reply, Server as Faulty};
 use crate::runs::World;
 use crate::sandbox::Sandbox;
-use crate::servers::{Server, moto};
+use crate::servers::{Server, google, moto};
 
 /// A run that a store refuses; what it says.
 fn refused(world: &World, line: &str, variables: &[(&str, &str)]) -> String {
@@ -125,6 +125,34 @@ fn credentials_that_have_expired() {
             "aws configure export-credentials",
         ],
     );
+}
+
+#[test]
+fn google_accepts_no_other_key() {
+    let test = "google_accepts_no_other_key";
+    let (Some(store), Some(other)) = (google(test), Server::google(test, &[])) else {
+        return;
+    };
+    let world = World::new(store);
+    let said = refused(&world, "texts.txt -o gs://nobodys/out.parquet", &[]);
+    says(
+        &said,
+        &["gs://nobodys/out.parquet", "there is no bucket nobodys"],
+    );
+    store.bucket("guarded");
+    let (name, key) = &other.settings[1];
+    let line = "texts.txt -o gs://guarded/out.parquet";
+    let said = refused(&world, line, &[(name, key)]);
+    says(
+        &said,
+        &[
+            "gs://guarded/out.parquet",
+            "credentials are not accepted",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ],
+    );
+    let said = refused(&world, line, &[(name, "{}")]);
+    says(&said, &["gs://guarded/out.parquet", "private_key"]);
 }
 
 #[test]

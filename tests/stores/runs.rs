@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::sandbox::{Run, Sandbox};
-use crate::servers::{Server, azurite, make_container, moto};
+use crate::servers::{Server, azurite, google, make_container, moto};
 use crate::support::python;
 
 /// A store and a folder.
@@ -29,6 +29,14 @@ impl<'a> World<'a> {
                 .map(|(name, value)| (*name, value)),
         );
         command
+    }
+
+    /// A whole run of any command that may reach the store.
+    pub fn any(&self, line: &str) -> Run {
+        let mut command = self.sandbox.command(line.split_whitespace());
+        let settings = self.store.settings.iter();
+        command.envs(settings.map(|(name, value)| (*name, value)));
+        self.sandbox.finish(&mut command)
     }
 
     pub fn run(&self, line: &str) -> Run {
@@ -200,14 +208,60 @@ fn azure_takes_outputs_too() {
 }
 
 #[test]
+fn google_takes_what_google_gives_and_its_emulators_variable_counts() {
+    let test = "google_takes_what_google_gives_and_its_emulators_variable_counts";
+    let Some(store) = google(test) else { return };
+    let world = World::new(store);
+    store.bucket("outputs");
+    let input = world.sandbox.path("texts.txt");
+    store.boto(&format!(
+        "s3.upload_file(r'{}', 'outputs', 'in/a b.txt')",
+        input.display()
+    ));
+    world.done("gs://outputs/in/*.txt -o gs://outputs/out.jsonl");
+    world.done("gs://outputs/in/ --keep text -o gs://outputs/out.parquet");
+    let again = world.run("texts.txt -o gs://outputs/out.parquet");
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    world.done("gs://outputs/out.parquet -o gs://outputs/out.jsonl --force");
+    let rows = std::fs::read_to_string(world.fetch("outputs", "out.jsonl")).unwrap();
+    assert_eq!(rows.lines().count(), 3);
+    assert_eq!(store.contents("outputs").1, 0);
+
+    // Google's own clients take this variable, and ask an emulator without credentials.
+    let Some(open) = Server::google(test, &[("OPEN", "1")]) else {
+        return;
+    };
+    open.bucket("open");
+    for host in [&open.url, open.url.trim_start_matches("http://")] {
+        let sandbox = &world.sandbox;
+        let mut command = sandbox.embed_command("texts.txt -o gs://open/out.parquet --force");
+        let run = sandbox.finish(command.env("STORAGE_EMULATOR_HOST", host));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+    assert_eq!(open.contents("open").0, ["out.parquet"]);
+}
+
+#[test]
 fn parts_go_to_s3_and_are_gone_on_with() {
     let Some(store) = moto("parts_go_to_s3_and_are_gone_on_with") else {
         return;
     };
+    parts_are_gone_on_with(store, "s3");
+}
+
+#[test]
+fn parts_go_to_google_and_are_gone_on_with() {
+    let Some(store) = google("parts_go_to_google_and_are_gone_on_with") else {
+        return;
+    };
+    parts_are_gone_on_with(store, "gs");
+}
+
+fn parts_are_gone_on_with(store: &Server, scheme: &str) {
     let world = World::new(store);
     store.bucket("parts");
     world.sandbox.write("texts.txt", "a\nb\nc\nd\ne\n");
-    let line = "texts.txt -o s3://parts/run/ --part-rows 2 --window 1 -f jsonl";
+    let line = &format!("texts.txt -o {scheme}://parts/run/ --part-rows 2 --window 1 -f jsonl");
     world.done(line);
     let (whole, uploads) = store.contents("parts");
     assert_eq!(uploads, 0);
@@ -235,18 +289,20 @@ fn parts_go_to_s3_and_are_gone_on_with() {
     let after: Vec<_> = parts(&whole).iter().map(|name| read(name)).collect();
     assert_eq!(after, before);
     world.done(&format!("{line} --resume"));
-    let refused = world.run("s3://parts/run/part-00001-00000.jsonl -o s3://parts/run/ --force");
+    let refused = world.run(&format!(
+        "{scheme}://parts/run/part-00001-00000.jsonl -o {scheme}://parts/run/ --force"
+    ));
     assert!(
         refused.stderr.contains("lies in the folder that -o names"),
         "{}",
         refused.stderr
     );
     // One object cannot be gone on with.
-    let refused = world.run("texts.txt -o s3://parts/one.jsonl --resume");
+    let refused = world.run(&format!("texts.txt -o {scheme}://parts/one.jsonl --resume"));
     assert!(
-        refused
-            .stderr
-            .contains("one object is written by one run; write parts to s3://parts/one.jsonl/"),
+        refused.stderr.contains(&format!(
+            "one object is written by one run; write parts to {scheme}://parts/one.jsonl/"
+        )),
         "{}",
         refused.stderr
     );

@@ -34,6 +34,12 @@ pub fn azurite(test: &str) -> Option<&'static Server> {
     AZURITE.get_or_init(|| Server::azurite(test)).as_ref()
 }
 
+/// Google Cloud Storage: moto behind the front of `google.py`; one for all tests. `None` where there is none.
+pub fn google(test: &str) -> Option<&'static Server> {
+    static GOOGLE: OnceLock<Option<Server>> = OnceLock::new();
+    GOOGLE.get_or_init(|| Server::google(test, &[])).as_ref()
+}
+
 const MOTO: &str = "
 import sys
 from moto.server import ThreadedMotoServer
@@ -51,14 +57,7 @@ const ACCOUNT_KEY: &str =
 impl Server {
     /// S3, with variables for the server.
     pub fn moto(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
-        let named = std::env::var_os("EMBEDCTL_TEST_MOTO").map(PathBuf::from);
-        let python = match named {
-            Some(python) => python,
-            None => match python_with_moto(test) {
-                Some(python) => python,
-                None => return skip(test, "stores", "a Python with moto[server]"),
-            },
-        };
+        let python = moto_python(test)?;
         let mut command = Command::new(&python);
         command.args(["-c", MOTO]).envs(variables.iter().copied());
         let mut server = Self::start(command, |line| line.strip_prefix("port ")?.parse().ok());
@@ -67,6 +66,29 @@ impl Server {
             ("AWS_ACCESS_KEY_ID", "testkey".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "5ecretkey5".to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
+        ];
+        server.python = Some(python);
+        Some(server)
+    }
+
+    /// Google Cloud Storage, with variables for the server.
+    pub fn google(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
+        let python = moto_python(test)?;
+        let mut command = Command::new(&python);
+        let front = crate::sandbox::in_repository("tests/stores/google.py");
+        command.arg(front).envs(variables.iter().copied());
+        let mut key = String::new();
+        let mut server = Self::start(command, |line| {
+            let said: serde_json::Value = serde_json::from_str(line).ok()?;
+            said["key"].as_str()?.clone_into(&mut key);
+            u16::try_from(said["port"].as_u64()?).ok()
+        });
+        let account = serde_json::json!({
+            "client_email": "tests@example", "private_key_id": "1", "private_key": key,
+        });
+        server.settings = vec![
+            ("GOOGLE_BASE_URL", server.url.clone()),
+            ("GOOGLE_SERVICE_ACCOUNT_KEY", account.to_string()),
         ];
         server.python = Some(python);
         Some(server)
@@ -110,7 +132,7 @@ impl Server {
         Some(server)
     }
 
-    fn start(mut command: Command, port: impl Fn(&str) -> Option<u16>) -> Self {
+    fn start(mut command: Command, mut port: impl FnMut(&str) -> Option<u16>) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -148,6 +170,9 @@ impl Server {
         let output = Command::new(self.python.as_ref().unwrap())
             .args(["-c", &format!("{before}{script}")])
             .env("AWS_DEFAULT_REGION", "us-east-1")
+            .env("AWS_ENDPOINT_URL", &self.url)
+            .env("AWS_ACCESS_KEY_ID", "testkey")
+            .env("AWS_SECRET_ACCESS_KEY", "5ecretkey5")
             .envs(self.settings.iter().map(|(name, value)| (*name, value)))
             .output()
             .unwrap();
@@ -202,6 +227,13 @@ pub fn storage_with<'a>(
     };
     let options = settings.into_iter().map(option).collect();
     Storage::new(hub, options, cancel).unwrap()
+}
+
+/// A Python with moto; `None` where the test is to be skipped.
+fn moto_python(test: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("EMBEDCTL_TEST_MOTO").map(PathBuf::from);
+    let found = named.or_else(|| python_with_moto(test));
+    found.or_else(|| skip(test, "stores", "a Python with moto[server]"))
 }
 
 fn python_with_moto(test: &str) -> Option<PathBuf> {

@@ -12,9 +12,9 @@ use super::open::guarded;
 use super::table::Table;
 use super::{Batches, at_most, entered};
 use crate::error::Result;
-use crate::input::bytes::{Bytes, Seeking};
 use crate::input::source::Planned;
 use crate::position::Seek;
+use crate::storage::{Bytes, Seeking};
 
 /// What an Arrow file begins with; a stream follows it.
 pub(crate) const ARROW: &[u8] = b"ARROW1\0\0";

@@ -1,14 +1,11 @@
 //! The footer of an Arrow file: where its record batches lie, and how many rows they have. Read without a batch
 //! being decoded, and compared with the file's length before anybody asks for memory by it.
 
-use std::fs;
-use std::path::Path;
-
 use ::arrow::error::ArrowError;
 use ::arrow::ipc::reader::read_footer_length;
 use ::arrow::ipc::{root_as_footer, root_as_message};
 
-use crate::input::bytes::{Bytes, FileBytes};
+use crate::storage::Bytes;
 
 /// Bytes behind a footer: its length, and the magic.
 const TRAILER: u64 = 10;
@@ -59,10 +56,8 @@ pub(super) fn blocks(bytes: &dyn Bytes) -> Result<Vec<Block>, ArrowError> {
 ///
 /// # Errors
 /// As [`blocks`].
-pub(crate) fn check(path: &Path) -> Result<(), ArrowError> {
-    let len = fs::metadata(path)?.len();
-    let path = path.to_path_buf();
-    blocks(&FileBytes { path, len }).map(drop)
+pub(crate) fn check(bytes: &dyn Bytes) -> Result<(), ArrowError> {
+    blocks(bytes).map(drop)
 }
 
 /// How many rows a record batch has.

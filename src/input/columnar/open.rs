@@ -10,7 +10,6 @@ use super::parquet::Parquet;
 use super::table::Table;
 use super::{Batches, TableReader};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::input::bytes::Bytes;
 use crate::input::columns::Columns;
 use crate::input::compression::Counted;
 use crate::input::format::InputFormat;
@@ -19,6 +18,7 @@ use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
 use crate::position::Seek;
+use crate::storage::Bytes;
 use crate::threads::caught;
 
 /// What a Parquet file begins and ends with.

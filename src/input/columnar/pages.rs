@@ -1,16 +1,14 @@
 //! The bytes of a Parquet file, as the parquet crate wants them. It asks for memory by what a page's header says, and
 //! compares later; so what the header says is compared with the column's own size first.
 
-use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::RowGroupMetaData;
 use ::parquet::file::reader::{ChunkReader, Length};
 
-use crate::input::bytes::{Bytes, FileBytes, Seeking};
+use crate::storage::{Bytes, Seeking};
 
 /// A page up to this size is believed, whatever its column says: some writers count wrongly.
 const BELIEVED: u64 = 32 << 20;
@@ -24,21 +22,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn new(bytes: Arc<dyn Bytes>) -> Self {
+    pub(crate) fn new(bytes: Arc<dyn Bytes>) -> Self {
         Self {
             bytes,
             columns: Arc::default(),
         }
-    }
-
-    /// Those of a file.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub(crate) fn of_file(path: &Path) -> io::Result<Self> {
-        let len = fs::metadata(path)?.len();
-        let path = path.to_path_buf();
-        Ok(Self::new(Arc::new(FileBytes { path, len })))
     }
 
     /// The same, for the pages of these row groups.

@@ -19,9 +19,9 @@ use super::pages::Chunks;
 use super::table::Table;
 use super::{Batches, at_most, entered};
 use crate::error::Result;
-use crate::input::bytes::Bytes;
 use crate::input::source::Planned;
 use crate::position::Seek;
+use crate::storage::Bytes;
 
 /// A Parquet file.
 pub(super) struct Parquet {

@@ -20,12 +20,12 @@ use super::columns::Columns;
 use super::fields::IdType;
 use super::format::InputFormat;
 use super::json;
-use super::options::InputOptions;
+use super::options::{Delimiter, InputOptions};
 use super::pace::Pace;
 use super::parse::{Parser, not_utf8};
 use super::reader::{Filled, Reader};
 use super::source::{From, Planned};
-use super::window::{Filling, Record};
+use super::window::{Filling, Known, Record};
 use crate::error::{Error, Place, Result};
 use crate::position::Seek;
 use crate::record::Origin;
@@ -58,9 +58,10 @@ impl CsvReader {
         filling: &mut Filling,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-        let delimiter = match source.format {
-            InputFormat::Tsv => b'\t',
-            _ => b',',
+        let delimiter = match (options.csv_delimiter, source.format) {
+            (Some(Delimiter(byte)), _) => byte,
+            (None, InputFormat::Tsv) => b'\t',
+            (None, _) => b',',
         };
         let limit = options.max_record_bytes;
         let whole = Planned {
@@ -70,20 +71,26 @@ impl CsvReader {
         let opened = whole.open(from, limit)?;
         let mut records = Records::new(opened, delimiter, limit);
         let mut split = Split::new(delimiter);
-        let header = match records.next(source)? {
-            None => Vec::new(),
-            Some(Found::Record) => header(source, split.fields(&records.record)?)?,
-            Some(Found::Bad(reason)) => {
+        let header = match records.next(source, true)? {
+            Found::End | Found::Waits => Vec::new(),
+            Found::Record => header(source, split.fields(&records.record)?)?,
+            Found::Bad(reason) => {
                 return Err(source.usage(format!("the header cannot be read: {reason}")));
             }
         };
-        if header.len() == 1 && header[0].contains([';', '\t', '|']) {
-            return Err(source.usage(format!(
-                "the header is one field, `{}`, so its fields are parted by something else than {}; convert the \
-                 file, or say `-i tsv` if it is TSV",
-                json::excerpt(&header[0]),
-                if delimiter == b'\t' { "tabs" } else { "commas" }
-            )));
+        if let [only] = header.as_slice()
+            && let Some(other) = only.chars().find(|byte| ",;\t|".contains(*byte))
+        {
+            return Err(source
+                .usage(format!(
+                    "the header is one field, `{}`, and they would be parted by {}",
+                    json::excerpt(only),
+                    Delimiter(delimiter)
+                ))
+                .with_remedy(match other {
+                    '\t' => "say `-i tsv`".to_owned(),
+                    other => format!("say `--csv-delimiter '{other}'` if that is what parts them"),
+                }));
         }
         let mut asked = Asked {
             source: Arc::clone(source),
@@ -177,7 +184,28 @@ impl Asked {
                     .map(Cow::Borrowed)
             })?),
         };
-        let id = match self.id.map(|index| fields[index]) {
+        Ok(Record {
+            text,
+            id: self.id(fields)?,
+            kept: self.kept(fields, columns).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What can be told of a record that was rejected.
+    fn known<'a>(&self, fields: &[&'a str], columns: &Columns) -> Known<'a> {
+        // Which field is which cannot be told.
+        if fields.len() != self.header.len() {
+            return Known::nothing(columns.kept());
+        }
+        let kept = self.kept(fields, columns);
+        Known {
+            id: self.id(fields).unwrap_or(Cell::Null),
+            kept: kept.map(|cell| cell.unwrap_or(Cell::Null)).collect(),
+        }
+    }
+
+    fn id<'a>(&self, fields: &[&'a str]) -> Result<Cell<'a>, String> {
+        Ok(match self.id.map(|index| fields[index]) {
             None | Some("") => Cell::Null,
             Some(id) => match self.options.id_type {
                 IdType::String => Cell::String(Cow::Borrowed(id)),
@@ -189,16 +217,18 @@ impl Asked {
                     )
                 })?,
             },
-        };
+        })
+    }
+
+    fn kept<'a>(
+        &self,
+        fields: &[&'a str],
+        columns: &Columns,
+    ) -> impl Iterator<Item = Result<Cell<'a>, String>> {
         let kept = self.kept.iter().enumerate();
-        let kept = kept.map(|(column, field)| match field {
+        kept.map(|(column, field)| match field {
             Some(field) => columns.text_cell(column, fields[*field]),
             None => Ok(Cell::Null),
-        });
-        Ok(Record {
-            text,
-            id,
-            kept: kept.collect::<Result<_, _>>()?,
         })
     }
 }
@@ -216,27 +246,31 @@ fn header(source: &Planned, fields: &ByteRecord) -> Result<Vec<String>> {
 impl Reader for CsvReader {
     fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
         while !filling.is_full() {
-            if !filling.is_empty() && !self.records.has_line() {
-                if pace.pauses() {
-                    break;
+            // Records that are whole don't wait for the end of one that is not.
+            let found = self.records.next(&self.source, filling.is_empty())?;
+            match found {
+                Found::End => return Ok(Filled::End),
+                Found::Waits if pace.pauses() => break,
+                Found::Waits => {
+                    self.records.read_on(&self.source)?;
+                    continue;
                 }
-                self.records.read_on(&self.source)?;
-                continue;
+                Found::Record | Found::Bad(_) => {}
             }
-            let Some(found) = self.records.next(&self.source)? else {
-                return Ok(Filled::End);
-            };
             let origin = Origin {
                 source: self.source.index,
                 ..self.records.origin
             };
             let raw = self.records.record.as_slice();
             if let Found::Bad(reason) = found {
-                filling.reject(origin, reason, raw);
+                filling.reject(origin, reason, raw, |columns| {
+                    Known::nothing(columns.kept())
+                });
                 continue;
             }
             if let Err(error) = std::str::from_utf8(raw) {
-                filling.reject(origin, not_utf8(error), raw);
+                let nothing = |columns: &Columns| Known::nothing(columns.kept());
+                filling.reject(origin, not_utf8(error), raw, nothing);
                 continue;
             }
             let fields = self.split.fields(raw)?;
@@ -247,7 +281,9 @@ impl Reader for CsvReader {
             let fields = fields.map_err(|error| Error::internal(error.to_string()))?;
             match self.asked.record(&fields, &filling.columns) {
                 Ok(record) => filling.accept(origin, &record, raw),
-                Err(reason) => filling.reject(origin, reason, raw),
+                Err(reason) => filling.reject(origin, reason, raw, |columns| {
+                    self.asked.known(&fields, columns)
+                }),
             }
         }
         Ok(Filled::Window)

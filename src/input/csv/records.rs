@@ -13,6 +13,10 @@ use crate::record::Origin;
 pub(super) enum Found {
     Record,
     Bad(String),
+    /// More has to be read first.
+    Waits,
+    /// There is none.
+    End,
 }
 
 /// Puts records together from lines.
@@ -24,6 +28,10 @@ pub(super) struct Records {
     pub record: Vec<u8>,
     /// Where it begins.
     pub origin: Origin,
+    /// The lines so far of a record that goes on, where its quotes stand, and how long it is.
+    lines: Vec<Kept>,
+    quotes: Quotes,
+    size: usize,
     /// Lines that were read in vain, as a part of a record that was none.
     again: VecDeque<Kept>,
 }
@@ -51,11 +59,15 @@ impl Records {
                 line: 0,
                 offset: 0,
             },
+            lines: Vec::new(),
+            quotes: Quotes::Start,
+            size: 0,
             again: VecDeque::new(),
         }
     }
 
-    pub(super) fn has_line(&mut self) -> bool {
+    /// Whether a line can be had without a read.
+    fn has_line(&mut self) -> bool {
         !self.again.is_empty() || self.opened.lines.has_line()
     }
 
@@ -68,7 +80,7 @@ impl Records {
     /// Where the next record stands.
     pub(super) fn place(&self) -> (u64, Seek) {
         let (lines, seek) = self.opened.place();
-        match (self.again.front(), seek) {
+        match (self.lines.first().or(self.again.front()), seek) {
             (None, seek) => (lines, seek),
             (Some(line), Seek::Byte { .. }) => (line.number - 1, Seek::Byte { byte: line.offset }),
             (Some(line), seek) => (line.number - 1, seek),
@@ -112,73 +124,79 @@ impl Records {
         }))
     }
 
-    /// The next record, blank lines passed over; `None` at the end.
-    pub(super) fn next(&mut self, source: &Planned) -> Result<Option<Found>> {
-        let first = loop {
-            match self.line(source)? {
-                None => return Ok(None),
-                Some(line) if line.length == 0 => {}
-                Some(line) => break line,
+    /// The next record, blank lines passed over. Unless `wait` says so, nothing is read for it: of a record that is
+    /// not all here yet the lines are kept until the next call.
+    pub(super) fn next(&mut self, source: &Planned, wait: bool) -> Result<Found> {
+        loop {
+            if !wait && !self.has_line() {
+                return Ok(Found::Waits);
             }
-        };
-        self.origin.line = first.number;
-        self.origin.offset = first.offset;
-        self.record.clear();
-        self.record
-            .extend_from_slice(&first.bytes[..first.bytes.len() - first.end]);
-        if first.length > self.limit as u64 {
-            return Ok(Some(Found::Bad(too_long(first.length, self.limit))));
-        }
-        let mut quotes = Quotes::Start;
-        if memchr::memchr(b'"', &first.bytes).is_none() {
-            return Ok(Some(Found::Record));
-        }
-        let mut lines: Vec<Kept> = Vec::new();
-        let mut size = first.bytes.len();
-        let mut last = &first;
-        let bad = loop {
-            let content = &last.bytes[..last.bytes.len() - last.end];
-            if quotes.over(content, self.delimiter).is_err() {
-                break format!(
-                    "its quoting is wrong: on line {} a quoted field goes on behind its closing quote; double the \
-                     quotes inside of a field (`\"\"`)",
-                    last.number
-                );
-            }
-            if quotes != Quotes::Inside {
+            let Some(line) = self.line(source)? else {
+                if self.lines.is_empty() {
+                    return Ok(Found::End);
+                }
+                let reason = "its quoting is wrong: a quoted field that begins here is never closed; close it, or \
+                              double the quotes inside of a field (`\"\"`)";
+                return Ok(self.give_up(reason.to_owned()));
+            };
+            let content = &line.bytes[..line.bytes.len() - line.end];
+            if self.lines.is_empty() {
+                if line.length == 0 {
+                    continue;
+                }
+                self.origin.line = line.number;
+                self.origin.offset = line.offset;
                 self.record.clear();
-                for line in [&first].into_iter().chain(&lines) {
+                self.record.extend_from_slice(content);
+                if line.length > self.limit as u64 {
+                    return Ok(Found::Bad(too_long(line.length, self.limit)));
+                }
+                if memchr::memchr(b'"', content).is_none() {
+                    return Ok(Found::Record);
+                }
+                self.quotes = Quotes::Start;
+                self.size = line.bytes.len();
+            } else {
+                let length = usize::try_from(line.length).unwrap_or(usize::MAX);
+                self.size = self.size.saturating_add(length);
+                if self.size > self.limit {
+                    self.lines.push(line);
+                    let reason = format!(
+                        "a quoted field that begins here is not closed within {} bytes; close it, or raise the \
+                         limit with `--max-record-bytes`",
+                        self.limit
+                    );
+                    return Ok(self.give_up(reason));
+                }
+            }
+            let right = self.quotes.over(content, self.delimiter);
+            let (number, end) = (line.number, line.end);
+            self.lines.push(line);
+            if right.is_err() {
+                let reason = format!(
+                    "its quoting is wrong: on line {number} a quoted field goes on behind its closing quote; double \
+                     the quotes inside of a field (`\"\"`)"
+                );
+                return Ok(self.give_up(reason));
+            }
+            if self.quotes != Quotes::Inside {
+                self.record.clear();
+                for line in self.lines.drain(..) {
                     self.record.extend_from_slice(&line.bytes);
                 }
-                let end = last.end;
                 self.record.truncate(self.record.len() - end);
-                return Ok(Some(Found::Record));
+                return Ok(Found::Record);
             }
-            match self.line(source)? {
-                None => {
-                    break "its quoting is wrong: a quoted field that begins here is never closed; close it, or \
-                           double the quotes inside of a field (`\"\"`)"
-                        .to_owned();
-                }
-                Some(line) => {
-                    size = size.saturating_add(usize::try_from(line.length).unwrap_or(usize::MAX));
-                    lines.push(line);
-                    if size > self.limit {
-                        break format!(
-                            "a quoted field that begins here is not closed within {} bytes; close it, or raise the \
-                             limit with `--max-record-bytes`",
-                            self.limit
-                        );
-                    }
-                }
-            }
-            last = lines.last().expect("one was just put there");
-        };
-        // Only its first line is given up.
-        for line in lines.into_iter().rev() {
+        }
+    }
+
+    /// Rejects the first line alone of those that were read as one record.
+    fn give_up(&mut self, reason: String) -> Found {
+        for line in self.lines.drain(1..).rev() {
             self.again.push_front(line);
         }
-        Ok(Some(Found::Bad(bad)))
+        self.lines.clear();
+        Found::Bad(reason)
     }
 }
 

@@ -37,6 +37,41 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
     }
 }
 
+/// Fields parted by something else.
+fn parted(by: &str) -> InputOptions {
+    InputOptions {
+        csv_delimiter: Some(by.parse().unwrap()),
+        ..options()
+    }
+}
+
+#[test]
+fn fields_may_be_parted_by_something_else() {
+    let content = "id,text\n1,\"a, b;|\tc\"\n2,two\n";
+    for (name, by) in [
+        ("a.csv", ";"),
+        ("a.csv", "|"),
+        ("a.tsv", "^"),
+        ("a.csv", "\\t"),
+        ("a.csv", "tab"),
+    ] {
+        let byte = if by.len() > 1 { "\t" } else { by };
+        let content = content
+            .replace("id,", &format!("id{byte}"))
+            .replace("1,", &format!("1{byte}"));
+        let content = content.replace("2,", &format!("2{byte}"));
+        let window = Files::new().with(name, content).window(parted(by));
+        let texts: Vec<_> = window.texts.iter().collect();
+        assert_eq!(texts, ["a, b;|\tc", "two"], "{by}");
+        assert_eq!(kept(&window, "id"), [Some("1"), Some("2")]);
+    }
+    for wrong in ["", ";;", "\"", "\n", "é"] {
+        assert!(wrong.parse::<Delimiter>().is_err(), "{wrong:?}");
+    }
+    let error = Files::new().with("a.txt", "one").open(parted(";"));
+    assert!(failure(error).contains("no input is read as that"));
+}
+
 #[test]
 fn a_wrong_record_costs_itself_alone() {
     let content =
@@ -110,7 +145,17 @@ fn headers_are_looked_at_before_any_record() {
             options(),
             "several columns called `text`",
         ),
-        ("id;text\n1;a\n", options(), "something else than commas"),
+        (
+            "id;text\n1;a\n",
+            options(),
+            "would be parted by commas; say `--csv-delimiter ';'`",
+        ),
+        ("id\ttext\n1\ta\n", options(), "say `-i tsv`"),
+        (
+            "id,text\n1,a\n",
+            parted(";"),
+            "would be parted by `;`; say `--csv-delimiter ','`",
+        ),
         ("\"a\"b,text\n", options(), "the header cannot be read"),
     ] {
         let files = Files::new().with("a.csv", content);

@@ -18,6 +18,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
+use crate::storage::{Bytes, Readable};
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
 pub fn batch(first: i64, rows: i64) -> RecordBatch {
@@ -689,6 +690,10 @@ fn objects_are_read_as_files_are() {
             let rest = self.0[usize::try_from(offset).unwrap()..].to_vec();
             Ok(Box::new(Cursor::new(rest)))
         }
+
+        fn beside(&self, _: &str) -> Result<Option<Readable>> {
+            Ok(None)
+        }
     }
     let mut containers = containers();
     containers.truncate(5);
@@ -700,7 +705,7 @@ fn objects_are_read_as_files_are() {
             .into_bytes(),
     ));
     for (name, content) in containers {
-        let object = Object {
+        let object = Readable {
             name: format!("s3://bucket/{name}"),
             bytes: Arc::new(Memory(content)),
         };

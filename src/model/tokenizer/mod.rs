@@ -91,17 +91,7 @@ pub(super) fn read(
         TruncationDirection::Right => Side::Right,
     });
     let baked_padding = backend.get_padding().map(|baked| baked.pad_id);
-    // The others name one themselves.
-    let names_no_padding = matches!(
-        chosen.class,
-        Class::Backend
-            | Class::Parakeet
-            | Class::Llama
-            | Class::CodeLlama
-            | Class::OpenAiGpt
-            | Class::Reformer
-    );
-    if let Some(baked) = backend.get_padding().filter(|_| names_no_padding) {
+    if let (Some(baked), Class::Backend) = (backend.get_padding(), chosen.class) {
         arguments.set_default("pad_token", baked.pad_token.clone());
     }
     backend.with_padding(None);

@@ -1,7 +1,6 @@
 //! Matrices (NPY, fbin and its kin), and vectors among the fields of PostgreSQL's binary COPY.
 
 use std::io::{self, Read};
-use std::path::Path;
 
 use half::f16;
 
@@ -9,6 +8,7 @@ use super::{StoredVector, TakeVector, failed, unreadable};
 use crate::error::Result;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
+use crate::storage::Readable;
 
 /// What comes before the first row of PostgreSQL's binary COPY, and its length of flags and extension.
 const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -16,17 +16,18 @@ const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 /// A field that is longer holds no vector.
 const MAX_FIELD: usize = 1 << 20;
 
-pub(super) fn npy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>) -> Result<()> {
-    let (rows, width, dtype) = npy_shape(path, &mut file)?;
-    matrix(path, file, rows, width, dtype, take)
+pub(super) fn npy(file: &Readable, mut bytes: impl Read, take: &mut TakeVector<'_>) -> Result<()> {
+    let (rows, width, dtype) = npy_shape(file, &mut bytes)?;
+    matrix(file, bytes, rows, width, dtype, take)
 }
 
 /// Reads a matrix' header: its rows, their width, and the type of its values, which follow.
-pub(super) fn npy_shape(path: &Path, file: &mut impl Read) -> Result<(u64, u64, Dtype)> {
-    let refuse = |what: &str| unreadable(path, format!("it is no NPY matrix: {what}"));
+pub(super) fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)> {
+    let refuse = |what: &str| unreadable(file.path(), format!("it is no NPY matrix: {what}"));
     let mut start = [0; 10];
-    file.read_exact(&mut start)
-        .map_err(|error| failed(path, error))?;
+    bytes
+        .read_exact(&mut start)
+        .map_err(|error| failed(file, error))?;
     if &start[..6] != b"\x93NUMPY" {
         return Err(refuse("it does not begin as one"));
     }
@@ -34,16 +35,18 @@ pub(super) fn npy_shape(path: &Path, file: &mut impl Read) -> Result<(u64, u64, 
     if start[6] > 1 {
         // The length has four bytes.
         let mut rest = [0; 2];
-        file.read_exact(&mut rest)
-            .map_err(|error| failed(path, error))?;
+        bytes
+            .read_exact(&mut rest)
+            .map_err(|error| failed(file, error))?;
         length += usize::from(u16::from_le_bytes(rest)) << 16;
     }
     if length > MAX_FIELD {
         return Err(refuse("its header has no end"));
     }
     let mut header = vec![0; length];
-    file.read_exact(&mut header)
-        .map_err(|error| failed(path, error))?;
+    bytes
+        .read_exact(&mut header)
+        .map_err(|error| failed(file, error))?;
     let header = String::from_utf8_lossy(&header);
     let after = |key: &str| {
         let (_, rest) = header.split_once(&format!("'{key}':"))?;
@@ -76,26 +79,26 @@ pub(super) fn npy_shape(path: &Path, file: &mut impl Read) -> Result<(u64, u64, 
 }
 
 pub(super) fn bin(
-    path: &Path,
-    mut file: impl Read,
+    file: &Readable,
+    mut bytes: impl Read,
     format: OutputFormat,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    let (rows, width, dtype) = bin_shape(path, &mut file, format)?;
-    matrix(path, file, rows, width, dtype, take)
+    let (rows, width, dtype) = bin_shape(file, &mut bytes, format)?;
+    matrix(file, bytes, rows, width, dtype, take)
 }
 
 /// The same of a file of `format`.
 pub(super) fn bin_shape(
-    path: &Path,
-    file: &mut impl Read,
+    file: &Readable,
+    bytes: &mut impl Read,
     format: OutputFormat,
 ) -> Result<(u64, u64, Dtype)> {
     let mut number = || {
-        let mut bytes = [0; 4];
-        let read = file.read_exact(&mut bytes);
-        read.map(|()| u64::from(u32::from_le_bytes(bytes)))
-            .map_err(|error| failed(path, error))
+        let mut four = [0; 4];
+        let read = bytes.read_exact(&mut four);
+        read.map(|()| u64::from(u32::from_le_bytes(four)))
+            .map_err(|error| failed(file, error))
     };
     let (rows, width) = (number()?, number()?);
     let dtype = match format {
@@ -107,27 +110,28 @@ pub(super) fn bin_shape(
 }
 
 fn matrix(
-    path: &Path,
-    mut file: impl Read,
+    file: &Readable,
+    mut bytes: impl Read,
     rows: u64,
     width: u64,
     dtype: Dtype,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    let bytes = usize::try_from(width)
+    let size = usize::try_from(width)
         .ok()
         .and_then(|width| width.checked_mul(dtype.bytes()));
-    let wide = |bytes: &usize| *bytes <= MAX_FIELD && (*bytes > 0 || rows == 0);
-    let Some(bytes) = bytes.filter(wide) else {
+    let wide = |size: &usize| *size <= MAX_FIELD && (*size > 0 || rows == 0);
+    let Some(size) = size.filter(wide) else {
         return Err(unreadable(
-            path,
+            file.path(),
             format!("its vectors would be {width} wide"),
         ));
     };
-    let mut row = vec![0; bytes];
+    let mut row = vec![0; size];
     for _ in 0..rows {
-        file.read_exact(&mut row)
-            .map_err(|error| failed(path, error))?;
+        bytes
+            .read_exact(&mut row)
+            .map_err(|error| failed(file, error))?;
         let values: Vec<f32> = match dtype {
             Dtype::F16 => floats(&row, |two| f16::from_le_bytes(two).to_f32()),
             Dtype::Int8 => floats(&row, |[one]| f32::from(one.cast_signed())),
@@ -140,76 +144,80 @@ fn matrix(
             values: &values,
         })?;
     }
-    ended(path, file)
+    ended(file, bytes)
 }
 
 /// Makes sure that nothing follows, which nobody would see.
-fn ended(path: &Path, mut file: impl Read) -> Result<()> {
-    match file.read(&mut [0]) {
+fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
+    match bytes.read(&mut [0]) {
         Ok(0) => Ok(()),
-        Ok(_) => Err(unreadable(path, "it goes on behind its last row")
+        Ok(_) => Err(unreadable(file.path(), "it goes on behind its last row")
             .with_remedy("its beginning or its end is damaged; copy or make it again")),
-        Err(error) => Err(failed(path, error)),
+        Err(error) => Err(failed(file, error)),
     }
 }
 
-/// A file of rows `fields, (length, bytes)…`: what looks like a `vector` or `halfvec`. The format has no names:
-/// a column is called by its number, from 1.
-pub(super) fn pgcopy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>) -> Result<()> {
-    let failed = |error: io::Error| failed(path, error);
+/// A file of rows `fields, (length, bytes)…`. Which of them are vectors, and what they are called, the provenance
+/// beside the file says; without it, what looks like a `vector` or a `halfvec` is one, and called by its number,
+/// from 1. A `bit` comes as its bytes.
+pub(super) fn pgcopy(
+    file: &Readable,
+    mut bytes: impl Read,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    let declared = declared(file)?;
+    let failed = |error: io::Error| failed(file, error);
     let mut start = [0; 19];
-    file.read_exact(&mut start).map_err(failed)?;
+    bytes.read_exact(&mut start).map_err(failed)?;
     if &start[..11] != PGCOPY || start[15..] != [0; 4] {
         return Err(unreadable(
-            path,
+            file.path(),
             "it does not begin as PostgreSQL's binary COPY",
         ));
     }
+    let mut field = Vec::new();
     loop {
-        let fields = i16::from_be_bytes(array(&mut file).map_err(failed)?);
+        let fields = i16::from_be_bytes(array(&mut bytes).map_err(failed)?);
         if fields == -1 {
-            return ended(path, file);
+            return ended(file, bytes);
         }
         if fields < 0 {
             return Err(unreadable(
-                path,
+                file.path(),
                 format!("a row says that it has {fields} fields"),
             ));
         }
-        for field in 1..=fields {
-            let length = i32::from_be_bytes(array(&mut file).map_err(failed)?);
+        for number in 1..=fields {
+            let length = i32::from_be_bytes(array(&mut bytes).map_err(failed)?);
             let Ok(length) = u64::try_from(length) else {
                 if length == -1 {
                     continue; // null
                 }
                 let reason = format!("a field says that it has {length} bytes");
-                return Err(unreadable(path, reason));
+                return Err(unreadable(file.path(), reason));
             };
-            let mut bytes = Vec::new();
-            let whole = (&mut file).take(length).read_to_end(&mut bytes);
+            field.clear();
+            let whole = (&mut bytes).take(length).read_to_end(&mut field);
             if whole.map_err(failed)? as u64 != length {
                 return Err(failed(io::ErrorKind::UnexpectedEof.into()));
             }
-            let Some((head, rest)) = bytes.split_first_chunk::<4>() else {
-                continue;
+            let index = usize::from(number.unsigned_abs()) - 1;
+            let (column, kind) = match &declared {
+                None => (number.to_string(), None),
+                Some(columns) => match columns.get(index) {
+                    Some((name, Some(kind))) => (name.clone(), Some(*kind)),
+                    _ => continue,
+                },
             };
-            let [a, b, 0, 0] = *head else {
-                continue;
-            };
-            let dimensions = usize::from(u16::from_be_bytes([a, b]));
-            let (dtype, values) = match rest.len() {
-                _ if dimensions == 0 => continue,
-                length if length == dimensions * 4 => {
-                    (Dtype::F32, floats(rest, f32::from_be_bytes))
+            let Some((dtype, values)) = vector(&field, kind) else {
+                if kind.is_none() {
+                    continue;
                 }
-                length if length == dimensions * 2 => {
-                    let half = |two| f16::from_be_bytes(two).to_f32();
-                    (Dtype::F16, floats(rest, half))
-                }
-                _ => continue,
+                let reason = format!("its column {column} holds what is no vector");
+                return Err(unreadable(file.path(), reason));
             };
             take(StoredVector {
-                column: &field.to_string(),
+                column: &column,
                 dtype,
                 values: &values,
             })?;
@@ -217,12 +225,135 @@ pub(super) fn pgcopy(path: &Path, mut file: impl Read, take: &mut TakeVector<'_>
     }
 }
 
-fn array<const N: usize>(file: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    file.read_exact(&mut bytes).map(|()| bytes)
+/// pgvector's types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Vector,
+    Halfvec,
+    Bit,
+}
+
+/// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`
+/// where nothing does.
+fn declared(file: &Readable) -> Result<Option<Vec<(String, Option<Kind>)>>> {
+    let made = super::super::made::beside(file)?;
+    let columns = made.and_then(|made| Some(made["columns"].as_str()?.to_owned()));
+    Ok(columns.and_then(|columns| columns_of(&columns)))
+}
+
+/// `"name" type, "name" type(n), …`, a quote in a name doubled.
+fn columns_of(mut text: &str) -> Option<Vec<(String, Option<Kind>)>> {
+    let mut columns = Vec::new();
+    loop {
+        text = text.strip_prefix('"')?;
+        let mut name = String::new();
+        loop {
+            let (part, rest) = text.split_once('"')?;
+            name.push_str(part);
+            match rest.strip_prefix('"') {
+                Some(rest) => {
+                    name.push('"');
+                    text = rest;
+                }
+                None => {
+                    text = rest.strip_prefix(' ')?;
+                    break;
+                }
+            }
+        }
+        let (kind, rest) = match text.split_once(", \"") {
+            Some((kind, _)) => (kind, Some(&text[kind.len() + 2..])),
+            None => (text, None),
+        };
+        let kind = match kind.split('(').next()? {
+            "vector" => Some(Kind::Vector),
+            "halfvec" => Some(Kind::Halfvec),
+            "bit" => Some(Kind::Bit),
+            _ => None,
+        };
+        columns.push((name, kind));
+        match rest {
+            Some(rest) => text = rest,
+            None => return Some(columns),
+        }
+    }
+}
+
+/// The components of a field that is a vector, of the kind that is declared.
+fn vector(field: &[u8], kind: Option<Kind>) -> Option<(Dtype, Vec<f32>)> {
+    let (head, rest) = field.split_first_chunk::<4>()?;
+    if kind == Some(Kind::Bit) {
+        let bits = usize::try_from(u32::from_be_bytes(*head)).ok()?;
+        let whole = bits.div_ceil(8) == rest.len();
+        return whole.then(|| (Dtype::Uint8, floats(rest, |[one]| f32::from(one))));
+    }
+    let [a, b, 0, 0] = *head else { return None };
+    let dimensions = usize::from(u16::from_be_bytes([a, b]));
+    let is = |one: Kind, size: usize| {
+        kind.is_none_or(|kind| kind == one) && rest.len() == dimensions * size
+    };
+    if dimensions == 0 {
+        return None;
+    }
+    if is(Kind::Vector, 4) {
+        return Some((Dtype::F32, floats(rest, f32::from_be_bytes)));
+    }
+    let half = |two| f16::from_be_bytes(two).to_f32();
+    is(Kind::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
+}
+
+fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut array = [0; N];
+    bytes.read_exact(&mut array).map(|()| array)
 }
 
 pub(super) fn floats<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
     let (numbers, _) = bytes.as_chunks::<N>();
     numbers.iter().map(|number| read(*number)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_table_are_read_as_they_are_declared() {
+        let found = columns_of(
+            r#""id" text, "a ""b"", c" numeric(3), "v" vector(3), "h" halfvec(3), "b" bit(8)"#,
+        );
+        let found = found.unwrap();
+        let named: Vec<_> = found
+            .iter()
+            .map(|(name, kind)| (name.as_str(), *kind))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("id", None),
+                ("a \"b\", c", None),
+                ("v", Some(Kind::Vector)),
+                ("h", Some(Kind::Halfvec)),
+                ("b", Some(Kind::Bit)),
+            ]
+        );
+        for damaged in ["", "id text", "\"id", "\"id\"text", "\"id\" text, id"] {
+            let found = columns_of(damaged);
+            assert!(found.is_none_or(|found| found.len() == 1), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_vector_is_told_from_one() {
+        let field = |head: [u8; 4], rest: usize| [&head[..], &vec![1; rest]].concat();
+        assert!(
+            vector(&field([0, 2, 0, 0], 8), None).is_some_and(|(dtype, _)| dtype == Dtype::F32)
+        );
+        assert!(
+            vector(&field([0, 2, 0, 0], 4), None).is_some_and(|(dtype, _)| dtype == Dtype::F16)
+        );
+        assert!(vector(&field([0, 2, 0, 0], 4), Some(Kind::Vector)).is_none());
+        assert!(vector(&field([0, 0, 0, 12], 2), Some(Kind::Bit)).is_some());
+        assert!(vector(&field([0, 0, 0, 12], 2), None).is_none());
+        assert!(vector(b"abc", None).is_none());
+    }
 }

@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
@@ -22,11 +23,12 @@ use crate::error::{Error, Result};
 use crate::input::Chunks;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
+use crate::storage::Readable;
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
 /// stand one after another in a row.
 pub struct ChosenVectors {
-    path: PathBuf,
+    file: Readable,
     width: usize,
     rows: u64,
     stored: Stored,
@@ -57,13 +59,14 @@ impl ChosenVectors {
     pub fn open(path: &Path, format: OutputFormat, columns: &[(String, usize)]) -> Result<Self> {
         let width = columns.iter().map(|(_, width)| width).sum();
         let failed = |error| Error::io("read", path, error);
+        let named = Readable::file(path)?;
         let mut file = File::open(path).map_err(failed)?;
         let (rows, stored) = match format {
-            OutputFormat::Parquet => parquet(path, columns)?,
+            OutputFormat::Parquet => parquet(&named, columns)?,
             OutputFormat::Npy | OutputFormat::Fbin => {
                 let (rows, found, dtype) = match format {
-                    OutputFormat::Npy => binary::npy_shape(path, &mut file)?,
-                    _ => binary::bin_shape(path, &mut file, format)?,
+                    OutputFormat::Npy => binary::npy_shape(&named, &mut file)?,
+                    _ => binary::bin_shape(&named, &mut file, format)?,
                 };
                 if found != width as u64 || columns.len() > 1 || dtype.bytes() == 1 {
                     return Err(other(path, columns));
@@ -71,10 +74,10 @@ impl ChosenVectors {
                 let start = file.stream_position().map_err(failed)?;
                 (rows, Stored::Matrix { file, start, dtype })
             }
-            _ => laid_out(path, format, columns)?,
+            _ => laid_out(&named, format, columns)?,
         };
         Ok(Self {
-            path: path.to_path_buf(),
+            file: named,
             width,
             rows,
             stored,
@@ -93,10 +96,10 @@ impl ChosenVectors {
     /// # Errors
     /// If they cannot be read.
     pub fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let (path, width) = (&self.path, self.width);
+        let (named, width) = (&self.file, self.width);
         match &mut self.stored {
             Stored::Matrix { file, start, dtype } => {
-                let failed = |error| Error::io("read", path, error);
+                let failed = |error| named.failed(error);
                 let bytes = width * dtype.bytes();
                 let mut buffer = Vec::new();
                 let mut done = 0;
@@ -141,7 +144,7 @@ impl ChosenVectors {
                     let index = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
                     let wanted = runs(&wanted).map(|run| index(run.start)..index(run.end));
                     let selection = RowSelection::from_consecutive_ranges(wanted, index(length));
-                    let mut reader = guarded(path, || {
+                    let mut reader = guarded(named, || {
                         let (chunks, metadata) = (chunks.clone(), metadata.clone());
                         ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
                             .with_projection(mask.clone())
@@ -149,7 +152,7 @@ impl ChosenVectors {
                             .with_row_selection(selection)
                             .build()
                     })?;
-                    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+                    while let Some(batch) = guarded(named, || reader.next().transpose())? {
                         let lists: Vec<_> = (columns.iter())
                             .filter_map(|name| batch.column_by_name(name))
                             .collect();
@@ -157,7 +160,7 @@ impl ChosenVectors {
                             let mut vector = Vec::with_capacity(width);
                             for column in lists.iter().filter(|column| column.is_valid(row)) {
                                 let values = cast(&list(column, row), &DataType::Float32)
-                                    .map_err(|error| unreadable(path, error.to_string()))?;
+                                    .map_err(|error| unreadable(named.path(), error.to_string()))?;
                                 vector.extend_from_slice(
                                     values.as_primitive::<Float32Type>().values(),
                                 );
@@ -180,10 +183,10 @@ fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
     (rows.chunk_by(|one, next| one + 1 == *next)).map(|run| run[0]..run[0] + run.len() as u64)
 }
 
-fn parquet(path: &Path, columns: &[(String, usize)]) -> Result<(u64, Stored)> {
-    let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
+fn parquet(file: &Readable, columns: &[(String, usize)]) -> Result<(u64, Stored)> {
+    let chunks = Chunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-    let metadata = guarded(path, || ArrowReaderMetadata::load(&chunks, options))?;
+    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
     let schema = metadata.schema();
     let found: Option<Vec<usize>> = (columns.iter())
@@ -197,7 +200,7 @@ fn parquet(path: &Path, columns: &[(String, usize)]) -> Result<(u64, Stored)> {
             (fits && is_float).then_some(index)
         })
         .collect();
-    let found = found.ok_or_else(|| other(path, columns))?;
+    let found = found.ok_or_else(|| other(file.path(), columns))?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), found);
     let rows = metadata.metadata().file_metadata().num_rows();
     let stored = Stored::Parquet {
@@ -211,11 +214,11 @@ fn parquet(path: &Path, columns: &[(String, usize)]) -> Result<(u64, Stored)> {
 
 /// Writes the vectors of a file, row by row, into a temporary one.
 fn laid_out(
-    path: &Path,
+    source: &Readable,
     format: OutputFormat,
     columns: &[(String, usize)],
 ) -> Result<(u64, Stored)> {
-    let failed = |error| Error::io("write a temporary file for", path, error);
+    let failed = |error| Error::io("write a temporary file for", source.path(), error);
     let mut aside = BufWriter::new(tempfile::tempfile().map_err(failed)?);
     let mut rows = 0;
     let mut row = vec![
@@ -226,14 +229,14 @@ fn laid_out(
             .sum()
     ];
     let mut filled = 0;
-    read_as(path, format, &mut |vector| {
+    read_as(source, format, &mut |vector| {
         // PostgreSQL's format has no names.
         let is = |name: &str| format == OutputFormat::Pgcopy || name == vector.column;
         let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
             return Ok(());
         };
         if vector.values.len() != columns[column].1 {
-            return Err(other(path, columns));
+            return Err(other(source.path(), columns));
         }
         let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
         let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());

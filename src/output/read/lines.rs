@@ -1,30 +1,29 @@
 //! Arrays of numbers in lines of JSON.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{StoredVector, TakeVector, unreadable};
-use crate::error::{Error, Result};
+use super::{CUT, StoredVector, TakeVector, failed, in_order};
+use crate::error::{Error, Place, Result};
 use crate::output::options::Compression;
 use crate::output::quantize::Dtype;
+use crate::storage::Readable;
 
 /// A line that is longer holds no vector of any model.
 const MAX_LINE: u64 = 64 << 20;
 
 pub(super) fn jsonl(
-    path: &Path,
-    file: File,
+    file: &Readable,
     compression: Compression,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    let failed = |error| Error::io("read", path, error);
+    let failed = |error| failed(file, error);
+    let bytes = in_order(file)?;
     let bytes: Box<dyn Read> = match compression {
-        Compression::None => Box::new(file),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
-        Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(failed)?),
+        Compression::None => Box::new(bytes),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::Decoder::new(bytes).map_err(failed)?),
     };
     let mut lines = BufReader::new(bytes);
     let mut line = Vec::new();
@@ -34,8 +33,10 @@ pub(super) fn jsonl(
         if length.map_err(failed)? == 0 {
             return Ok(());
         }
-        let object: Map<String, Value> = serde_json::from_slice(&line)
-            .map_err(|error| unreadable(path, format!("line {number}: {error}")))?;
+        let object: Map<String, Value> = serde_json::from_slice(&line).map_err(|error| {
+            let place = Place::file(&file.name).line(number);
+            Error::record(place, format!("it is no JSON object: {error}")).with_remedy(CUT)
+        })?;
         for (column, value) in &object {
             let Some(list) = value.as_array() else {
                 continue;

@@ -1,8 +1,7 @@
 //! Lists of numbers in the columns of Parquet and Arrow.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use std::io::BufRead;
+use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
@@ -13,50 +12,59 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Schema};
 use arrow::ipc::reader::{FileReader, StreamReader};
 
-use super::{StoredVector, TakeVector, guarded};
+use super::{StoredVector, TakeVector, failed, guarded, in_order};
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
 use crate::output::quantize::Dtype;
+use crate::storage::Readable;
 
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;
 
-pub(super) fn parquet(path: &Path, take: &mut TakeVector<'_>) -> Result<()> {
-    let chunks = Chunks::of_file(path).map_err(|error| Error::io("read", path, error))?;
+pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let chunks = Chunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
-    let metadata = guarded(path, || ArrowReaderMetadata::load(&chunks, options))?;
+    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let columns = vectors_in(metadata.schema());
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
-    let mut reader = guarded(path, || {
+    let mut reader = guarded(file, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
             .with_projection(mask)
             .with_batch_size(BATCH_ROWS)
             .build()
     })?;
-    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+    while let Some(batch) = guarded(file, || reader.next().transpose())? {
         of_batch(&batch, take)?;
     }
     Ok(())
 }
 
-pub(super) fn arrow_file(path: &Path, file: File, take: &mut TakeVector<'_>) -> Result<()> {
-    guarded(path, || check_arrow_file(path))?;
-    let open = |columns| FileReader::try_new(BufReader::new(file.try_clone()?), columns);
-    let columns = vectors_in(&guarded(path, || open(None))?.schema());
-    let mut reader = guarded(path, || open(Some(columns)))?;
-    while let Some(batch) = guarded(path, || reader.next().transpose())? {
+pub(super) fn arrow_file(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
+    let open = |columns| FileReader::try_new(file.seeking(), columns);
+    let columns = vectors_in(&guarded(file, || open(None))?.schema());
+    let mut reader = guarded(file, || open(Some(columns)))?;
+    while let Some(batch) = guarded(file, || reader.next().transpose())? {
         of_batch(&batch, take)?;
     }
     Ok(())
 }
 
-pub(super) fn arrow_stream(path: &Path, file: File, take: &mut TakeVector<'_>) -> Result<()> {
-    let mut reader = guarded(path, || StreamReader::try_new(BufReader::new(file), None))?;
-    while let Some(batch) = guarded(path, || reader.next().transpose())? {
-        of_batch(&batch, take)?;
+/// A stream, or several one after another.
+pub(super) fn arrow_stream(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let mut bytes = in_order(file)?;
+    loop {
+        let mut reader = guarded(file, || StreamReader::try_new(&mut bytes, None))?;
+        while let Some(batch) = guarded(file, || reader.next().transpose())? {
+            of_batch(&batch, take)?;
+        }
+        drop(reader);
+        let rest = bytes.fill_buf().map_err(|error| failed(file, error))?;
+        if rest.is_empty() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 fn vectors_in(schema: &Schema) -> Vec<usize> {

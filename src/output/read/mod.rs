@@ -6,8 +6,8 @@ mod chosen;
 mod lines;
 mod lists;
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::error::Error as StdError;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 pub use chosen::ChosenVectors;
@@ -15,6 +15,7 @@ pub use chosen::ChosenVectors;
 use super::options::OutputFormat;
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
+use crate::storage::Readable;
 use crate::threads::caught;
 
 /// A vector of a file.
@@ -32,35 +33,41 @@ pub struct StoredVector<'a> {
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
 /// Hands every vector of a file to `take`: of all columns that are lists of numbers, or of the matrix. Rows
-/// without a vector are passed over. The format is by the path's ending.
+/// without a vector are passed over. The format is by the ending of its name. Of Parquet the columns of vectors
+/// alone are read.
 ///
 /// # Errors
 /// If the file cannot be read, is of another format, or `take` says so.
-pub fn read_vectors(path: &Path, take: &mut TakeVector<'_>) -> Result<()> {
-    let format = OutputFormat::from_path(path).ok_or_else(|| {
+pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let format = OutputFormat::from_path(file.path()).ok_or_else(|| {
         unreadable(
-            path,
+            file.path(),
             "its ending names no format that vectors are read from",
         )
         .with_remedy(format!("end it in {}", super::options::endings()))
     })?;
-    read_as(path, format, take)
+    read_as(file, format, take)
 }
 
 /// As [`read_vectors`], of a file whose format is known.
-fn read_as(path: &Path, format: OutputFormat, take: &mut TakeVector<'_>) -> Result<()> {
-    let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+fn read_as(file: &Readable, format: OutputFormat, take: &mut TakeVector<'_>) -> Result<()> {
     match format {
-        OutputFormat::Parquet => lists::parquet(path, take),
-        OutputFormat::Arrow => lists::arrow_file(path, file, take),
-        OutputFormat::Arrows => lists::arrow_stream(path, file, take),
-        OutputFormat::Jsonl(compression) => lines::jsonl(path, file, compression, take),
-        OutputFormat::Npy => binary::npy(path, BufReader::new(file), take),
+        OutputFormat::Parquet => lists::parquet(file, take),
+        OutputFormat::Arrow => lists::arrow_file(file, take),
+        OutputFormat::Arrows => lists::arrow_stream(file, take),
+        OutputFormat::Jsonl(compression) => lines::jsonl(file, compression, take),
+        OutputFormat::Npy => binary::npy(file, in_order(file)?, take),
         OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
-            binary::bin(path, BufReader::new(file), format, take)
+            binary::bin(file, in_order(file)?, format, take)
         }
-        OutputFormat::Pgcopy => binary::pgcopy(path, BufReader::new(file), take),
+        OutputFormat::Pgcopy => binary::pgcopy(file, in_order(file)?, take),
     }
+}
+
+/// Its bytes from the first to the last.
+fn in_order(file: &Readable) -> Result<impl BufRead + use<>> {
+    let bytes = (file.bytes.reader_from(0)).map_err(|error| failed(file, error))?;
+    Ok(BufReader::with_capacity(1 << 18, bytes))
 }
 
 /// The error for a file that is not what its ending says.
@@ -69,22 +76,29 @@ pub(super) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
 }
 
 /// What a decoder makes of the file. Some panic over damage, which is the file's fault.
-fn guarded<T, E: std::fmt::Display>(
-    path: &Path,
+fn guarded<T, E: StdError + 'static>(
+    file: &Readable,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    let damaged = |error: &dyn std::fmt::Display| {
-        unreadable(path, format!("it is cut short or damaged ({error})"))
-            .with_remedy("copy or make it again")
+    let damaged = |error: &(dyn StdError + 'static)| {
+        Error::behind(error).unwrap_or_else(|| {
+            unreadable(file.path(), format!("it is cut short or damaged ({error})"))
+                .with_remedy(CUT)
+        })
     };
     let decoded = caught(decode).map_err(|panic| damaged(&panic))?;
     decoded.map_err(|error| damaged(&error))
 }
 
-/// A file that ends too early is damaged; all else is the system's refusal.
-fn failed(path: &Path, error: io::Error) -> Error {
+/// A file that ends too early is damaged; all else is the system's refusal, or the store's.
+fn failed(file: &Readable, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => unreadable(path, "it ends in the middle of a vector"),
-        _ => Error::io("read", path, error),
+        io::ErrorKind::UnexpectedEof => {
+            unreadable(file.path(), "it ends in the middle of a vector").with_remedy(CUT)
+        }
+        _ => file.failed(error),
     }
 }
+
+/// What helps where a file is cut short.
+const CUT: &str = "copy or make it again";

@@ -7,11 +7,12 @@ use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
 use crate::error::{Result, assert_no_bug};
 use crate::mutation::each;
+use crate::storage::Readable;
 
 /// Every vector of a file, bit by bit.
 fn vectors(path: &Path) -> Result<Vec<Vec<u32>>> {
     let mut vectors = Vec::new();
-    read_vectors(path, &mut |vector| {
+    read_vectors(&Readable::file(path)?, &mut |vector| {
         vectors.push(vector.values.iter().map(|value| value.to_bits()).collect());
         Ok(())
     })?;
@@ -51,7 +52,7 @@ fn damaged_files_of_vectors_are_read_or_refused() {
         let (content, right) = good(name);
         let format = OutputFormat::from_path(Path::new(name)).unwrap();
         each(name, &content, 200, |path| {
-            assert_no_bug(made(path, format));
+            assert_no_bug(made(&Readable::file(path).unwrap(), format));
             let Some(read) = assert_no_bug(vectors(path)) else {
                 return;
             };

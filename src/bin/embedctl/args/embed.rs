@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::engine::ProviderOption;
-use embedctl::input::{IdType, InputFormat, Keep, Template};
+use embedctl::input::{Delimiter, IdType, InputFormat, Keep, Template};
 use embedctl::job::Shard;
 use embedctl::output::{Dtype, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
@@ -62,7 +62,7 @@ pub struct EmbedArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Object stores")]
 pub struct StoreArgs {
-    /// Setting for inputs and outputs on object stores, such as aws_region=eu-west-1; may be repeated
+    /// Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated
     ///
     /// Names are those of the stores' own variables (AWS_…, AZURE_…, GOOGLE_…), in small letters or large,
     /// which count where no option is given. For s3://, gs:// and az://.
@@ -169,6 +169,10 @@ pub struct RecordArgs {
     /// Format of every input [default: by its ending; text for standard input]
     #[arg(short, long, value_name = "FORMAT", value_parser = input_format())]
     pub input_format: Option<InputFormat>,
+
+    /// Character that parts the fields of CSV, such as ';' or '|' [default: a comma; in TSV a tab]
+    #[arg(long, value_name = "CHAR")]
+    pub csv_delimiter: Option<Delimiter>,
 
     /// Field or column that holds the text; nested as a.b
     #[arg(

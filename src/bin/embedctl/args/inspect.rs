@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::embed::RecordArgs;
+use super::embed::{RecordArgs, StoreArgs};
 use super::engine::ProviderArgs;
 use super::values::positive;
 
@@ -17,10 +17,11 @@ use super::values::positive;
 #[command(
     after_long_help = EXAMPLES,
     override_usage = "embedctl inspect [OPTIONS] <FILE>...",
-    mut_arg("input_format", |arg| arg.requires("input"))
+    mut_arg("input_format", |arg| arg.requires("input")),
+    mut_arg("csv_delimiter", |arg| arg.requires("input"))
 )]
 pub struct InspectArgs {
-    /// Files that embed has written, or folders of parts
+    /// Files that embed has written, or folders of parts; addresses (s3://, gs://, az://, https://, hf://) too
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required = true)]
     pub files: Vec<PathBuf>,
 
@@ -56,11 +57,15 @@ pub struct InspectArgs {
 
     #[command(flatten, next_help_heading = "Embedding again")]
     pub providers: ProviderArgs,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   embedctl inspect vectors.parquet
   embedctl inspect old.parquet new.parquet --same
+  embedctl inspect s3://vectors/2026/
   embedctl inspect vectors.npy --verify 100 --input texts.txt
   embedctl inspect vectors.parquet --json | jq '.files[0].columns[0].mean_norm'";

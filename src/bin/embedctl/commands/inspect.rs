@@ -1,6 +1,6 @@
 //! `embedctl inspect`: what made files of vectors, how their vectors are, and why two don't mix.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use embedctl::cancel::CancelToken;
@@ -10,8 +10,10 @@ use embedctl::inspect::{self, Difference, Inspection, Texts, Verified};
 use embedctl::model::ModelOptions;
 use embedctl::output::{OutputFormat, RunFiles};
 use embedctl::runtime::RuntimeOptions;
+use embedctl::storage::{Address, Readable, Storage};
 use serde_json::json;
 
+use super::stores;
 use crate::args::{InspectArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -31,13 +33,22 @@ pub fn run(
     }
     let cancel = CancelToken::new();
     interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let named = args.files.iter().chain(&args.rejects).chain(&args.input);
+    let storage = stores::storage(
+        named.map(PathBuf::as_path),
+        &args.stores.options,
+        messages,
+        &cancel,
+    )?;
+    let storage = storage.as_ref();
     let mut files: Vec<Inspection> = Vec::new();
     for path in &args.files {
-        files.extend(inspect::inspect(path, args.rejects.as_deref(), &cancel)?);
+        let rejects = args.rejects.as_deref();
+        files.extend(inspect::inspect(path, rejects, storage, &cancel)?);
     }
     let verified = match (args.verify, &files[..]) {
         (None, _) => None,
-        (Some(count), [file]) => Some(verify(args, messages, file, count, &cancel)?),
+        (Some(count), [file]) => Some(verify(args, messages, file, count, storage, &cancel)?),
         (Some(_), _) => {
             return Err(Failure::usage(
                 "--verify is about one file, and this is a folder of several; name one of them",
@@ -82,13 +93,15 @@ fn verify(
     messages: &MessageArgs,
     file: &Inspection,
     count: usize,
+    storage: Option<&Storage>,
     cancel: &CancelToken,
 ) -> Result<Verified, Failure> {
-    let (path, format) = texts(args, &file.path);
+    let (source, format) = texts(args, &file.file, storage)?;
     let texts = Texts {
-        source: Source::Path(path),
+        source,
         input: InputOptions {
             format,
+            csv_delimiter: args.records.csv_delimiter,
             text_field: args.records.text_field.clone(),
             ..InputOptions::default()
         },
@@ -112,14 +125,27 @@ fn verify(
 }
 
 /// Where the texts of a file's rows are.
-fn texts(args: &InspectArgs, file: &Path) -> (PathBuf, Option<InputFormat>) {
+fn texts(
+    args: &InspectArgs,
+    file: &Readable,
+    storage: Option<&Storage>,
+) -> Result<(Source, Option<InputFormat>), Failure> {
     if let Some(input) = &args.input {
-        return (input.clone(), args.records.input_format);
+        let format = args.records.input_format;
+        return Ok(match Address::is_url_path(input) {
+            true => (Source::Object(Readable::open(input, storage)?), format),
+            false => (Source::Path(input.clone()), format),
+        });
     }
-    if OutputFormat::from_path(file).is_some_and(OutputFormat::is_matrix) {
-        let mut rows = file.as_os_str().to_owned();
-        rows.push(".rows.jsonl");
-        return (rows.into(), None);
-    }
-    (file.to_path_buf(), None)
+    let is_matrix = OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix);
+    let rows = match is_matrix {
+        true => file.bytes.beside(".rows.jsonl")?.ok_or_else(|| {
+            Failure::usage(format!(
+                "--verify: there is no {}.rows.jsonl, which would hold the texts; name what was embedded with --input",
+                file.name
+            ))
+        })?,
+        false => file.clone(),
+    };
+    Ok((Source::Object(rows), None))
 }

@@ -1,5 +1,7 @@
 //! Addresses among the inputs and outputs of a run: the object stores that they need.
 
+use std::path::Path;
+
 use embedctl::cancel::CancelToken;
 use embedctl::input::{InputFormat, Source};
 use embedctl::model::hub::Settings;
@@ -25,17 +27,9 @@ pub fn open(
         .chain(options.rejects.as_deref())
         .chain(options.reuse.as_deref());
     let inputs = options.sources.iter().filter_map(|source| source.path());
-    if !inputs.chain(outputs).any(Address::is_url_path) {
-        return match settings.first() {
-            None => Ok(()),
-            Some(idle) => Err(Failure::usage(format!(
-                "--storage-option {}: no input and no output is an address (such as s3://BUCKET/PATH); leave it out",
-                idle.key
-            ))),
-        };
-    }
-    let hub = Settings::from_environment(&super::hub_options(messages))?;
-    let storage = Storage::new(hub, settings.to_vec(), cancel)?;
+    let Some(storage) = storage(inputs.chain(outputs), settings, messages, cancel)? else {
+        return Ok(());
+    };
     options.files.use_storage(storage.clone());
     let mut sources = Vec::with_capacity(options.sources.len());
     for source in std::mem::take(&mut options.sources) {
@@ -49,6 +43,26 @@ pub fn open(
     }
     options.sources = sources;
     Ok(())
+}
+
+/// The object stores, where one of the paths is an address.
+pub fn storage<'a>(
+    mut paths: impl Iterator<Item = &'a Path>,
+    settings: &[StorageOption],
+    messages: &MessageArgs,
+    cancel: &CancelToken,
+) -> Result<Option<Storage>, Failure> {
+    if !paths.any(Address::is_url_path) {
+        return match settings.first() {
+            None => Ok(None),
+            Some(idle) => Err(Failure::usage(format!(
+                "--storage-option {}: no input and no output is an address (such as s3://BUCKET/PATH); leave it out",
+                idle.key
+            ))),
+        };
+    }
+    let hub = Settings::from_environment(&super::hub_options(messages))?;
+    Ok(Some(Storage::new(hub, settings.to_vec(), cancel)?))
 }
 
 /// The objects that an address means; of all below a prefix, those whose names tell a format, unless all have the

@@ -34,6 +34,7 @@ pub fn run(
     };
     let input = InputOptions {
         format: args.records.input_format,
+        csv_delimiter: args.records.csv_delimiter,
         text_field: args.records.text_field.clone(),
         ..InputOptions::default()
     };

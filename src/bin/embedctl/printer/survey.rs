@@ -36,10 +36,15 @@ fn table(survey: &Survey, output: &str) -> String {
     let records = format!(
         "{} = {} to embed + {} to be rejected",
         count(sample.records),
-        count(sample.rows),
+        count(sample.embedded),
         count(sample.rejected)
     );
     table.entry("records", &records);
+    if survey.chunked {
+        let mean = sample.rows as f64 / (sample.embedded as f64).max(1.0);
+        let text = format!("{}, {mean:.1} a record", count(sample.rows));
+        table.entry("chunks", &text);
+    }
     table.entry("tokens", &tokens(survey));
     if sample.repeated > 0 {
         let rows = number(sample.repeated, "row");
@@ -103,6 +108,9 @@ fn estimate(survey: &Survey, all: &Estimate, output: &str, table: &mut Table) {
         number(measured.written, "row"),
     ));
     table.entry("records", &format!("{about}{}", count(all.records)));
+    if survey.chunked {
+        table.entry("chunks", &format!("{about}{}", count(all.rows)));
+    }
     table.entry("tokens", &format!("{about}{}", count(all.tokens)));
     let time = all.seconds.map_or("unknown".to_owned(), |seconds| {
         // Fractions of a second would be false precision.

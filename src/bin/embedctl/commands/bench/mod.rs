@@ -171,6 +171,7 @@ fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
         sources: sources(&workload.input, records.input_format)?,
         input: InputOptions {
             format: records.input_format,
+            csv_delimiter: records.csv_delimiter,
             text_field: records.text_field.clone(),
             max_record_bytes: workload
                 .max_record_bytes
