@@ -21,11 +21,13 @@ DEADLINE = 60
 
 
 def ended(pid: int) -> bool:
-    """Whether a process runs no more. One whose parent is gone may stay a zombie."""
+    """Whether a process runs no more, with all its threads. One whose parent is gone may stay a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(") ")[2].startswith("Z")
-    except FileNotFoundError:
+            zombie = stat.read().rpartition(") ")[2].startswith("Z")
+        # The first thread may be one before the others have let go of the pipes.
+        return zombie and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 
