@@ -20,7 +20,7 @@ pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
-use crate::job::{self, Objects, State};
+use crate::job::{self, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::storage::{Address, Readable, Storage};
 use health::Watch;
@@ -47,6 +47,36 @@ pub struct Inspection {
     pub problems: Vec<String>,
 }
 
+/// What was found at a path.
+#[derive(Debug, Clone, Default)]
+pub struct Inspected {
+    /// Its files: one, or the parts of a folder, in order.
+    pub files: Vec<Inspection>,
+    /// The folder as a whole; none for files.
+    pub folder: Option<Folder>,
+}
+
+/// A folder of parts as a whole: whether all that a job was to write is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Folder {
+    /// The folder, or its address.
+    pub path: String,
+    /// Whether every shard is at its end, nothing is missing between, and the counts add up.
+    pub complete: bool,
+    /// Shards of the job.
+    pub shards: u32,
+    /// Those of them that are at their ends.
+    pub ended: usize,
+    /// Parts that are there.
+    pub parts: usize,
+    /// Records that were read for them.
+    pub records: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Records that were rejected.
+    pub rejected: u64,
+}
+
 /// Looks at a file, or at every part of a folder that a job has made; `path` may be an address, of several objects
 /// too, where there is `storage`. `rejects` is the file of rejected records that was written with it.
 ///
@@ -57,7 +87,7 @@ pub fn inspect(
     rejects: Option<&Path>,
     storage: Option<&Storage>,
     cancel: &CancelToken,
-) -> Result<Vec<Inspection>> {
+) -> Result<Inspected> {
     let rejects = rejects
         .map(|rejects| Readable::open(rejects, storage))
         .transpose()?;
@@ -69,7 +99,11 @@ pub fn inspect(
             return parts(&shown, job::inspect(path)?, open, cancel);
         }
         format(path)?;
-        return Ok(vec![look(&Readable::file(path)?)?]);
+        let files = vec![look(&Readable::file(path)?)?];
+        return Ok(Inspected {
+            files,
+            folder: None,
+        });
     };
     let address = Address::parse(&path.to_string_lossy())?;
     if address.is_prefix() {
@@ -80,7 +114,10 @@ pub fn inspect(
         return parts(&address.to_string(), state, open, cancel);
     }
     let objects = storage.list(&address)?.into_iter().map(Readable::from);
-    objects.map(|object| look(&object)).collect()
+    Ok(Inspected {
+        files: objects.map(|object| look(&object)).collect::<Result<_>>()?,
+        folder: None,
+    })
 }
 
 /// The parts of a job's folder, and what is wrong with the whole.
@@ -89,24 +126,45 @@ fn parts(
     state: Option<State>,
     open: impl Fn(&str) -> Result<Readable>,
     cancel: &CancelToken,
-) -> Result<Vec<Inspection>> {
+) -> Result<Inspected> {
     let Some(state) = state else {
         return Err(Error::usage(format!(
             "{folder} is a folder without an output in parts; name its files"
         )));
     };
+    let faults = state.faults();
     let parts = state.parts.values();
-    let mut found = parts
+    let mut files = parts
         .map(|part| file(&open(&part.file)?, None, cancel))
         .collect::<Result<Vec<_>>>()?;
-    if let Some(first) = found.first_mut() {
-        first.problems.extend(state.faults());
-        return Ok(found);
-    }
-    Err(Error::input(
-        Place::file(folder),
-        format!("it holds no part: {}", state.faults().join("; ")),
-    ))
+    let Some(first) = files.first_mut() else {
+        return Err(Error::input(
+            Place::file(folder),
+            format!("it holds no part: {}", faults.join("; ")),
+        ));
+    };
+    let rows = state.rows();
+    let rejected = state.rejected();
+    // A part of records that were tried again holds none for the first time.
+    let read = |part: &Part| match part.info.retry {
+        true => 0,
+        false => part.info.embedded + part.info.rejected,
+    };
+    let folder = Folder {
+        path: folder.to_owned(),
+        complete: faults.is_empty(),
+        shards: state.job.as_ref().map_or(1, |job| job.shards),
+        ended: state.ends.len(),
+        parts: state.parts.len(),
+        records: state.parts.values().map(read).sum(),
+        rows,
+        rejected,
+    };
+    first.problems.extend(faults);
+    Ok(Inspected {
+        files,
+        folder: Some(folder),
+    })
 }
 
 fn format(path: &Path) -> Result<OutputFormat> {

@@ -203,10 +203,22 @@ fn folders_of_parts_are_looked_at_part_by_part_and_as_a_whole() {
             assert!(belongs.iter().all(|one| one["same"] == true), "{file}");
         }
         assert_eq!(found["mix"], true, "{format}: {found}");
+        let folder = format!("{format}/");
+        let whole = json!([{
+            "path": folder, "complete": true, "shards": 1, "ended": 1, "parts": 3, "records": 3,
+            "rows": 3, "rejected": 0,
+        }]);
+        assert_eq!(found["folders"], whole);
+        let shown = table(&sandbox, &format!("{format}/")).stdout;
+        let begin = format!(
+            "{format}/\n  output       complete: 3 parts\n  records      3 read, 0 rejected; 3 rows\n"
+        );
+        assert!(shown.starts_with(&begin), "{shown}");
         fs::remove_file(sandbox.path(&format!("{format}/part-00001-00001.{format}"))).unwrap();
         let (code, found) = inspect(&sandbox, &format!("{format}/"));
         let problems = found["files"][0]["problems"].to_string();
         assert_eq!(code, Some(1), "{format}: {found}");
+        assert_eq!(found["folders"][0]["complete"], false);
         assert!(
             problems.contains("begins at record 2, and what comes before it ends at 1"),
             "{problems}"

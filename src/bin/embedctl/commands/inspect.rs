@@ -6,7 +6,7 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputFormat, InputOptions, Source};
-use embedctl::inspect::{self, Difference, Inspection, Texts, Verified};
+use embedctl::inspect::{self, Difference, Folder, Inspection, Texts, Verified};
 use embedctl::model::ModelOptions;
 use embedctl::output::{OutputFormat, RunFiles};
 use embedctl::runtime::RuntimeOptions;
@@ -41,10 +41,12 @@ pub fn run(
         &cancel,
     )?;
     let storage = storage.as_ref();
-    let mut files: Vec<Inspection> = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
     for path in &args.files {
         let rejects = args.rejects.as_deref();
-        files.extend(inspect::inspect(path, rejects, storage, &cancel)?);
+        let found = inspect::inspect(path, rejects, storage, &cancel)?;
+        files.extend(found.files);
+        folders.extend(found.folder);
     }
     let verified = match (args.verify, &files[..]) {
         (None, _) => None,
@@ -56,7 +58,14 @@ pub fn run(
         }
     };
     let differences = inspect::differences(&files);
-    print(args, printer, &files, &differences, verified.as_ref())?;
+    print(
+        args,
+        printer,
+        &folders,
+        &files,
+        &differences,
+        verified.as_ref(),
+    )?;
     let wrong = files.iter().any(|file| !file.problems.is_empty());
     let differs = verified.is_some_and(|verified| !verified.same);
     let mixed = args.same && differences.iter().any(|one| one.decides);
@@ -69,16 +78,18 @@ pub fn run(
 fn print(
     args: &InspectArgs,
     printer: &Printer,
+    folders: &[Folder],
     files: &[Inspection],
     differences: &[Difference],
     verified: Option<&Verified>,
 ) -> Result<(), Failure> {
     if !args.json {
-        return printer.inspection(files, differences, verified);
+        return printer.inspection(folders, files, differences, verified);
     }
     let mix = (files.len() > 1).then(|| !differences.iter().any(|one| one.decides));
     let object = json!({
         "schema": 1,
+        "folders": folders,
         "files": files,
         "mix": mix,
         "differences": differences,

@@ -1,6 +1,6 @@
 //! The table of `embedctl inspect`, for people.
 
-use embedctl::inspect::{Difference, Health, Inspection, Verified};
+use embedctl::inspect::{Difference, Folder, Health, Inspection, Verified};
 use serde_json::Value;
 
 use super::Printer;
@@ -16,11 +16,16 @@ impl Printer {
     /// If they cannot be written.
     pub fn inspection(
         &self,
+        folders: &[Folder],
         files: &[Inspection],
         differences: &[Difference],
         verified: Option<&Verified>,
     ) -> Result<(), Failure> {
         let mut table = Table::default();
+        for one in folders {
+            folder(one, &mut table);
+            table.line("");
+        }
         for (index, one) in files.iter().enumerate() {
             if index > 0 {
                 table.line("");
@@ -36,6 +41,31 @@ impl Printer {
         }
         self.text(&table.text)
     }
+}
+
+fn folder(folder: &Folder, table: &mut Table) {
+    table.line(&folder.path);
+    let whole = match folder.complete {
+        true => "complete",
+        false => "NOT complete (problems are told with the first part)",
+    };
+    let shards = match folder.shards {
+        1 => String::new(),
+        shards => format!(", {} of {shards} shards at their ends", folder.ended),
+    };
+    table.entry(
+        "output",
+        &format!("{whole}: {}{shards}", number(folder.parts as u64, "part")),
+    );
+    table.entry(
+        "records",
+        &format!(
+            "{} read, {} rejected; {}",
+            count(folder.records),
+            count(folder.rejected),
+            number(folder.rows, "row")
+        ),
+    );
 }
 
 fn file(file: &Inspection, table: &mut Table) {
