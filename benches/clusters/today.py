@@ -6,7 +6,7 @@ A file of its own, since workers of Spark and Ray import it: what they would be 
 import os
 from functools import lru_cache
 
-#: The best of 32, 64 and 128 for short texts (benches/peers).
+#: The better of 32 and 64 for short texts (benches/peers).
 BATCH = 64
 
 
