@@ -9,7 +9,7 @@ use super::rejected::Rejected;
 use super::shards::Shard;
 use super::state::{self, State};
 use super::storage::{Content, Local, Storage};
-use super::{Job, names, parts};
+use super::{Job, names, seal};
 use crate::error::{Error, Place, Result};
 
 impl Job {
@@ -44,7 +44,7 @@ impl Job {
             rejected: state.rejected(),
             parts: state.parts.into_values().collect(),
         };
-        let text = format!("{:#}\n", parts::encode(&manifest)?);
+        let text = format!("{:#}\n", seal::encode(&manifest)?);
         if let Some(rejected) = rejected {
             self.renew(names::REJECTED, &rejected)?;
         }

@@ -420,7 +420,3 @@ fn since(now: &Counts, then: &Counts) -> Counts {
         consumed: now.consumed,
     }
 }
-
-pub(super) fn encode(value: &impl serde::Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::internal(format!("writing JSON: {error}")))
-}

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names;
 use super::part::Part;
-use super::parts::encode;
+use super::seal::encode;
 use super::state::State;
 use super::storage::Storage;
 use crate::error::{Error, Place, Result};

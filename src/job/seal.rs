@@ -7,8 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::fingerprint::hex;
-use super::parts::encode;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The key of the sum, beside what it is over.
 const SUM: &str = "sum";
@@ -35,4 +34,8 @@ pub(super) fn opened<T: DeserializeOwned>(mut value: Value) -> Option<T> {
 
 fn sum(value: &Value) -> String {
     hex(&Sha256::digest(value.to_string()))
+}
+
+pub(super) fn encode(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::internal(format!("writing JSON: {error}")))
 }
