@@ -19,7 +19,7 @@ pub struct Finish<'a> {
     pub schema: SchemaRef,
     /// The run's provenance: one JSON object.
     pub provenance: &'a serde_json::Value,
-    /// The rejected records, published with the output; of the same [`RunFiles`].
+    /// The rejected records, published with the output; of the same [`RunFiles`](super::RunFiles).
     pub rejects: Option<RejectsWriter>,
 }
 
@@ -76,8 +76,9 @@ pub trait VectorWriter: Send {
         Ok(())
     }
 
-    /// Begins one of several streams of record batches ([`OutputOptions::streams`]); whoever reads has its schema
-    /// when this returns. `columns` are those of its rows.
+    /// Begins one of several streams of record batches
+    /// ([`OutputOptions::streams`](super::OutputOptions::streams)); whoever reads has its schema when this
+    /// returns. `columns` are those of its rows.
     ///
     /// # Errors
     /// As [`VectorWriter::write`]; or if a column bears the name of one that holds vectors.
