@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import numpy
 import pyarrow.fs
@@ -137,3 +138,13 @@ class Store:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.files.open_input_file(f"bucket/{prefix}/{name}").read())
+
+
+def report(columns, figures, began):
+    """Prints a table of what every output came to, a name and its counts each, and how many kills there were."""
+    print(f"| output | {' | '.join(columns)} | result |")
+    print("|---|" + "--:|" * len(columns) + "---|")
+    for name, figure in figures.items():
+        counts = " | ".join(str(count) for count in figure.values())
+        print(f"| {name} | {counts} | as undisturbed |")
+    print(f"\n{sum(figure['kills'] for figure in figures.values())} kills, {time.time() - began:.0f} s")

@@ -21,7 +21,7 @@ import time
 import pyarrow
 import pyarrow.parquet
 
-from common import KILLED, KINDS, ROOT, Program, content, corpus, leftovers, rejects
+from common import KILLED, KINDS, ROOT, Program, content, corpus, leftovers, rejects, report
 
 
 def inputs(folder, records, rng):
@@ -112,12 +112,8 @@ def main():
                 code, said = program.run(*shape, "--shard", f"{shard}/{arguments.shards}")
                 assert code in (0, 3), (code, said)
                 assert content(output, kind) == expected[kind]
-    print("| output | outputs | kills | before the shard's first part | while others had parts | result |")
-    print("|---|--:|--:|--:|--:|---|")
-    for kind, figure in figures.items():
-        counts = " | ".join(str(count) for count in figure.values())
-        print(f"| {kind}, {arguments.shards} shards | {counts} | as undisturbed |")
-    print(f"\n{sum(figure['kills'] for figure in figures.values())} kills, {time.time() - began:.0f} s")
+    columns = ["outputs", "kills", "before the shard's first part", "while others had parts"]
+    report(columns, {f"{kind}, {arguments.shards} shards": figure for kind, figure in figures.items()}, began)
 
 
 if __name__ == "__main__":

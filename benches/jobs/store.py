@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from common import KILLED, KINDS, ROOT, Program, Store, content, corpus, leftovers, rejects
+from common import KILLED, KINDS, ROOT, Program, Store, content, corpus, leftovers, rejects, report
 
 
 def main():
@@ -73,12 +73,8 @@ def main():
                 assert not leftovers(output), leftovers(output)
                 code, said = program.inspect(output)
                 assert code == 0, said
-    print("| output | outputs | kills | before the first part | while a part was put | result |")
-    print("|---|--:|--:|--:|--:|---|")
-    for kind, figure in figures.items():
-        counts = " | ".join(str(count) for count in figure.values())
-        print(f"| {kind} on S3 (moto) | {counts} | as undisturbed |")
-    print(f"\n{sum(figure['kills'] for figure in figures.values())} kills, {time.time() - began:.0f} s")
+    columns = ["outputs", "kills", "before the first part", "while a part was put"]
+    report(columns, {f"{kind} on S3 (moto)": figure for kind, figure in figures.items()}, began)
 
 
 if __name__ == "__main__":
