@@ -12,7 +12,7 @@ use super::isa::{Arithmetic, Isa, with};
 use super::lines::{Lines, halves_mut};
 use super::math::{exp2_negative, tanh};
 use super::simd::{MOST_LANES, Simd};
-use super::tile::{Block, Dot, Floats, MOST_ROWS, Pairs, Sums, multiply, split};
+use super::tile::{Block, Dot, Floats, MOST_ROWS, Next, Pairs, Sums, multiply, split};
 
 /// The shape of attention: what does not depend on the text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -418,7 +418,7 @@ impl Text<'_> {
                 data: &scratch.keys.dwords()[keys * steps..],
                 stride: panel,
             };
-            multiply::<S, D, false>(s, dot, (rows, steps), left, right, sums);
+            multiply::<S, D, false>(s, dot, (rows, steps), left, right, Next::default(), sums);
             let key_scales = &scratch.key_scales[keys..][..panel];
             let all = sights[rows - 1].start <= keys && keys + panel <= sights[0].end;
             for i in 0..rows {
@@ -484,7 +484,15 @@ impl Text<'_> {
                     data: &scratch.values.dwords()[from / per * columns + c..],
                     stride: columns,
                 };
-                multiply::<S, D, false>(s, dot, (rows, keys.div_ceil(per)), left, right, sums);
+                multiply::<S, D, false>(
+                    s,
+                    dot,
+                    (rows, keys.div_ceil(per)),
+                    left,
+                    right,
+                    Next::default(),
+                    sums,
+                );
                 for i in 0..rows {
                     let factor = s.splat(factors[i]);
                     let out = &mut out[i * stride + head * width..][..width][c..];

@@ -7,7 +7,7 @@ use super::math::{Activation, Tables, activate};
 use super::matrix::{Matrix, panel_width};
 use super::operand::Operand;
 use super::simd::Simd;
-use super::tile::{Block, Dot, Floats, Pairs, Quads, Sums, multiply, split};
+use super::tile::{Block, Dot, Floats, LINE, Next, Pairs, Quads, RUN, Sums, multiply, split};
 
 /// What is done with a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,9 @@ pub fn linear(
     });
 }
 
+/// Cache lines that are asked for at a time: above, they wait for each other.
+const MOST_AHEAD: usize = 24;
+
 struct Call<'a> {
     left: Block<'a>,
     scales: &'a [f32],
@@ -89,12 +92,15 @@ impl Call<'_> {
             width
         };
         let mut sums = Sums::new();
+        // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
+        let tiles = self.scales.len().div_ceil(S::ROWS);
+        let lines = (width * RUN / LINE).div_ceil(tiles).min(MOST_AHEAD);
         for (panel, data) in self.matrix.data().chunks_exact(width * steps).enumerate() {
             let first = panel * per_panel;
             let Some(outputs) = self.matrix.outputs().checked_sub(first) else {
                 break;
             };
-            for (row, count) in split(self.scales.len(), S::ROWS) {
+            for (tile, (row, count)) in split(self.scales.len(), S::ROWS).enumerate() {
                 let left = Block {
                     data: &self.left.data[row * steps..],
                     stride: steps,
@@ -103,7 +109,12 @@ impl Call<'_> {
                     data,
                     stride: width,
                 };
-                multiply::<S, D, true>(s, dot, (count, steps), left, right, &mut sums);
+                let asked = tile * lines * LINE * steps.div_ceil(RUN);
+                let next = Next {
+                    at: data.len() + asked,
+                    lines,
+                };
+                multiply::<S, D, true>(s, dot, (count, steps), left, right, next, &mut sums);
                 for i in 0..count {
                     let out = &mut out[(row + i) * stride + first..][..outputs.min(per_panel)];
                     let sums = &mut sums.0[i][..width];

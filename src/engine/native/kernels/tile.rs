@@ -63,6 +63,21 @@ pub(super) struct Block<'a> {
     pub(super) stride: usize,
 }
 
+/// What will be multiplied next, and is asked for meanwhile: processors foresee a panel's rows but not that
+/// another panel follows, and weights that no cache of the core's own holds would be waited for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Next {
+    /// Dwords from the first of `b`.
+    pub(super) at: usize,
+    /// Cache lines that are asked for before every [`RUN`] steps.
+    pub(super) lines: usize,
+}
+
+/// Steps between two looks ahead.
+pub(super) const RUN: usize = 16;
+/// Dwords of a cache line.
+pub(super) const LINE: usize = 16;
+
 /// `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
 /// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `WIDE`, else two. Each sum is
 /// accumulated in the order of `k`, whatever the tile's shape.
@@ -73,6 +88,7 @@ pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
     (rows, steps): (usize, usize),
     a: Block<'_>,
     b: Block<'_>,
+    next: Next,
     sums: &mut Sums,
 ) {
     if rows == 0 || steps == 0 {
@@ -86,7 +102,7 @@ pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
         ($vectors:literal: $($rows:literal)*) => {
             match rows {
                 // SAFETY: asserted above: `a` holds `rows` rows and `b` `steps` rows of what is read of them.
-                $($rows => unsafe { tile::<S, D, $rows, $vectors>(s, steps, a, b, sums) },)*
+                $($rows => unsafe { tile::<S, D, $rows, $vectors>(s, steps, a, b, next, sums) },)*
                 _ => unreachable!("no more rows than asserted"),
             }
         };
@@ -114,6 +130,7 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
     steps: usize,
     a: Block<'_>,
     b: Block<'_>,
+    next: Next,
     sums: &mut Sums,
 ) {
     let mut acc = [[s.splat_i(0); VECTORS]; ROWS];
@@ -149,21 +166,31 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
             $(dots!(columns, $ahead, $i: 0 1 2 3);)*
         };
     }
-    // Two steps at a time where sums and both steps' columns fit the registers.
-    let pairs = if ROWS * VECTORS <= 12 { steps / 2 } else { 0 };
-    for _ in 0..pairs {
-        step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
-        step!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
-        right = right.wrapping_add(2 * b.stride);
-        for third in &mut thirds[..ROWS.div_ceil(3)] {
-            *third = third.wrapping_add(2);
+    let mut ahead = right.wrapping_add(next.at);
+    let mut left_over = steps;
+    while left_over > 0 {
+        for _ in 0..next.lines {
+            s.prefetch_far(ahead);
+            ahead = ahead.wrapping_add(LINE);
         }
-    }
-    for _ in 2 * pairs..steps {
-        step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
-        right = right.wrapping_add(b.stride);
-        for third in &mut thirds[..ROWS.div_ceil(3)] {
-            *third = third.wrapping_add(1);
+        let run = left_over.min(RUN);
+        left_over -= run;
+        // Two steps at a time where sums and both steps' columns fit the registers.
+        let pairs = if ROWS * VECTORS <= 12 { run / 2 } else { 0 };
+        for _ in 0..pairs {
+            step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
+            step!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
+            right = right.wrapping_add(2 * b.stride);
+            for third in &mut thirds[..ROWS.div_ceil(3)] {
+                *third = third.wrapping_add(2);
+            }
+        }
+        for _ in 2 * pairs..run {
+            step!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
+            right = right.wrapping_add(b.stride);
+            for third in &mut thirds[..ROWS.div_ceil(3)] {
+                *third = third.wrapping_add(1);
+            }
         }
     }
     for i in 0..ROWS {

@@ -244,6 +244,10 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
+    fn prefetch_far(self, at: *const i32) {
+        op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
+    }
+    #[inline(always)]
     fn transpose(self, r: &mut [__m256; MOST_LANES]) {
         op!({
             let mut t = [_mm256_setzero_ps(); N];

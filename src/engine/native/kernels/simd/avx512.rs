@@ -229,6 +229,10 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn prefetch_far(self, at: *const i32) {
+        op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
+    }
+    #[inline(always)]
     fn transpose(self, r: &mut [__m512; MOST_LANES]) {
         op!({
             // Pairs of rows, then pairs of pairs, then 128-bit quarters twice.

@@ -97,6 +97,9 @@ pub(super) trait Simd: Copy {
     /// Asks for the cache lines of some floats that will soon be read.
     #[inline(always)]
     fn prefetch(self, _: &[f32]) {}
+    /// Asks for a cache line that will be read later, into the second level. Any address will do.
+    #[inline(always)]
+    fn prefetch_far(self, _: *const i32) {}
 
     /// Lanes added in a fixed order.
     #[inline(always)]
