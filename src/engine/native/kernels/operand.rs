@@ -120,30 +120,25 @@ fn pairs<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
 fn quads<S: Simd>(s: S, x: &[f32], range: Range<S>, out: &mut [i32]) -> (f32, f32) {
     let (low, high, nan) = range.ends(s);
     let span = (high - low).max(1e-30);
-    let (factor, least) = (s.splat(255.0 / span), s.splat(low));
+    let factor = 255.0 / span;
+    let least = s.splat(-low * factor - S::BYTE_OFFSET as f32);
+    let factor = s.splat(factor);
     let (whole, tail) = x.split_at(x.len() / S::LANES * S::LANES);
     let (out, rest) = bytes_mut(out).split_at_mut(whole.len());
     for (out, x) in out
         .chunks_exact_mut(S::LANES)
         .zip(whole.chunks_exact(S::LANES))
     {
-        s.store_low8(out, rounded(s, s.load(x), least, factor));
+        s.store_low8(out, s.to_int(s.fma(s.load(x), factor, least)));
     }
     if !tail.is_empty() {
         let mut all = [0; MOST_LANES];
-        s.store_low8(&mut all, rounded(s, s.load_part(tail, low), least, factor));
+        s.store_low8(
+            &mut all,
+            s.to_int(s.fma(s.load_part(tail, low), factor, least)),
+        );
         rest.copy_from_slice(&all[..rest.len()]);
     }
     let scale = span / 255.0 + nan;
     (scale, low + scale * S::BYTE_OFFSET as f32)
-}
-
-/// Steps of `1 / factor` above `least`, as the product's bytes take them.
-#[inline(always)]
-fn rounded<S: Simd>(s: S, v: S::F, least: S::F, factor: S::F) -> S::I {
-    let q = s.mul(s.sub(v, least), factor);
-    match S::BYTE_OFFSET {
-        0 => s.to_int(q),
-        offset => s.to_int(s.sub(s.round(q), s.splat(offset as f32))),
-    }
 }

@@ -14,8 +14,8 @@ use super::simd::{MOST_LANES, Simd};
 /// A change of the row's channels.
 #[derive(Debug, Clone)]
 pub(super) struct Preparation {
-    /// What each channel is multiplied by.
-    factors: Option<Vec<f32>>,
+    /// What each channel is multiplied by; ones where nothing is balanced.
+    factors: Vec<f32>,
     group: usize,
     /// Groups of a block, a power of two; and the number of blocks, odd.
     block: usize,
@@ -26,11 +26,12 @@ impl Preparation {
     /// For rows of `width` channels. `activations` and `weights` are the greatest magnitudes of each channel;
     /// without the former nothing is balanced.
     pub(super) fn new(width: usize, activations: Option<&[f32]>, weights: &[f32]) -> Self {
-        let factors = activations.map(|activations| {
-            let factor =
-                |(a, w): (&f32, &f32)| 1.0 / (a.max(1e-4) / w.max(1e-5)).sqrt().clamp(1e-4, 1e4);
-            activations.iter().zip(weights).map(factor).collect()
-        });
+        let factor =
+            |(a, w): (&f32, &f32)| 1.0 / (a.max(1e-4) / w.max(1e-5)).sqrt().clamp(1e-4, 1e4);
+        let factors = activations.map_or_else(
+            || vec![1.0; width],
+            |activations| activations.iter().zip(weights).map(factor).collect(),
+        );
         let group = 1 << width.trailing_zeros().min(4);
         let groups = width / group;
         let block = 1 << groups.trailing_zeros();
@@ -45,26 +46,24 @@ impl Preparation {
     /// The row as products take it, and the range of its values.
     #[inline(always)]
     pub(super) fn apply<S: Simd>(&self, s: S, x: &[f32], out: &mut [f32]) -> Range<S> {
-        match &self.factors {
-            None => out.copy_from_slice(x),
-            Some(factors) => {
-                for ((out, x), factor) in out.iter_mut().zip(x).zip(factors) {
-                    *out = x * factor;
-                }
-            }
+        // The first butterflies take the row as it comes in.
+        if self.group == MOST_LANES && self.block >= 8 {
+            eights(s, Some((x, &self.factors)), out, 1);
+            return self.mix(s, out, 8);
         }
-        self.mix(s, out)
+        for ((out, x), factor) in out.iter_mut().zip(x).zip(&self.factors) {
+            *out = x * factor;
+        }
+        self.mix(s, out, 1)
     }
 
     /// The inverse, on a row of weights.
     #[inline(always)]
     pub(super) fn apply_to_weights<S: Simd>(&self, s: S, weights: &mut [f32]) {
-        if let Some(factors) = &self.factors {
-            for (w, factor) in weights.iter_mut().zip(factors) {
-                *w /= factor;
-            }
+        for (w, factor) in weights.iter_mut().zip(&self.factors) {
+            *w /= factor;
         }
-        self.mix(s, weights);
+        self.mix(s, weights, 1);
         // The butterflies lengthen a row by the root of the block's size, on either side.
         let gain = 1.0 / self.block as f32;
         for w in weights {
@@ -72,17 +71,16 @@ impl Preparation {
         }
     }
 
-    /// Butterflies and reflection, in place. Three butterflies at a time stay in registers; those that are
-    /// left over share a pass with the reflection.
+    /// Butterflies from distances of `half` groups on, and reflection, in place. Three butterflies at a time
+    /// stay in registers; those that are left over share a pass with the reflection.
     #[inline(always)]
-    fn mix<S: Simd>(&self, s: S, x: &mut [f32]) -> Range<S> {
+    fn mix<S: Simd>(&self, s: S, x: &mut [f32], mut half: usize) -> Range<S> {
         if self.group < MOST_LANES {
             self.mix_plainly(x);
             return Range::of(s, x);
         }
-        let mut half = 1;
         while half * 8 <= self.block {
-            eights(s, x, half);
+            eights(s, None, x, half);
             half *= 8;
         }
         match (self.block / half, self.blocks) {
@@ -136,19 +134,27 @@ impl Preparation {
     }
 }
 
-/// Butterflies over distances `half`, `2 half` and `4 half` groups.
+/// Butterflies over distances `half`, `2 half` and `4 half` groups of `x`, or of the product of two rows.
 #[inline(always)]
-fn eights<S: Simd>(s: S, x: &mut [f32], half: usize) {
+fn eights<S: Simd>(s: S, of: Option<(&[f32], &[f32])>, x: &mut [f32], half: usize) {
     let distance = half * MOST_LANES;
-    for block in x.chunks_exact_mut(8 * distance) {
+    for (block, x) in x.chunks_exact_mut(8 * distance).enumerate() {
+        let of = of.map(|(a, b)| {
+            let block = block * 8 * distance..(block + 1) * 8 * distance;
+            (&a[block.clone()], &b[block])
+        });
         for at in (0..distance).step_by(S::LANES) {
             let mut v = [s.splat(0.0); 8];
             for j in 0..8 {
-                v[j] = s.load(&block[at + j * distance..]);
+                let at = at + j * distance;
+                v[j] = match of {
+                    Some((a, b)) => s.mul(s.load(&a[at..]), s.load(&b[at..])),
+                    None => s.load(&x[at..]),
+                };
             }
             butterflies(s, &mut v);
             for j in 0..8 {
-                s.store(&mut block[at + j * distance..], v[j]);
+                s.store(&mut x[at + j * distance..], v[j]);
             }
         }
     }
