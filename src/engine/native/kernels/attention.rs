@@ -82,12 +82,15 @@ pub struct AttentionScratch {
 
 /// Keys whose weighted values are summed at once; even.
 const SUMMED: usize = 512;
+/// Tokens from which on attention in 16 bits is faster than in single precision.
+const ROUNDED: usize = 64;
 /// Largest magnitude of a 16-bit value.
 const VALUE_TOP: f32 = 4095.0;
 
 impl Attention {
     /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
-    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`].
+    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`], and both as
+    /// [`Arithmetic::F32`] for texts so short that rounding costs more than it saves.
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, or the bias doesn't reach.
@@ -141,8 +144,10 @@ impl Attention {
             bias,
         };
         with!(isa, s => match arithmetic {
-            Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
-            Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
+            Arithmetic::I16 | Arithmetic::I8 if len >= ROUNDED => {
+                text.run(s, Pairs, scratch, out, stride);
+            }
+            _ => text.run(s, Floats, scratch, out, stride),
         });
     }
 }

@@ -347,7 +347,10 @@ fn attention_cases() -> Vec<Case> {
         softcap: None,
     };
     let mut cases = Vec::new();
-    for len in [1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 49, 65] {
+    // The edges of vectors and panels, below the length from which scores are rounded and above.
+    for len in [
+        1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 71, 79, 80, 81, 96, 97,
+    ] {
         cases.push(Case {
             shape: shape(2, 2, 32),
             len,
@@ -671,14 +674,15 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         sight: Sight::ALL,
         softcap: None,
     };
-    let case = Case {
-        shape,
-        len: 21,
-        reach: None,
-    };
-    let size = case.len * 16;
-    for isa in Isa::all() {
-        for arithmetic in [Arithmetic::F32, Arithmetic::I16] {
+    // Rounded above a length alone.
+    for (arithmetic, len) in [(Arithmetic::F32, 21), (Arithmetic::I16, 69)] {
+        let case = Case {
+            shape,
+            len,
+            reach: None,
+        };
+        let size = case.len * 16;
+        for isa in Isa::all() {
             for which in 0..3 {
                 let mut inputs = [random(size, 26), random(size, 27), random(size, 28)];
                 // Token 20's second head: beyond a full vector of keys.
