@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from conftest import Case
 
 pytest.importorskip("pyspark")
 import embedctl.spark
+from embedctl._find_embedctl import find_embedctl_bin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -170,3 +172,18 @@ def test_gpus_are_those_of_the_task(spark: SparkSession, monkeypatch: pytest.Mon
     assert embedctl.spark._resources() == {"device": ["1", "3"]}
     monkeypatch.setattr(Context, "resources", lambda self: {})
     assert embedctl.spark._resources() == {"threads": 4}
+
+
+def test_folders_of_parts_are_tables(spark: SparkSession, case: Case, tmp_path: Path) -> None:
+    """What `embedctl embed -o OUT/` writes, as Spark reads it."""
+    (tmp_path / "in.txt").write_text("".join(f"{' '.join(text.split())}\n" for text in case.texts))
+    for form in ("parquet", "jsonl"):
+        output = f"{tmp_path / form}/"
+        command = [find_embedctl_bin(), "embed", tmp_path / "in.txt", "-o", output, "-f", form, "--vector-type", "list"]
+        command = command[: len(command) if form == "parquet" else -2]
+        command += ["--part-rows", "3", "--window", "3", "-m", case.model, "-p", "native"]
+        subprocess.run(command, check=True)
+        found = spark.read.parquet(output) if form == "parquet" else spark.read.json(f"{output}*.jsonl")
+        rows = sorted(found.collect(), key=lambda row: int(row["id"]))
+        assert [row["id"] for row in rows] == [str(n + 1) for n in range(len(case.texts))]
+        assert all(len(row["embedding"]) == case.expected.shape[1] for row in rows)

@@ -2,17 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::ipc::writer::{FileWriter, StreamWriter};
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
-use crate::sandbox::{Run, Sandbox};
+use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 use crate::support;
 
 /// Eight records, of which the sixth is none.
@@ -44,6 +39,18 @@ pub fn files(folder: &Path) -> Vec<String> {
     }
     names.sort();
     names
+}
+
+/// The parts of a folder of lines, put together.
+pub fn joined(sandbox: &Sandbox, folder: &str) -> String {
+    let mut parts: Vec<_> = fs::read_dir(sandbox.path(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+        .collect();
+    parts.sort();
+    let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
+    parts.iter().map(read).collect()
 }
 
 pub fn json(path: &Path) -> Value {
@@ -182,6 +189,69 @@ fn a_failed_run_is_gone_on_with() {
     }
 }
 
+/// Lines, lines behind compressions, a table, named by a pattern, stopped in each of them.
+#[test]
+fn a_pattern_of_all_kinds_of_files_is_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let good = |n: u32| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
+    let lines = |from: u32, bad: &str| format!("{}{bad}{}", good(from), good(from + 1));
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let write = |bad: [&str; 3]| {
+        sandbox.write("in-a.jsonl", lines(0, bad[0]));
+        sandbox.write("in-b.jsonl.gz", gzip(&lines(10, bad[1])));
+        sandbox.write("in-d.jsonl.zst", zstd(&lines(30, bad[2])));
+    };
+    write([""; 3]);
+    sandbox.write("c.jsonl", lines(20, ""));
+    code(&sandbox.embed("c.jsonl --keep text -o in-c.parquet"), 0);
+    code(&sandbox.embed("in-*.* -o plain.jsonl"), 0);
+    for output in ["out/", "single.jsonl"] {
+        let line = format!("in-*.* -f jsonl --window 1 --resume -o {output}");
+        // Each run gets as far as the next bad record, which somebody has mended by then.
+        for bad in [["no\n"; 3], ["", "no\n", "no\n"], ["", "", "no\n"]] {
+            write(bad);
+            let failed = sandbox.embed(&line);
+            let said = &code(&failed, 1).stderr;
+            assert!(said.contains("are safe; go on with"), "{failed}");
+        }
+        write([""; 3]);
+        let done = sandbox.embed(&line);
+        let said = &code(&done, 0).stderr;
+        assert!(said.contains("went on behind 7 rows in 3 parts"), "{done}");
+        let read = match output {
+            "out/" => joined(&sandbox, "out"),
+            file => fs::read_to_string(sandbox.path(file)).unwrap(),
+        };
+        assert!(read == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
+    }
+}
+
+#[test]
+fn another_model_file_is_refused_by_its_name() {
+    let sandbox = sandbox();
+    copy_folder(&in_repository(SMALL_MODEL), &sandbox.path("model"));
+    let run = |line: &str| {
+        let mut command = sandbox.embed_command(line);
+        sandbox.finish(command.env("EMBEDCTL_MODEL", sandbox.path("model")))
+    };
+    for output in ["out/", "out.npy"] {
+        let line = format!("in.jsonl --window 1 -o {output} --resume");
+        code(&run(&line), 1);
+        let config = fs::read_to_string(sandbox.path("model/config.json")).unwrap();
+        sandbox.write("model/config.json", format!("{config}\n"));
+        let refused = run(&line);
+        let said = &code(&refused, 2).stderr;
+        assert!(said.contains("one kind: model.config.json ("), "{refused}");
+        sandbox.write("model/config.json", config);
+        code(&run(&format!("{line} --on-error skip")), 3);
+    }
+}
+
 #[test]
 fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
     let sandbox = Sandbox::new();
@@ -245,131 +315,6 @@ fn standard_input_is_read_again() {
 }
 
 #[test]
-fn shards_agree_without_speaking() {
-    let sandbox = Sandbox::new();
-    // A file that is cut twice and more, a small one, and an empty one.
-    let lines = |from: usize, to: usize| {
-        (from..to)
-            .map(|n| format!("text {n}\n"))
-            .collect::<String>()
-    };
-    sandbox.write("a.txt", lines(0, 500));
-    sandbox.write("b.txt", lines(500, 510));
-    sandbox.write("c.txt", "");
-    let inputs = "a.txt b.txt c.txt";
-    code(
-        &sandbox.embed(&format!("{inputs} -o plain.jsonl --keep text")),
-        0,
-    );
-    let shard = |number: u32| {
-        format!("{inputs} -o out/ -f jsonl --part-rows 40 --keep text --shard {number}/4")
-    };
-    for number in [3, 1, 4] {
-        let run = sandbox.embed(&shard(number));
-        assert!(
-            code(&run, 0).stderr.contains("when all others are"),
-            "{run}"
-        );
-        assert!(!sandbox.path("out/_SUCCESS").exists());
-    }
-    // Once more is nothing to do, with the option; without it, it is refused.
-    let again = sandbox.embed(&format!("{} --resume", shard(3)));
-    assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
-    code(&sandbox.embed(&shard(3)), 2);
-    // Another number of shards, or another listing, would divide the input otherwise.
-    let other = sandbox.embed(&shard(2).replace("/4", "/5"));
-    assert!(
-        code(&other, 2).stderr.contains("shards (4 then, 5 now)"),
-        "{other}"
-    );
-    sandbox.write("c.txt", "more\n");
-    let other = sandbox.embed(&shard(2));
-    assert!(code(&other, 2).stderr.contains("input_sizes"), "{other}");
-    sandbox.write("c.txt", "");
-    let last = sandbox.embed(&shard(2));
-    assert!(
-        !code(&last, 0).stderr.contains("when all others are"),
-        "{last}"
-    );
-    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
-    assert_eq!(
-        (&manifest["rows"], &manifest["shards"]),
-        (&510.into(), &4.into())
-    );
-    assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
-}
-
-#[test]
-fn shards_divide_one_file() {
-    let sandbox = Sandbox::new();
-    let texts: Vec<_> = (0..90).map(|row| format!("text {row}")).collect();
-    let lines = |text: &String| format!("{{\"id\": \"{text}\", \"text\": \"{text}\"}}\n");
-    sandbox.write("one.jsonl", texts.iter().map(lines).collect::<String>());
-    let text = Arc::new(StringArray::from(texts)) as ArrayRef;
-    let batch = RecordBatch::try_from_iter([("id", text.clone()), ("text", text)]).unwrap();
-    let mut arrow = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
-    for row in (0..90).step_by(8) {
-        arrow.write(&batch.slice(row, 8.min(90 - row))).unwrap();
-    }
-    sandbox.write("one.arrow", arrow.into_inner().unwrap());
-    let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
-    stream.write(&batch).unwrap();
-    sandbox.write("one.arrows", stream.into_inner().unwrap());
-    // In row groups that are small beside a shard, and in one.
-    for (name, rows) in [("few.parquet", 7), ("one.parquet", 90)] {
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows));
-        let properties = properties.build();
-        let mut file = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        sandbox.write(name, file);
-    }
-    for name in ["one.jsonl", "one.arrow", "few.parquet", "one.parquet"] {
-        let given = "-f jsonl --source-columns --part-rows 8";
-        code(
-            &sandbox.embed(&format!("{name} -f jsonl --source-columns -o {name}.plain")),
-            0,
-        );
-        for number in [2, 3, 1] {
-            let run = sandbox.embed(&format!("{name} -o {name}.out/ {given} --shard {number}/3"));
-            code(&run, 0);
-            let end =
-                json(&sandbox.path(&format!("{name}.out/_embedctl/shards/0000{number}.json")));
-            let rows = end["rows"].as_u64().unwrap();
-            assert!((25..36).contains(&rows), "{name} {number}: {rows}");
-        }
-        assert_eq!(
-            joined(&sandbox, &format!("{name}.out")),
-            read(&sandbox.path(&format!("{name}.plain")))
-        );
-    }
-    let run = sandbox.embed("one.arrows -o out/ --shard 1/3");
-    assert!(
-        code(&run, 2)
-            .stderr
-            .contains("can only be read from its beginning"),
-        "{run}"
-    );
-    assert!(!sandbox.path("out").exists());
-}
-
-/// The parts of a folder of lines, put together.
-fn joined(sandbox: &Sandbox, folder: &str) -> String {
-    let mut parts: Vec<_> = fs::read_dir(sandbox.path(folder))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
-        .collect();
-    parts.sort();
-    parts.iter().map(|path| read(path)).collect()
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap()
-}
-
-#[test]
 fn a_run_that_goes_on_enters_where_it_was() {
     let sandbox = sandbox();
     code(&sandbox.embed("in.jsonl -f jsonl -o out/ --part-rows 2"), 1);
@@ -381,12 +326,7 @@ fn a_run_that_goes_on_enters_where_it_was() {
     let done = "in.jsonl -f jsonl -o out/ --part-rows 2 --on-error skip --resume";
     code(&sandbox.embed(done), 3);
     code(&sandbox.embed("in.jsonl -o plain.jsonl --on-error skip"), 3);
-    let joined: String = (0..4)
-        .map(|part| {
-            fs::read_to_string(sandbox.path(&format!("out/part-00001-0000{part}.jsonl"))).unwrap()
-        })
-        .collect();
-    assert!(joined == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
+    assert!(joined(&sandbox, "out") == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
     let end = json(&sandbox.path("out/_embedctl/shards/00001.json"));
     // The hash over everything is that of a run that has read everything.
     code(

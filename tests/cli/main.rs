@@ -20,6 +20,7 @@ mod jobs;
 mod jobs_again;
 mod jobs_live;
 mod jobs_reuse;
+mod jobs_shards;
 #[cfg(unix)]
 mod libraries;
 mod man;
