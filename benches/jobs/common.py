@@ -1,5 +1,6 @@
 """What the scripts in this folder share: an input, runs that are killed, and what outputs hold."""
 
+import argparse
 import hashlib
 import json
 import os
@@ -16,6 +17,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "a cat sat on the mat while seven old dogs slept under trees that nobody had ever planted there".split()
 KINDS = ("parquet", "jsonl", "npy")
 KILLED = -signal.SIGKILL
+
+
+def options(records=2000, model="bert-mean-legacy", **more):
+    """What a script was asked for: what all of them know, and `more` of its own, with their defaults."""
+    known = dict(
+        binary=ROOT / "target/release/embedctl", model=ROOT / f"fixtures/parity/{model}/model", records=records, seed=1,
+    )
+    parser = argparse.ArgumentParser()
+    for name, default in {**known, **more}.items():
+        parser.add_argument(f"--{name}", default=default, type=int if isinstance(default, int) else str)
+    return parser.parse_args()
 
 
 def corpus(path, records, rng, first=0):

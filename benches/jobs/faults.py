@@ -9,7 +9,6 @@ Needs numpy and pyarrow, cc, and to be root on Linux for the full disk (a small 
 store. Prints a row for each fault; exits with 1 at the first violation.
 """
 
-import argparse
 import collections
 import errno
 import os
@@ -23,25 +22,24 @@ import tempfile
 import threading
 import time
 
-from common import KINDS, ROOT, Program, Store, content, corpus, rejects
+from common import KINDS, ROOT, Program, Store, content, corpus, options, rejects
 
 PARTS = ["--part-rows", "200", "--window", "100"]
 
 
 class Proxy:
-    """Stands between program and store. While `answers` is false, requests are taken and not answered (`deaf`), or
-    refused, from one moment on."""
+    """Stands between program and store, and lets answers be lost, or the store be gone, when it is told to."""
 
     def __init__(self, port):
-        self.target, self.deaf_after, self.seen, self.lock = port, None, 0, threading.Lock()
-        self.mode = None
+        self.target, self.lock = port, threading.Lock()
+        self.fails()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
 
     def fails(self, mode=None, after=0):
         """From the `after`-th request that writes on: its answer is lost once (`lost`), or everything is (`gone`)."""
-        self.mode, self.deaf_after, self.seen = mode, after, 0
+        self.mode, self.after, self.seen = mode, after, 0
 
     def serve(self):
         while True:
@@ -61,7 +59,7 @@ class Proxy:
             fields = {name.lower(): value.strip() for name, value in (line.split(b":", 1) for line in lines[1:])}
             with self.lock:
                 self.seen += lines[0].startswith(b"PUT")
-                hit = self.mode and self.seen > self.deaf_after
+                hit = self.mode and self.seen > self.after
                 if hit and self.mode == "lost":
                     self.mode = None
             if hit and self.mode == "gone":
@@ -226,14 +224,7 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binary", default=ROOT / "target/release/embedctl")
-    parser.add_argument("--model", default=ROOT / "fixtures/parity/bert-mean-legacy/model")
-    parser.add_argument("--moto")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = options(rounds=3, moto=None)
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, pathlib.Path(folder))

@@ -8,7 +8,6 @@ The input is a large file of lines, which is cut, with small ones before and beh
 whose vectors do not depend on a row's company. Needs numpy and pyarrow. Exits with 1 at the first difference.
 """
 
-import argparse
 import json
 import pathlib
 import random
@@ -21,7 +20,7 @@ import time
 import pyarrow
 import pyarrow.parquet
 
-from common import KILLED, KINDS, ROOT, Program, content, corpus, leftovers, rejects, report
+from common import KILLED, KINDS, Program, content, corpus, leftovers, options, rejects, report
 
 
 def inputs(folder, records, rng):
@@ -64,14 +63,7 @@ def kill_shards(program, shape, output, shards, longest, rng, figure):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binary", default=ROOT / "target/release/embedctl")
-    parser.add_argument("--model", default=ROOT / "fixtures/parity/family-distilbert/model")
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--shards", type=int, default=8)
-    parser.add_argument("--records", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = options(4000, "family-distilbert", kills=200, shards=8)
     rng = random.Random(arguments.seed)
     figures = {kind: dict(outputs=0, kills=0, first=0, others=0) for kind in KINDS}
     began = time.time()

@@ -6,26 +6,17 @@ and compares the objects with what an undisturbed run writes into a folder here.
 PYTHON is an interpreter with moto[server]; this one needs numpy and pyarrow. Exits with 1 at the first difference.
 """
 
-import argparse
 import pathlib
 import random
 import sys
 import tempfile
 import time
 
-from common import KILLED, KINDS, ROOT, Program, Store, content, corpus, leftovers, rejects, report
+from common import KILLED, KINDS, Program, Store, content, corpus, leftovers, options, rejects, report
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binary", default=ROOT / "target/release/embedctl")
-    parser.add_argument("--moto", default=sys.executable)
-    parser.add_argument("--model", default=ROOT / "fixtures/parity/bert-mean-legacy/model")
-    parser.add_argument("--provider", default="rten")
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--records", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = options(kills=200, provider="rten", moto=sys.executable)
     rng = random.Random(arguments.seed)
     figures = {kind: dict(outputs=0, kills=0, first=0, published=0) for kind in KINDS}
     store = Store(arguments.moto)
