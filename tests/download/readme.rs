@@ -47,7 +47,7 @@ esac
 const PARSED: &str = r#"
 embedctl() { command embedctl "$@" --help > /dev/null; }
 for name in pip psql python3 npm apt source jq; do eval "$name() { :; }"; done
-SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1
+SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1 JOB_COMPLETION_INDEX=0
 "#;
 
 struct Block {
@@ -55,6 +55,27 @@ struct Block {
     text: String,
     /// Whether it is to be parsed and not run.
     parsed: bool,
+}
+
+impl Block {
+    /// To be parsed, whatever was said before it.
+    fn into_parsed(self) -> Self {
+        Self {
+            parsed: true,
+            ..self
+        }
+    }
+
+    /// The shell's part of a manifest: what a `- |` holds.
+    fn script(self) -> Self {
+        let mut lines = self.text.lines().skip_while(|line| line.trim() != "- |");
+        let first = lines.next().expect("a manifest runs a script");
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let lines = lines.take_while(|line| indent(line) > indent(first));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        assert!(text.contains("embedctl embed"), "{text}");
+        Self { text, ..self }.into_parsed()
+    }
 }
 
 fn blocks(document: &str) -> Vec<Block> {
@@ -189,6 +210,7 @@ fn every_block_of_the_readme_works_in_order() {
                     "README.md shows\n{shown}\nfor\n{said}"
                 );
             }
+            ("yaml", _) => drop(reader.shell(&block.script())),
             // Rust is a documentation test of the library.
             ("python" | "rust", _) => {}
             (other, _) => panic!("nobody tests blocks of '{other}'"),
@@ -230,11 +252,10 @@ fn commands_of_the_documentation_are_understood() {
     let reader = Reader::new();
     for &name in DOCS {
         for block in blocks(&read(name)) {
-            if block.language == "sh" {
-                reader.shell(&Block {
-                    parsed: true,
-                    ..block
-                });
+            match block.language.as_str() {
+                "sh" => drop(reader.shell(&block.into_parsed())),
+                "yaml" => drop(reader.shell(&block.script())),
+                _ => {}
             }
         }
     }
