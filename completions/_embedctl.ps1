@@ -114,7 +114,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace OUT if it exists')
             [CompletionResult]::new('--resume', '--resume', [CompletionResultType]::ParameterName, 'Go on where an earlier run of the same command was stopped')
-            [CompletionResult]::new('--retry-rejects', '--retry-rejects', [CompletionResultType]::ParameterName, 'Try the records again that a complete folder has rejected, and nothing else')
+            [CompletionResult]::new('--retry-rejects', '--retry-rejects', [CompletionResultType]::ParameterName, 'Try the records again that a complete output has rejected, and nothing else')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing')
             [CompletionResult]::new('--streams', '--streams', [CompletionResultType]::ParameterName, 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes')
             [CompletionResult]::new('--source-columns', '--source-columns', [CompletionResultType]::ParameterName, 'Add the columns file and line, which say where each record stood')

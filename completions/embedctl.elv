@@ -110,7 +110,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --force 'Replace OUT if it exists'
             cand --overwrite 'Replace OUT if it exists'
             cand --resume 'Go on where an earlier run of the same command was stopped'
-            cand --retry-rejects 'Try the records again that a complete folder has rejected, and nothing else'
+            cand --retry-rejects 'Try the records again that a complete output has rejected, and nothing else'
             cand --dry-run 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
             cand --streams 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes'
             cand --source-columns 'Add the columns file and line, which say where each record stood'

@@ -161,7 +161,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l retry-rejects -d 'Try the records again that a complete folder has rejected, and nothing else'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l retry-rejects -d 'Try the records again that a complete output has rejected, and nothing else'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line, which say where each record stood'

@@ -4,6 +4,8 @@
 //! longest row), so that short rows travel together with hardly any padding; the longest go first, so
 //! that no worker is left with a long batch at the end of a window.
 
+use crate::model::Frame;
+
 /// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
@@ -14,8 +16,6 @@ pub struct BatchLimits {
     /// Whether rows of different length must not run together.
     pub equal_lengths: bool,
 }
-
-use crate::model::Frame;
 
 /// The token ids of a window's rows, special tokens included, in one allocation.
 #[derive(Debug, Clone, Default)]

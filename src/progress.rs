@@ -26,6 +26,23 @@ pub struct Counts {
     pub consumed: u64,
 }
 
+impl Counts {
+    /// What has been done since there were as many as `then`.
+    #[must_use]
+    pub fn since(&self, then: &Self) -> Self {
+        Self {
+            read: self.read - then.read,
+            embedded: self.embedded - then.embedded,
+            rows: self.rows - then.rows,
+            rejected: self.rejected - then.rejected,
+            tokens: self.tokens - then.tokens,
+            truncated: self.truncated - then.truncated,
+            reused: self.reused - then.reused,
+            consumed: self.consumed,
+        }
+    }
+}
+
 /// A batch that was run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchDone {

@@ -1,8 +1,7 @@
 //! What travels through the pipeline: windows of records on the way in, rows with vectors on the way out.
 //!
-//! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds.
-//! Today each accepted record becomes one row; [`RowRef`] already names a part, so that one long record
-//! can become several rows without a change of types.
+//! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
+//! was accepted, or a chunk of one ([`RowRef`] says which).
 
 use std::sync::Arc;
 

@@ -7,22 +7,22 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
-use arrow::compute::take_record_batch;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use serde::Serialize;
 
 use crate::cancel::CancelToken;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
+use crate::job::RecordPlace;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
-use crate::pipeline::{self, EmbedOptions};
-use crate::record::{Origin, RowRef, Rows, Texts, Window};
+use crate::pipeline::{
+    self, Asked, Assembly, Distinct, Earlier, EmbedOptions, Extra, Planned, Reading,
+};
+use crate::record::{RowRef, Rows, Texts, Window};
+use crate::reuse::Found;
 use crate::stage::Clock;
 use crate::tokenize::{Chunked, Chunks, Span};
 use crate::{Embedder, private_folder, usable_cores};
@@ -46,6 +46,8 @@ pub struct Survey {
     pub columns: Vec<(String, String)>,
     /// Whether records are cut into chunks.
     pub chunked: bool,
+    /// Whether only those records are read that earlier runs have rejected.
+    pub retried: bool,
     /// What was counted.
     pub sample: Sample,
     /// Where the first rejected records of the sample stand, and why.
@@ -81,9 +83,11 @@ pub struct Sample {
     pub embedded: u64,
     /// Rows that would be embedded: more than records where these are cut into chunks.
     pub rows: u64,
-    /// Rows whose text an earlier one has; of chunks their own.
+    /// Rows whose vectors would be taken from an earlier output.
+    pub reused: u64,
+    /// Of the others, rows whose text an earlier one has; of chunks their own.
     pub repeated: u64,
-    /// Their tokens, special tokens counted, padding not.
+    /// Tokens of the others, special tokens counted, padding not.
     pub tokens: u64,
     /// Rows that would be cut.
     pub truncated: u64,
@@ -140,13 +144,14 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             .window_rows
             .min(usize::try_from(limit).unwrap_or(usize::MAX));
     }
-    let mut reader = RecordReader::open(&options.sources, input)?;
+    let mut reader = Reading::ahead(options, input)?;
     let chunking = options.chunking.as_ref();
     let mut counting = Counting {
         chunked: chunking
             .map(|chunking| embedder.tokenizer().chunked(chunking))
             .transpose()?,
-        chunk_text: chunking.is_some_and(|chunking| chunking.text),
+        extra: options.extra(),
+        reuse: Earlier::ahead(options, embedder.model(), embedder.engine())?,
         ..Counting::default()
     };
     while limit.is_none_or(|limit| counting.sample.records < limit) {
@@ -157,10 +162,10 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             counting.sample.whole = true;
             break;
         };
-        counting.add(window, &embedder, &reader)?;
+        counting.add(window, &embedder, reader.input())?;
     }
-    let names = reader.names();
-    let schema = counting.schema(&reader.schema());
+    let names = reader.input().names();
+    let schema = counting.extra.schema(&reader.input().schema())?;
     let Counting {
         sample,
         rejects,
@@ -173,13 +178,16 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         ..Measured::default()
     };
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
-    if let (Some(vector), Some(kept)) = (vectors.first(), kept) {
-        let rows = kept.rows(&vectors, vector.len());
+    if let (Some(vector), Some(mut rows)) = (vectors.first(), kept) {
+        // Whichever texts these are of: sizes are all that counts.
+        let cycled = vectors.iter().cycle().take(rows.len());
+        rows.vectors = cycled.flatten().copied().collect();
+        rows.dimensions = vector.len();
         measured.written = rows.len() as u64;
         let widths = embedder.model().config.vectors().0;
-        measured.bytes = written(&options.output, &widths, rows, &names)?;
+        measured.bytes = written(&options.output(), &widths, rows, &names)?;
     }
-    let bytes = reader.total_bytes();
+    let bytes = reader.input().total_bytes();
     let model = embedder.model();
     Ok(Survey {
         schema: 1,
@@ -187,6 +195,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             .map(|field| (field.name().clone(), field.data_type().to_string()))
             .collect(),
         chunked: chunking.is_some(),
+        retried: matches!(reader, Reading::Again(_)),
         estimate: estimate(&sample, &measured, bytes),
         sample,
         rejects,
@@ -208,11 +217,14 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
 struct Counting {
     sample: Sample,
     rejects: Vec<String>,
-    /// How records are cut, if they are, and whether each chunk's text is a column.
+    /// How records are cut, if they are.
     chunked: Option<Chunked>,
-    chunk_text: bool,
-    /// The first rows of the first window that has any.
-    kept: Option<Kept>,
+    /// The output's columns beside those of records.
+    extra: Extra,
+    /// Where texts are looked up, if they are.
+    reuse: Option<Asked>,
+    /// The first rows of the first window that has any, without vectors.
+    kept: Option<Rows>,
     /// The first distinct texts, to be measured with.
     texts: Vec<String>,
     /// Hashes of all texts. Eight bytes a distinct text: a sample is small, and who asks for all wants to know.
@@ -237,99 +249,78 @@ impl Counting {
                 spans: Vec::new(),
             },
         };
+        let distinct = Distinct::new(&texts);
+        let found = match &mut self.reuse {
+            Some(reuse) => reuse.find(&texts, &distinct)?,
+            None => Found::default(),
+        };
         let sample = &mut self.sample;
         sample.records += (window.texts.len() + window.rejects.len()) as u64;
         sample.rejected += window.rejects.len() as u64;
         sample.embedded += window.texts.len() as u64;
         sample.rows += texts.len() as u64;
-        sample.tokens += tokens.tokens() as u64;
-        sample.truncated += tokens.truncated() as u64;
         sample.consumed = window.consumed;
-        for text in texts.iter() {
-            if !self.seen.insert(self.hasher.hash_one(text)) {
-                sample.repeated += 1;
-            } else if self.texts.len() < Self::MEASURED {
+        for (row, number) in distinct.of_rows().enumerate() {
+            let text = texts.get(row);
+            let is_new = self.seen.insert(self.hasher.hash_one(text));
+            if is_new && self.texts.len() < Self::MEASURED {
                 self.texts.push(text.to_owned());
             }
+            if found.get(number).is_some() {
+                sample.reused += 1;
+                continue;
+            }
+            sample.repeated += u64::from(!is_new);
+            sample.tokens += tokens.get(row).len() as u64;
+            sample.truncated += u64::from(tokens.is_truncated(row));
         }
         let names = reader.names();
         for reject in &window.rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let name = names.get(reject.origin.source as usize);
-                let name = name.map_or("input", String::as_str);
-                self.rejects
-                    .push(format!("{name}:{}: {}", reject.origin.line, reject.reason));
+                let place = RecordPlace::of(&names, &reject.origin);
+                self.rejects.push(format!("{place}: {}", reject.reason));
             }
         }
         if self.kept.is_none() && !texts.is_empty() {
-            self.kept = Some(self.first_rows(&window, &texts, &spans)?);
+            let spans = self.chunked.map(|_| spans.as_slice());
+            self.kept = Some(first_rows(self.extra, &window, &texts, spans)?);
         }
         Ok(())
     }
-
-    /// The output's columns beside the vectors.
-    fn schema(&self, records: &SchemaRef) -> SchemaRef {
-        let fields = records.fields().iter().cloned();
-        Arc::new(Schema::new(
-            fields.chain(self.added()).collect::<Vec<FieldRef>>(),
-        ))
-    }
-
-    /// The columns of chunks.
-    fn added(&self) -> Vec<FieldRef> {
-        let field = |name, kind| Arc::new(Field::new(name, kind, false));
-        let mut added = Vec::new();
-        if self.chunked.is_some() {
-            let numbers = ["chunk", "chunk_start", "chunk_end"];
-            added.extend(numbers.map(|name| field(name, DataType::Int64)));
-        }
-        if self.chunk_text {
-            added.push(field("chunk_text", DataType::Utf8));
-        }
-        added
-    }
-
-    /// Some rows as the output would have them.
-    fn first_rows(&self, window: &Window, texts: &Texts, spans: &[Span]) -> Result<Kept> {
-        let internal = |error| Error::internal(format!("rows of a dry run: {error}"));
-        let count = texts.len().min(WRITTEN);
-        let spans = spans.get(..count).unwrap_or_default();
-        if self.chunked.is_none() {
-            return Ok(Kept {
-                columns: window.columns.slice(0, count),
-                origins: window.origins[..count].to_vec(),
-            });
-        }
-        let records: UInt32Array = spans.iter().map(|span| span.text).collect();
-        let records = take_record_batch(&window.columns, &records).map_err(internal)?;
-        let number = |of: fn(&Span) -> u64| -> ArrayRef {
-            let numbers = spans
-                .iter()
-                .map(|span| i64::try_from(of(span)).unwrap_or(i64::MAX));
-            Arc::new(numbers.collect::<Int64Array>())
-        };
-        let mut arrays = records.columns().to_vec();
-        arrays.push(number(|span| u64::from(span.part)));
-        arrays.push(number(|span| span.start));
-        arrays.push(number(|span| span.end));
-        if self.chunk_text {
-            let texts = (0..count).map(|row| Some(texts.get(row)));
-            arrays.push(Arc::new(texts.collect::<StringArray>()));
-        }
-        let schema = self.schema(&records.schema());
-        Ok(Kept {
-            columns: RecordBatch::try_new(schema, arrays).map_err(internal)?,
-            origins: (spans.iter())
-                .map(|span| window.origins[span.text as usize])
-                .collect(),
-        })
-    }
 }
 
-/// The first rows, to be written with whichever vectors.
-struct Kept {
-    columns: RecordBatch,
-    origins: Vec<Origin>,
+/// Some rows as the output would have them, but for their vectors.
+fn first_rows(
+    extra: Extra,
+    window: &Window,
+    texts: &Texts,
+    spans: Option<&[Span]>,
+) -> Result<Rows> {
+    let planned = (0..texts.len().min(WRITTEN))
+        .zip(0u32..)
+        .map(|(text, number)| {
+            let record = spans.map_or(number, |spans| spans[text].text);
+            Planned {
+                columns: record,
+                origin: window.origins[record as usize],
+                row: RowRef {
+                    record: u64::from(record),
+                    part: 0,
+                },
+                text: Some(number),
+                error: None,
+            }
+        });
+    let planned: Vec<Planned> = planned.collect();
+    let assembly = Assembly {
+        extra,
+        columns: &window.columns,
+        texts,
+        spans,
+        vectors: &vec![None; planned.len()],
+        dimensions: 0,
+    };
+    assembly.rows(&planned)
 }
 
 /// Embeds texts for a moment; the vectors of the first ones.
@@ -369,26 +360,6 @@ fn measure(
     }
     measured.seconds = began.elapsed().as_secs_f64();
     Ok(vectors)
-}
-
-impl Kept {
-    /// With vectors, whichever texts these are of: sizes are all that counts.
-    fn rows(self, vectors: &[Vec<f32>], dimensions: usize) -> Rows {
-        let count = self.origins.len();
-        Rows {
-            columns: self.columns,
-            origins: self.origins,
-            refs: (0..count as u64)
-                .map(|record| RowRef { record, part: 0 })
-                .collect(),
-            vectors: (vectors.iter().cycle().take(count))
-                .flatten()
-                .copied()
-                .collect(),
-            dimensions,
-            missing: None,
-        }
-    }
 }
 
 /// Bytes that rows become in the output's format, the files beside it counted.
@@ -435,9 +406,10 @@ fn estimate(sample: &Sample, measured: &Measured, bytes: Option<u64>) -> Option<
         _ => return None,
     };
     let all = |count: u64| (count as f64 * share).round() as u64;
-    let distinct = sample.rows.saturating_sub(sample.repeated) as f64;
+    let rows = sample.rows.saturating_sub(sample.reused);
+    let distinct = rows.saturating_sub(sample.repeated) as f64;
     // Repeated texts of a window run once; how many tokens they have is taken from all.
-    let to_run = sample.tokens as f64 * (distinct / (sample.rows as f64).max(1.0)) * share;
+    let to_run = sample.tokens as f64 * (distinct / (rows as f64).max(1.0)) * share;
     let rate = measured.tokens as f64 / measured.seconds;
     Some(Estimate {
         records: all(sample.records),
@@ -462,7 +434,8 @@ mod tests {
             records: 100,
             rejected: 10,
             embedded: 90,
-            rows: 90,
+            rows: 100,
+            reused: 10,
             repeated: 45,
             tokens: 900,
             truncated: 0,
@@ -480,7 +453,7 @@ mod tests {
         assert_eq!((all.records, all.tokens), (1000, 9000));
         // Half of the tokens are repeats, at 200 a second.
         assert!((all.seconds.unwrap() - (1.0 + 4500.0 / 200.0)).abs() < 1e-9);
-        assert_eq!(all.bytes, Some(200 * 900));
+        assert_eq!(all.bytes, Some(200 * 1000));
         assert_eq!(estimate(&sample, &measured, None), None);
         let whole = Sample {
             whole: true,

@@ -20,7 +20,7 @@ pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
-use crate::job::{self, Objects, Part, State};
+use crate::job::{self, Local, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::storage::{Address, Readable, Storage};
 use health::Watch;
@@ -96,7 +96,7 @@ pub fn inspect(
         if path.is_dir() {
             let shown = path.display().to_string();
             let open = |part: &str| Readable::file(&path.join(part));
-            return parts(&shown, job::inspect(path)?, open, cancel);
+            return parts(&shown, &Local::new(path), open, cancel);
         }
         format(path)?;
         let files = vec![look(&Readable::file(path)?)?];
@@ -107,11 +107,10 @@ pub fn inspect(
     };
     let address = Address::parse(&path.to_string_lossy())?;
     if address.is_prefix() {
-        let state = State::read(&Objects::new(storage.clone(), &address), None)?;
-        let state = state.job.is_some().then_some(state);
+        let objects = Objects::new(storage.clone(), &address);
         let at = |part: &str| address.with_key(format!("{}{part}", address.key()));
         let open = |part: &str| Ok(storage.look(&at(part))?.into());
-        return parts(&address.to_string(), state, open, cancel);
+        return parts(&address.to_string(), &objects, open, cancel);
     }
     let objects = storage.list(&address)?.into_iter().map(Readable::from);
     Ok(Inspected {
@@ -123,16 +122,23 @@ pub fn inspect(
 /// The parts of a job's folder, and what is wrong with the whole.
 fn parts(
     folder: &str,
-    state: Option<State>,
+    storage: &dyn job::Storage,
     open: impl Fn(&str) -> Result<Readable>,
     cancel: &CancelToken,
 ) -> Result<Inspected> {
-    let Some(state) = state else {
+    let state = State::read(storage, None)?;
+    if state.job.is_none() {
         return Err(Error::usage(format!(
             "{folder} is a folder without an output in parts; name its files"
         )));
-    };
-    let faults = state.faults();
+    }
+    let mut faults = state.faults();
+    faults.extend(
+        state
+            .check_lists(storage)
+            .err()
+            .map(|error| error.to_string()),
+    );
     let parts = state.parts.values();
     let mut files = parts
         .map(|part| file(&open(&part.file)?, None, cancel))

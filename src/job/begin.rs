@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::part::Part;
+use super::part::{Part, Point};
 use super::parts::{About, Create, Limits, Parts};
 use super::reader::Covered;
-use super::seal::sealed;
+use super::rejected::Rejected;
 use super::shards::Shard;
-use super::state::{JobFile, State};
-use super::storage::{Content, Guard};
+use super::state::State;
+use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
 
@@ -21,92 +21,71 @@ pub struct Begun {
     pub window: usize,
 }
 
-/// What a job's folder holds before anything is done.
-#[derive(Debug)]
-pub enum Found {
-    /// Everything: there is nothing to do.
-    Finished(Box<State>),
-    /// There is something to do.
-    Begun(Box<Begun>),
-}
-
 impl Job {
     /// Looks at the folder, removes what is left of parts that were not published, and keeps other runs out.
-    /// `window` is how many records a window may have at most.
+    /// `window` is how many records a window may have at most. `None`: there is nothing to do.
     ///
     /// # Errors
     /// If the output is there or begun and the options don't say what to do with it, another run is at work on
-    /// it, or the system refuses.
-    pub fn begin(&self, window: usize) -> Result<Found> {
+    /// it, something of it is damaged, or the system refuses.
+    pub fn begin(&self, window: usize) -> Result<Option<Begun>> {
         let storage = self.storage.as_ref();
+        let Shard { index, count } = self.options.shard;
         self.look()?;
-        let Some(lock) = storage.lock(&names::lock(self.options.shard.index))? else {
+        let Some(lock) = storage.lock(&names::lock(index))? else {
             return Err(busy(&self.shown));
         };
-        if self.force && !self.options.goes_on() {
-            if self.options.shard.count > 1 {
+        if self.anew {
+            if count > 1 {
                 return Err(Error::usage(format!(
-                    "--force: {} is shared by {} shards, and one must not remove what others write",
-                    self.shown, self.options.shard.count
+                    "--force: {} is shared by {count} shards, and one must not remove what others write",
+                    self.shown
                 ))
                 .with_remedy("remove it before they begin"));
             }
             self.clear()?;
         }
         let mut state = self.look()?;
-        self.commit_again(&state)?;
+        // Left out by a kill, or damaged.
+        for of in &state.uncommitted {
+            storage.remove(&names::commit(of.0, of.1))?;
+            state.parts[of].commit(storage)?;
+        }
+        state.check_lists(storage)?;
         if self.options.retry {
-            return self.begin_again(lock, state);
-        }
-        if state.success {
-            return Ok(Found::Finished(Box::new(state)));
-        }
-        // A kill between the last part and the last word.
-        let shard = self.options.shard.index;
-        if state.ends.contains_key(&shard) && !self.is_single() {
-            if state.has_ended(shard) {
-                self.complete()?;
-                return Ok(Found::Finished(Box::new(state)));
-            }
+            self.ended(&state)?;
+        } else if state.has_ended(index) && !self.is_single() {
+            // A kill between the last part and the last word.
+            self.complete()?;
+            return Ok(None);
+        } else if state.success || state.ends.contains_key(&index) {
             // Somebody has removed a part since.
-            storage.remove(&names::shard(shard))?;
-            state.ends.remove(&shard);
+            for said in [names::SUCCESS, names::MANIFEST, &names::shard(index)] {
+                storage.remove(said)?;
+            }
+            state.ends.remove(&index);
         }
         self.clear_orphans(&state)?;
         let window = match &state.job {
             Some(job) => job.window,
             None => window_of(self.options.part_rows, window),
         };
-        Ok(Found::Begun(Box::new(Begun {
+        Ok(Some(Begun {
             lock,
             state,
             window,
-        })))
+        }))
     }
 
-    /// Begins to try rejected records again, of an output whose shard is at its end.
-    fn begin_again(&self, lock: Guard, state: State) -> Result<Found> {
-        let ended = self.ended(&state)?;
-        self.clear_orphans(&state)?;
-        Ok(Found::Begun(Box::new(Begun {
-            lock,
-            window: ended.window,
-            state,
-        })))
-    }
-
-    /// What was settled when the job began, if its shard is at the end of its input.
+    /// Makes sure that its shard is at the end of its input.
     ///
     /// # Errors
     /// If it is not: records are tried again when all others are done.
-    pub fn ended<'s>(&self, state: &'s State) -> Result<&'s JobFile> {
+    pub fn ended(&self, state: &State) -> Result<()> {
         let shown = &self.shown;
-        let Some(job) = &state.job else {
-            return Err(Error::usage(format!(
-                "--retry-rejects: {shown} holds no output whose records could be tried again"
-            ))
-            .with_remedy("leave the option out"));
-        };
+        if state.job.is_none() {
+            return Err(nothing_to_retry(shown));
+        }
         if !state.has_ended(self.options.shard.index) {
             return Err(Error::usage(format!(
                 "--retry-rejects: {shown} is not finished, with {} rows in {} parts",
@@ -115,20 +94,18 @@ impl Job {
             ))
             .with_remedy("finish it with --resume first"));
         }
-        Ok(job)
+        Ok(())
     }
 
-    /// Writes what parts hold where a kill or damage has left it out, so that nobody has to read the parts for it.
-    fn commit_again(&self, state: &State) -> Result<()> {
-        let storage = self.storage.as_ref();
-        for (shard, number) in &state.uncommitted {
-            let part = &state.parts[&(*shard, *number)];
-            let name = names::commit(*shard, *number);
-            storage.remove(&name)?;
-            let text = sealed(part)?.to_string();
-            storage.put(&name, Content::Bytes(text.as_bytes()))?;
-        }
-        Ok(())
+    /// The records of its shard that are rejected, and the end of what it has read.
+    ///
+    /// # Errors
+    /// As [`Job::ended`]; or if their list cannot be read.
+    pub fn rejected(&self, state: &State) -> Result<(Rejected, Point)> {
+        self.ended(state)?;
+        let index = self.options.shard.index;
+        let rejected = Rejected::read(self.storage.as_ref(), state, Some(index))?;
+        Ok((rejected, state.ends[&index].end.clone()))
     }
 
     /// What stands in the folder.
@@ -152,7 +129,7 @@ impl Job {
         let Shard { index, count } = self.options.shard;
         let is_begun = state.job.is_some()
             && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
-        if !self.options.goes_on() && !self.force && is_begun {
+        if !self.options.goes_on() && !self.anew && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
                     .with_remedy("pass --force to replace it, or write elsewhere"),
@@ -212,6 +189,15 @@ impl Begun {
             .collect();
         Parts::new(about, create, limits, self.lock, known)
     }
+}
+
+/// There is no output whose rejected records could be tried again.
+#[must_use]
+pub fn nothing_to_retry(shown: &str) -> Error {
+    Error::usage(format!(
+        "--retry-rejects: {shown} holds no output whose records could be tried again"
+    ))
+    .with_remedy("leave the option out")
 }
 
 /// Somebody else holds the lock.

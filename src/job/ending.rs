@@ -8,7 +8,7 @@ use super::paths::parts_of;
 use super::rejected::Rejected;
 use super::shards::Shard;
 use super::state::{self, State};
-use super::storage::{Content, Local, Storage};
+use super::storage::{Content, Local, Storage, remove_folder};
 use super::{Job, names, seal};
 use crate::error::{Error, Place, Result};
 
@@ -79,13 +79,7 @@ impl Job {
                 storage.remove(&entry.name)?;
             }
         }
-        for folder in [
-            names::SHARDS,
-            names::COMMITS,
-            names::REJECTS,
-            names::RETRIED,
-            names::TEXTS,
-        ] {
+        for folder in [names::SHARDS].iter().chain(&names::OF_PARTS) {
             for entry in storage.list(folder)? {
                 storage.remove(&format!("{folder}/{}", entry.name))?;
             }
@@ -93,35 +87,17 @@ impl Job {
         storage.remove(names::JOB)
     }
 
-    /// Removes everything, the folder too: its parts have become one file.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn discard(&self) -> Result<()> {
-        self.clear()?;
-        self.storage.discard()
-    }
-
     /// Removes what was put for parts that were not.
     pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
         let storage = self.storage.as_ref();
-        for folder in [
-            "",
-            names::COMMITS,
-            names::REJECTS,
-            names::RETRIED,
-            names::TEXTS,
-        ] {
+        for folder in [""].iter().chain(&names::OF_PARTS) {
             for entry in storage.list(folder)? {
                 let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
                     shard == self.options.shard.index && !state.parts.contains_key(&(shard, number))
                 });
                 if orphan {
-                    let name = match folder {
-                        "" => entry.name,
-                        folder => format!("{folder}/{}", entry.name),
-                    };
-                    storage.remove(&name)?;
+                    let name = format!("{folder}/{}", entry.name);
+                    storage.remove(name.trim_start_matches('/'))?;
                 }
             }
         }
@@ -129,12 +105,12 @@ impl Job {
     }
 }
 
-/// Removes the rest of the parts of the complete single file at `path`.
+/// Removes the parts of the complete single file at `path`.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn remove_parts(path: &Path) -> Result<()> {
-    Local::new(parts_of(path)).discard()
+    remove_folder(&parts_of(path))
 }
 
 /// Removes what an unfinished run has left of the single file at `path`.
@@ -150,5 +126,5 @@ pub fn forget(path: &Path) -> Result<()> {
         Some(lock) => drop(lock), // its file goes with the folder
         None => return Err(busy(&path.display().to_string())),
     }
-    storage.discard()
+    remove_parts(path)
 }

@@ -83,7 +83,4 @@ impl Storage for Faulty {
     fn lock(&self, name: &str) -> Result<Option<Guard>> {
         self.call(|| self.inner.lock(name))
     }
-    fn discard(&self) -> Result<()> {
-        self.call(|| self.inner.discard())
-    }
 }

@@ -27,12 +27,15 @@ pub(crate) mod faulty;
 mod fingerprint;
 mod names;
 mod objects;
+mod open;
 mod part;
 mod parts;
 mod paths;
 mod reader;
 mod rejected;
 mod retry;
+#[cfg(test)]
+mod scene;
 mod seal;
 mod shards;
 mod spool;
@@ -44,16 +47,17 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use begin::{Begun, Found};
+pub use begin::{Begun, nothing_to_retry};
 pub use ending::{forget, remove_parts};
 pub use fingerprint::Fingerprint;
 pub use objects::Objects;
+pub use open::Done;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
-pub use parts::{About, Create, Done, Limits, Made, Parts};
-pub use paths::{is_folder, is_inside, parts_of};
+pub use parts::{About, Create, Limits, Made, Parts};
+pub use paths::{folder_format, is_folder, is_inside, parts_of};
 pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
-pub use rejected::{Places, RecordPlace, Rejected};
+pub use rejected::{Lines, Places, RecordPlace, Rejected};
 pub use retry::{RetryReader, RowHashes, compare};
 pub(crate) use seal::sealed;
 pub use shards::{Shard, plan};
@@ -61,7 +65,7 @@ pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
 pub use storage::{Content, Entry, Guard, Local, Storage};
 
-use self::paths::{folder_format, refuse_file};
+use self::paths::refuse_file;
 use crate::error::{Error, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
 
@@ -100,11 +104,13 @@ pub struct Job {
     /// The format of its parts; none for those of a single file.
     format: Option<OutputFormat>,
     options: JobOptions,
-    force: bool,
+    /// Whether what an earlier run has left goes first.
+    anew: bool,
 }
 
 impl Job {
-    /// The job that options ask for; none where the output is a single file that nobody wants to resume.
+    /// The job that options ask for; none where the output is a single file that nobody wants to resume. A file whose
+    /// rejected records are tried again is written anew beside the one that is there.
     ///
     /// # Errors
     /// If they contradict each other.
@@ -119,11 +125,12 @@ impl Job {
             }
             return Ok(None);
         };
-        let folder = is_folder(path);
+        let format = folder_format(output);
+        let folder = format.is_some();
         if !folder {
             refuse_file(path, options)?;
         }
-        if !folder && !options.resume {
+        if !folder && !options.goes_on() {
             let left = parts_of(path);
             if !output.force && left.join(names::JOB).exists() {
                 return Err(Error::usage(format!(
@@ -136,12 +143,17 @@ impl Job {
             return Ok(None);
         }
         let root = if folder { path.clone() } else { parts_of(path) };
+        let again = options.retry && !folder;
         Ok(Some(Self {
             storage: Arc::new(Local::new(root)),
             shown: path.display().to_string(),
-            format: folder.then(|| folder_format(output, path)).transpose()?,
-            options: options.clone(),
-            force: output.force,
+            format,
+            options: JobOptions {
+                resume: options.resume || again,
+                retry: options.retry && folder,
+                ..options.clone()
+            },
+            anew: again || (output.force && !options.goes_on()),
         }))
     }
 
@@ -170,6 +182,12 @@ impl Job {
     #[must_use]
     pub fn format(&self) -> Option<OutputFormat> {
         self.format
+    }
+
+    /// Whether it reads nothing but records that earlier runs have rejected.
+    #[must_use]
+    pub fn retries(&self) -> bool {
+        self.options.retry
     }
 
     /// Where the parts are.
@@ -205,7 +223,11 @@ impl Job {
     /// Ending of a part's name, with its dot.
     #[must_use]
     pub fn ending(&self) -> String {
-        format!(".{}", self.format.map_or(Spool::ENDING, OutputFormat::name))
+        format!(".{}", self.format_name())
+    }
+
+    fn format_name(&self) -> &'static str {
+        self.format.map_or(Spool::ENDING, OutputFormat::name)
     }
 
     /// Settles the fingerprint: with that of the run that began the job, leaving out the keys in `except`, or as
@@ -226,9 +248,7 @@ impl Job {
         let job = JobFile {
             schema: state::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            format: self
-                .format
-                .map_or(Spool::ENDING.to_owned(), |format| format.to_string()),
+            format: self.format_name().to_owned(),
             shards: self.options.shard.count,
             window: begun.window,
             fingerprint: fingerprint.clone(),

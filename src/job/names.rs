@@ -19,6 +19,8 @@ pub const RETRIED: &str = "_embedctl/retried";
 pub const REJECTED: &str = "_embedctl/rejected.jsonl";
 /// Hashes of each part's texts.
 pub const TEXTS: &str = "_embedctl/texts";
+/// All folders of what belongs to single parts.
+pub const OF_PARTS: [&str; 4] = [COMMITS, REJECTS, RETRIED, TEXTS];
 /// What each shard has read, once it is at its end.
 pub const SHARDS: &str = "_embedctl/shards";
 

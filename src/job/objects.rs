@@ -54,14 +54,11 @@ impl Objects {
     fn folder(&self, name: &str) -> Result<PathBuf> {
         let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |error| Error::io("create a folder in", std::env::temp_dir(), error);
-        if here.is_none() {
-            *here = Some(tempfile::tempdir().map_err(failed)?);
-        }
-        let root = here
-            .as_ref()
-            .map(TempDir::path)
-            .unwrap_or(std::path::Path::new(""));
-        let folder = root.join(name);
+        let root = match &mut *here {
+            Some(root) => root,
+            none => none.insert(tempfile::tempdir().map_err(failed)?),
+        };
+        let folder = root.path().join(name);
         fs::create_dir_all(&folder).map_err(failed)?;
         Ok(folder)
     }
@@ -129,12 +126,5 @@ impl Storage for Objects {
 
     fn lock(&self, _: &str) -> Result<Option<Guard>> {
         Ok(Some(Guard::none()))
-    }
-
-    fn discard(&self) -> Result<()> {
-        for object in self.storage.list(&self.base)? {
-            self.storage.remove(object.address())?;
-        }
-        Ok(())
     }
 }

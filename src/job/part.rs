@@ -6,6 +6,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::names;
+use super::seal::sealed;
+use super::storage::{Content, Storage};
+use crate::error::Result;
 use crate::input::Source;
 use crate::position::Position;
 
@@ -96,8 +99,37 @@ pub struct PartInfo {
     /// those that were rejected again are listed with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
+    /// SHA-256 of the list of its rejected records, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects_sha256: Option<String>,
+    /// SHA-256 of the list of the records that it holds, where these were tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retried_sha256: Option<String>,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
+}
+
+impl PartInfo {
+    /// Its name, without an ending.
+    pub(super) fn name(&self) -> String {
+        names::part(self.shard, self.number)
+    }
+
+    /// Where its rejected records are listed, if it has any.
+    pub(super) fn rejects(&self) -> String {
+        format!("{}/{}.jsonl", names::REJECTS, self.name())
+    }
+
+    /// Where the records are listed that it holds, if it is one of records that were tried again.
+    pub(super) fn retried(&self) -> String {
+        format!("{}/{}.jsonl", names::RETRIED, self.name())
+    }
+
+    /// Where the hashes of its rows' texts are.
+    #[must_use]
+    pub fn texts(&self) -> String {
+        format!("{}/{}.sha256", names::TEXTS, self.name())
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
@@ -118,11 +150,13 @@ pub struct Part {
 }
 
 impl Part {
-    /// Where its rejected records are listed, if it has any.
-    #[must_use]
-    pub fn rejects(&self) -> String {
-        let part = names::part(self.info.shard, self.info.number);
-        format!("{}/{part}.jsonl", names::REJECTS)
+    /// Writes what it holds beside it, so that nobody has to read it for that.
+    pub(super) fn commit(&self, storage: &dyn Storage) -> Result<()> {
+        let name = names::commit(self.info.shard, self.info.number);
+        let text = sealed(self)?.to_string();
+        storage
+            .put(&name, Content::Bytes(text.as_bytes()))
+            .map(drop)
     }
 }
 

@@ -20,14 +20,14 @@ use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::names;
+use super::open::{Done, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::storage::{Content, Guard, Storage};
 use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
-use crate::position::Position;
 use crate::progress::Counts;
-use crate::record::{Mark, Rows};
+use crate::record::Mark;
 
 /// Makes the writer of a file.
 pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;
@@ -83,48 +83,6 @@ pub struct Parts {
     open: Option<Open>,
     /// Counts at the end of the last part.
     counted: Counts,
-    /// Parts that this run has put.
-    written: u64,
-}
-
-/// The part in hand.
-struct Open {
-    writer: Box<dyn VectorWriter>,
-    number: u32,
-    /// Whether there is no number left for another part before the next that is there.
-    is_last: bool,
-    start: Point,
-    end: Point,
-    position: Option<Position>,
-    /// Records in it, as far as its size is concerned.
-    records: u64,
-    counts: Counts,
-    schema: SchemaRef,
-    rejects: Vec<u8>,
-    embedded: Vec<u8>,
-    texts: Vec<u8>,
-    sources: BTreeSet<u32>,
-    bytes: u64,
-    began: Instant,
-}
-
-/// A window, embedded.
-pub struct Done {
-    /// Its mark.
-    pub mark: Mark,
-    /// Its rows; may be none.
-    pub rows: Rows,
-    /// The hashes of its rows' texts.
-    pub texts: Vec<u8>,
-    /// Lines of the file of rejects.
-    pub rejects: Vec<u8>,
-    /// Places of its embedded records, in lines ([`RecordPlace::to_line`](super::RecordPlace::to_line)); only where
-    /// records are tried again.
-    pub embedded: Vec<u8>,
-    /// Indices of the sources that it was read from.
-    pub sources: BTreeSet<u32>,
-    /// Counts of the run, this window counted.
-    pub counts: Counts,
 }
 
 impl Parts {
@@ -154,7 +112,6 @@ impl Parts {
             known,
             open: None,
             counted: Counts::default(),
-            written: 0,
         })
     }
 
@@ -163,46 +120,22 @@ impl Parts {
     /// # Errors
     /// If the system refuses, or another run writes the same parts.
     pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
-        let Done {
-            mark,
-            rows,
-            texts,
-            rejects,
-            embedded,
-            sources,
-            counts,
-        } = done;
-        let schema = rows.columns.schema();
+        let (end, embedded) = (done.mark.end, done.counts.embedded);
         let records = match self.about.retry {
-            true => mark.texts.len() as u64,
-            false => mark.end - mark.start,
+            true => done.mark.texts.len() as u64,
+            false => end - done.mark.start,
         };
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => self.begin(&mark, schema.clone())?,
+            None => self.begin(&done.mark, done.rows.columns.schema())?,
         };
-        open.bytes += bytes(&rows);
-        if !rows.is_empty() {
-            open.schema = schema;
-            open.writer.write(rows)?;
-        }
-        open.texts.extend(texts);
-        open.rejects.extend(rejects);
-        open.embedded.extend(embedded);
-        open.records += records;
-        open.sources.extend(sources);
-        open.position = mark.position;
-        open.end = Point {
-            records: mark.end,
-            hash: mark.hash,
-        };
-        open.counts = counts;
+        open.add(done, records)?;
         let full = open.records + records.max(self.limits.window) > self.limits.records
             || open.bytes >= self.limits.bytes
             || open.began.elapsed() >= self.limits.time;
         // Without a row the types of columns may still change, and all parts have the same.
-        let has_rows = counts.embedded > self.counted.embedded;
-        let ends = (full && has_rows && !open.is_last) || self.starts.contains(&mark.end);
+        let has_rows = embedded > self.counted.embedded;
+        let ends = (full && has_rows && !open.is_last) || self.starts.contains(&end);
         self.open = Some(open);
         if ends { self.commit(made) } else { Ok(()) }
     }
@@ -215,8 +148,7 @@ impl Parts {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        let name = names::part(self.about.shard, open.number);
-        let counts = since(&open.counts, &self.counted);
+        let counts = open.counts.since(&self.counted);
         if self.about.retry {
             if counts.embedded == 0 {
                 return Ok(()); // nothing has changed
@@ -224,74 +156,47 @@ impl Parts {
             for complete in [names::SUCCESS, names::MANIFEST, names::REJECTED] {
                 self.about.storage.remove(complete)?;
             }
-            let embedded = format!("{}/{name}.jsonl", names::RETRIED);
-            self.put(&embedded, Content::Durable(&open.embedded))?;
         }
-        let info = PartInfo {
-            shard: self.about.shard,
-            shards: self.about.shards,
-            number: open.number,
-            start: open.start,
-            end: open.end,
-            position: open.position,
-            sources: match self.about.retry {
-                // All of them were compared.
-                true => self.about.sources.clone(),
-                false => (open.sources.iter())
-                    .filter_map(|&index| self.about.sources.get(index as usize).cloned())
-                    .collect(),
-            },
-            rows: (open.texts.len() / TEXT_HASH) as u64,
-            embedded: counts.embedded,
-            rejected: counts.rejected,
-            truncated: counts.truncated,
-            tokens: counts.tokens,
-            reused: counts.reused,
-            retry: self.about.retry,
-            fingerprint: self.about.fingerprint.clone(),
-        };
+        let info = open.info(&self.about, &counts);
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             object.insert("part".to_owned(), sealed(&info)?);
         }
-        if !open.rejects.is_empty() {
-            let rejects = format!("{}/{name}.jsonl", names::REJECTS);
-            self.put(&rejects, Content::Durable(&open.rejects))?;
+        if info.rejects_sha256.is_some() {
+            self.put(&info.rejects(), Content::Durable(&open.rejects))?;
         }
-        let texts = format!("{}/{name}.sha256", names::TEXTS);
-        self.put(&texts, Content::Bytes(&open.texts))?;
+        if info.retried_sha256.is_some() {
+            self.put(&info.retried(), Content::Durable(&open.embedded))?;
+        }
+        self.put(&info.texts(), Content::Bytes(&open.texts))?;
         open.writer.finish(Finish {
             schema: open.schema,
             provenance: &provenance,
             rejects: None,
         })?;
-        let main = format!("{name}{}", self.about.ending);
+        let part = self.publish(info)?;
+        part.commit(self.about.storage.as_ref())?;
+        self.known.insert(part.info.number, part);
+        self.counted = open.counts;
+        Ok(())
+    }
+
+    /// Puts a part's files under their names, those beside it first.
+    fn publish(&self, info: PartInfo) -> Result<Part> {
+        let file = format!("{}{}", info.name(), self.about.ending);
         let failed = |error| Error::io("read", &self.scratch, error);
         let mut bytes = 0;
         for entry in fs::read_dir(&self.scratch).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let file = entry.file_name().to_string_lossy().into_owned();
-            if file == main {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == file {
                 bytes = entry.metadata().map_err(failed)?.len();
-            } else if file.starts_with(&main) {
-                self.put(&file, Content::File(&entry.path()))?;
+            } else if name.starts_with(&file) {
+                self.put(&name, Content::File(&entry.path()))?;
             }
         }
-        self.put(&main, Content::File(&self.scratch.join(&main)))?;
-        let part = Part {
-            file: main,
-            bytes,
-            info,
-        };
-        let commit = names::commit(self.about.shard, open.number);
-        let text = sealed(&part)?.to_string();
-        self.about
-            .storage
-            .put(&commit, Content::Bytes(text.as_bytes()))?;
-        self.known.insert(open.number, part);
-        self.counted = open.counts;
-        self.written += 1;
-        Ok(())
+        self.put(&file, Content::File(&self.scratch.join(&file)))?;
+        Ok(Part { file, bytes, info })
     }
 
     /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one
@@ -328,12 +233,6 @@ impl Parts {
         Ok(())
     }
 
-    /// Parts that this run has put.
-    #[must_use]
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
     /// What the job is about.
     #[must_use]
     pub fn about(&self) -> &About {
@@ -346,24 +245,17 @@ impl Parts {
     }
 
     fn begin(&self, mark: &Mark, schema: SchemaRef) -> Result<Open> {
-        let before = self
-            .known
-            .values()
-            .filter(|part| part.info.end.records <= mark.start);
-        let before = before.max_by_key(|part| part.info.number);
+        let mut known = self.known.values().rev();
+        let before = known.find(|part| part.info.end.records <= mark.start);
         let number = before.map_or(0, |part| part.info.number + 1);
         if self.known.contains_key(&number) {
             return Err(Error::internal(format!(
                 "part {number} would be written twice"
             )));
         }
-        let path = self.scratch.join(format!(
-            "{}{}",
-            names::part(self.about.shard, number),
-            self.about.ending
-        ));
+        let file = names::part(self.about.shard, number) + &self.about.ending;
         Ok(Open {
-            writer: (self.create)(&path)?,
+            writer: (self.create)(&self.scratch.join(file))?,
             number,
             is_last: self.known.contains_key(&(number + 1)),
             start: Point {
@@ -392,31 +284,10 @@ impl Parts {
     }
 }
 
-/// Bytes of a text's hash.
-const TEXT_HASH: usize = size_of::<crate::record::TextHash>();
-
 /// Another run was faster.
 pub(super) fn taken(shown: &str, name: &str) -> Error {
     Error::usage(format!(
         "{shown}: another run has written {name} meanwhile, so this one stops, since two runs cannot write one output"
     ))
     .with_remedy("let the other one end, and go on with --resume if it does not finish")
-}
-
-/// How much rows add to a part, about.
-fn bytes(rows: &Rows) -> u64 {
-    (rows.vectors.len() * size_of::<f32>() + rows.columns.get_array_memory_size()) as u64
-}
-
-fn since(now: &Counts, then: &Counts) -> Counts {
-    Counts {
-        read: now.read - then.read,
-        embedded: now.embedded - then.embedded,
-        rows: now.rows - then.rows,
-        rejected: now.rejected - then.rejected,
-        tokens: now.tokens - then.tokens,
-        truncated: now.truncated - then.truncated,
-        reused: now.reused - then.reused,
-        consumed: now.consumed,
-    }
 }

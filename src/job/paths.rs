@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::JobOptions;
 use crate::error::{Error, Result};
-use crate::output::{OutputFormat, OutputOptions};
+use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::storage::Address;
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
@@ -25,11 +25,15 @@ pub fn parts_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The format of a folder's parts: as the options say, or as the folder is called; else Parquet.
-pub(super) fn folder_format(output: &OutputOptions, path: &Path) -> Result<OutputFormat> {
+/// The format of a folder's parts: as the options say, or as the folder is called; else Parquet. `None` where the output
+/// is no folder.
+#[must_use]
+pub fn folder_format(output: &OutputOptions) -> Option<OutputFormat> {
+    let Destination::Path(path) = &output.destination else {
+        return None;
+    };
     let format = output.format.or_else(|| OutputFormat::from_path(path));
-    let format = format.unwrap_or(OutputFormat::Parquet);
-    Ok(format)
+    is_folder(path).then_some(format.unwrap_or(OutputFormat::Parquet))
 }
 
 /// Whether two names lead to one place, or one inside the other: inputs must not lie in the output.
@@ -52,16 +56,6 @@ pub fn is_inside(path: &Path, folder: &Path) -> bool {
 pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     let shown = path.display();
     let refuse = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
-    if options.retry {
-        return refuse(
-            format!(
-                "--retry-rejects adds a part to a folder, and -o {shown} is a file, which nothing is added to"
-            ),
-            format!(
-                "mend the input and write another file, with --reuse {shown} if it holds its texts; or write -o {shown}/ from the start"
-            ),
-        );
-    }
     if options.shard.count > 1 {
         return refuse(
             format!(
@@ -70,13 +64,13 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
             format!("write -o {shown}/"),
         );
     }
-    if options.part_rows.is_some() && !options.resume {
+    if options.part_rows.is_some() && !options.goes_on() {
         return refuse(
             format!("--part-rows needs a folder for the parts, and -o {shown} is a file"),
             format!("write -o {shown}/"),
         );
     }
-    if Address::is_url_path(path) && options.resume {
+    if Address::is_url_path(path) && options.goes_on() {
         return refuse(
             format!("-o {shown}: one object is written by one run"),
             format!("write parts to {shown}/, which can be gone on with"),

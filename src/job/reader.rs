@@ -3,15 +3,14 @@
 
 use std::io::Write;
 
-use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
 use sha2::{Digest, Sha256};
 
 use super::fingerprint::hex;
 use super::part::Point;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::input::RecordReader;
-use crate::record::{Mark, SourceNames, TextHash, Window};
+use crate::record::{Mark, TextHash, Window};
 
 /// A stretch of the input that is embedded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +26,6 @@ pub struct JobReader {
     inner: RecordReader,
     records: u64,
     chain: Chain,
-    /// The chain's hash after the last window.
-    at: String,
     /// What is still to be read past, in order.
     covered: std::collections::VecDeque<Covered>,
     /// The output, for messages.
@@ -42,29 +39,16 @@ impl JobReader {
         Self {
             inner,
             records: from.records,
-            chain: Chain(from.hash.clone()),
-            at: from.hash,
+            chain: Chain(from.hash),
             covered: covered.into(),
             shown,
         }
     }
 
-    /// As [`RecordReader::names`].
+    /// What it reads from.
     #[must_use]
-    pub fn names(&self) -> SourceNames {
-        self.inner.names()
-    }
-
-    /// As [`RecordReader::schema`].
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        self.inner.schema()
-    }
-
-    /// As [`RecordReader::total_bytes`].
-    #[must_use]
-    pub fn total_bytes(&self) -> Option<u64> {
-        self.inner.total_bytes()
+    pub fn input(&self) -> &RecordReader {
+        &self.inner
     }
 
     /// The next window that is not embedded yet, with its mark; `None` at the end.
@@ -74,12 +58,11 @@ impl JobReader {
     pub fn next_window(&mut self) -> Result<Option<Window>> {
         while let Some(mut window) = self.inner.next_window()? {
             let start = self.records;
-            let before = std::mem::take(&mut self.at);
+            let before = self.chain.0.clone();
             self.records += (window.texts.len() + window.rejects.len()) as u64;
             let texts = self.chain.add(&window)?;
             let end = self.records;
-            let hash = self.chain.hash();
-            self.at.clone_from(&hash);
+            let hash = self.chain.0.clone();
             if let Some(covered) = self.covered.front() {
                 if start >= covered.start.records {
                     if end > covered.end.records
@@ -119,19 +102,15 @@ impl JobReader {
     pub fn end(&self) -> Point {
         Point {
             records: self.records,
-            hash: self.at.clone(),
+            hash: self.chain.0.clone(),
         }
     }
 
     fn differs(&self, records: u64) -> Error {
-        Error::new(
-            ErrorKind::Usage,
-            "",
-            format!(
-                "the input is not the one that {} was begun with: its first {records} records differ",
-                self.shown
-            ),
-        )
+        Error::usage(format!(
+            "the input is not the one that {} was begun with: its first {records} records differ",
+            self.shown
+        ))
         .with_remedy("give the same input to go on, or write elsewhere, or start anew with --force")
     }
 }
@@ -168,10 +147,6 @@ impl Chain {
         written.map_err(|error| Error::internal(format!("hashing the input: {error}")))?;
         self.0 = hex(&chain.finalize());
         Ok(texts)
-    }
-
-    fn hash(&self) -> String {
-        self.0.clone()
     }
 }
 

@@ -4,15 +4,18 @@
 //! that it holds, and gives newer reasons for others. So a part that is lost gives its records back.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::names;
+use super::fingerprint::hex;
 use super::part::Part;
 use super::seal::encode;
 use super::state::State;
 use super::storage::Storage;
 use crate::error::{Error, Place, Result};
+use crate::record::Origin;
 
 /// Where a record stands: by this it is known again when it is mended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,12 +27,28 @@ pub struct RecordPlace {
 }
 
 impl RecordPlace {
+    /// Where a record was read, of sources with these names.
+    #[must_use]
+    pub fn of(names: &[String], origin: &Origin) -> Self {
+        let file = names.get(origin.source as usize);
+        Self {
+            file: file.cloned().unwrap_or_default(),
+            line: origin.line,
+        }
+    }
+
     /// As a line of JSON, with its end.
     ///
     /// # Errors
     /// Never, in practice.
     pub fn to_line(&self) -> Result<Vec<u8>> {
         Ok(format!("{}\n", encode(self)?).into_bytes())
+    }
+}
+
+impl fmt::Display for RecordPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
     }
 }
 
@@ -102,21 +121,19 @@ impl Rejected {
             let parts = state.parts.values();
             parts.filter(move |part| shard.is_none_or(|shard| shard == part.info.shard))
         };
-        for part in parts().filter(|part| !part.info.retry && part.info.rejected > 0) {
-            for (place, line) in list(storage, &part.rejects())? {
+        for part in parts().filter(|part| !part.info.retry) {
+            for (place, line) in part.rejected(storage)? {
                 at.entry(place.clone()).or_default().push(all.lines.len());
                 all.lines.push(Some((place, line)));
             }
         }
         for part in parts().filter(|part| part.info.retry) {
-            if part.info.rejected > 0 {
-                for (place, line) in list(storage, &part.rejects())? {
-                    if let Some(&index) = at.get(&place).and_then(|indices| indices.first()) {
-                        all.lines[index] = Some((place, line));
-                    }
+            for (place, line) in part.rejected(storage)? {
+                if let Some(&index) = at.get(&place).and_then(|indices| indices.first()) {
+                    all.lines[index] = Some((place, line));
                 }
             }
-            for (place, _) in list(storage, &part.retried())? {
+            for (place, _) in part.retried(storage)? {
                 if let Some(indices) = at.get_mut(&place).filter(|indices| !indices.is_empty()) {
                     all.lines[indices.remove(0)] = None;
                 }
@@ -156,31 +173,51 @@ impl Rejected {
     }
 }
 
-/// The lines of a list, with the places that they name.
-fn list(storage: &dyn Storage, name: &str) -> Result<Vec<(RecordPlace, Vec<u8>)>> {
-    let damaged = |why: &str| {
-        Error::input(Place::file(name), why).with_remedy(
-            "write the output anew; --retry-rejects cannot know which records were rejected",
-        )
-    };
-    let bytes = storage
-        .read(name)?
-        .ok_or_else(|| damaged("is not there, and its part names rejected records"))?;
-    let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-    lines
-        .map(|line| {
-            let place = serde_json::from_slice(line);
-            let place = place.map_err(|_| damaged("is not what a job writes there"))?;
-            Ok((place, line.to_vec()))
-        })
-        .collect()
-}
+/// Lines of a list, with the places that they name.
+pub type Lines = Vec<(RecordPlace, Vec<u8>)>;
 
 impl Part {
-    /// Where the records are listed that it holds, if it is one of records that were tried again.
-    #[must_use]
-    pub fn retried(&self) -> String {
-        let part = names::part(self.info.shard, self.info.number);
-        format!("{}/{part}.jsonl", names::RETRIED)
+    /// Its rejected records, as they were listed.
+    ///
+    /// # Errors
+    /// If the list is not there, or another; the message names it.
+    pub fn rejected(&self, storage: &dyn Storage) -> Result<Lines> {
+        self.list(
+            storage,
+            self.info.rejects(),
+            self.info.rejects_sha256.as_ref(),
+        )
+    }
+
+    /// The records that it holds, if it is one of records that were tried again.
+    pub(super) fn retried(&self, storage: &dyn Storage) -> Result<Lines> {
+        self.list(
+            storage,
+            self.info.retried(),
+            self.info.retried_sha256.as_ref(),
+        )
+    }
+
+    /// What was written under `name`, of that hash; nothing where nothing was.
+    fn list(&self, storage: &dyn Storage, name: String, sum: Option<&String>) -> Result<Lines> {
+        let Some(sum) = sum else {
+            return Ok(Lines::new());
+        };
+        let lines = match storage.read(&name)? {
+            None => Err("is not there, and was written with its part"),
+            Some(bytes) if hex(&Sha256::digest(&bytes)) != *sum => {
+                Err("is not what was written with its part")
+            }
+            Some(bytes) => (bytes.split_inclusive(|&byte| byte == b'\n'))
+                .map(|line| Ok((serde_json::from_slice(line)?, line.to_vec())))
+                .collect::<Result<_, serde_json::Error>>()
+                .map_err(|_| "does not name records"),
+        };
+        lines.map_err(|why| {
+            Error::input(Place::file(&name), why).with_remedy(format!(
+                "put it back as it was, or remove {} and give the same command with --resume, which makes both anew",
+                self.file
+            ))
+        })
     }
 }

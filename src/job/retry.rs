@@ -4,24 +4,22 @@
 //! changed since is compared first, text by text, with the hashes beside the parts.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
 
-use super::names;
 use super::part::{Part, Point};
 use super::reader::text_hash;
 use super::rejected::{Places, RecordPlace};
 use super::storage::Storage;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
-use crate::record::{Mark, Origin, SourceNames, TextHash, Texts, Window};
+use crate::record::{Mark, TextHash, Texts, Window};
 
 /// Reads the windows of an input, with the wanted records alone.
 pub struct RetryReader {
     inner: RecordReader,
-    names: SourceNames,
     wanted: Places,
     end: Point,
 }
@@ -30,30 +28,13 @@ impl RetryReader {
     /// Reads the records at the places in `wanted`; `end` is that of the shard's input.
     #[must_use]
     pub fn new(inner: RecordReader, wanted: Places, end: Point) -> Self {
-        Self {
-            names: inner.names(),
-            inner,
-            wanted,
-            end,
-        }
+        Self { inner, wanted, end }
     }
 
-    /// As [`RecordReader::names`].
+    /// What it reads from.
     #[must_use]
-    pub fn names(&self) -> SourceNames {
-        self.inner.names()
-    }
-
-    /// As [`RecordReader::schema`].
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        self.inner.schema()
-    }
-
-    /// As [`RecordReader::total_bytes`].
-    #[must_use]
-    pub fn total_bytes(&self) -> Option<u64> {
-        self.inner.total_bytes()
+    pub fn input(&self) -> &RecordReader {
+        &self.inner
     }
 
     /// The end of the shard's input, which parts of records that are tried again lie behind.
@@ -69,11 +50,10 @@ impl RetryReader {
     pub fn next_window(&mut self) -> Result<Option<Window>> {
         while !self.wanted.is_empty() {
             let Some(window) = self.inner.next_window()? else {
-                let gone = self.wanted.any().map(shown);
-                return Err(moved(
-                    &gone.unwrap_or_default(),
-                    "is not in the input any more",
-                ));
+                return Err(self
+                    .wanted
+                    .any()
+                    .map_or_else(|| moved("a record", GONE), |gone| moved(gone, GONE)));
             };
             if let Some(window) = self.only_wanted(window)? {
                 return Ok(Some(window));
@@ -83,12 +63,12 @@ impl RetryReader {
     }
 
     fn only_wanted(&mut self, mut window: Window) -> Result<Option<Window>> {
-        let (names, wanted) = (&self.names, &mut self.wanted);
+        let (names, wanted) = (&self.inner.names(), &mut self.wanted);
         let origins = window.origins.iter();
         let keep: Vec<bool> = origins
-            .map(|origin| wanted.take(&place(names, origin)))
+            .map(|origin| wanted.take(&RecordPlace::of(names, origin)))
             .collect();
-        (window.rejects).retain(|reject| wanted.take(&place(names, &reject.origin)));
+        (window.rejects).retain(|reject| wanted.take(&RecordPlace::of(names, &reject.origin)));
         if window.rejects.is_empty() && !keep.contains(&true) {
             return Ok(None);
         }
@@ -133,16 +113,16 @@ pub fn compare(
         texts: Vec::new(),
         next: 0,
     };
-    let differs = |place: &RecordPlace| moved(&shown(place), "reads otherwise than it did");
+    let differs = |place: &RecordPlace| moved(place, "reads otherwise than it did");
     while let Some(window) = reader.next_window()? {
         for reject in &window.rejects {
-            let place = place(&names, &reject.origin);
+            let place = RecordPlace::of(&names, &reject.origin);
             if !rejected.take(&place) {
                 return Err(differs(&place));
             }
         }
         for (origin, rows) in window.origins.iter().zip(hashes(&window.texts)?) {
-            let place = place(&names, origin);
+            let place = RecordPlace::of(&names, origin);
             if rejected.take(&place) {
                 continue;
             }
@@ -154,7 +134,7 @@ pub fn compare(
         }
     }
     if let Some(place) = rejected.any() {
-        return Err(moved(&shown(place), "is not in the input any more"));
+        return Err(moved(place, GONE));
     }
     match expected.next()? {
         Some(_) => Err(moved("the input", "is shorter than it was")),
@@ -181,10 +161,11 @@ impl Expected<'_> {
                 return Ok(None);
             };
             self.next = 0;
-            self.texts = self.storage.read(&part.texts())?.unwrap_or_default();
+            let name = part.info.texts();
+            self.texts = self.storage.read(&name)?.unwrap_or_default();
             if self.texts.len() as u64 != part.info.rows * size_of::<TextHash>() as u64 {
                 return Err(Error::input(
-                    Place::file(part.texts()),
+                    Place::file(name),
                     "is not what was written with its part, and the changed input cannot be compared",
                 )
                 .with_remedy("write the output anew"));
@@ -193,31 +174,10 @@ impl Expected<'_> {
     }
 }
 
-impl Part {
-    /// Where the hashes of its rows' texts are.
-    #[must_use]
-    pub fn texts(&self) -> String {
-        let part = names::part(self.info.shard, self.info.number);
-        format!("{}/{part}.sha256", names::TEXTS)
-    }
-}
-
-fn place(names: &SourceNames, origin: &Origin) -> RecordPlace {
-    RecordPlace {
-        file: names
-            .get(origin.source as usize)
-            .cloned()
-            .unwrap_or_default(),
-        line: origin.line,
-    }
-}
-
-fn shown(place: &RecordPlace) -> String {
-    format!("{}:{}", place.file, place.line)
-}
+const GONE: &str = "is not in the input any more";
 
 /// The input is not the one of the output, but for rejected records.
-fn moved(what: &str, how: &str) -> Error {
+fn moved(what: impl fmt::Display, how: &str) -> Error {
     Error::usage(format!("--retry-rejects: {what} {how}")).with_remedy(
         "mend rejected records in their lines and leave all others as they were, or write the output anew",
     )

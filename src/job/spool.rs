@@ -97,13 +97,13 @@ fn item() -> Arc<Field> {
 
 impl VectorWriter for Spool {
     fn write(&mut self, rows: Rows) -> Result<()> {
+        let marks: Vec<bool> = (0..rows.len()).map(|row| rows.is_missing(row)).collect();
         let Rows {
             columns,
             origins,
             refs,
             vectors,
-            dimensions: _,
-            missing,
+            ..
         } = rows;
         let schema = schema(&columns.schema(), self.dimensions)?;
         let DataType::FixedSizeList(_, width) = schema.field(schema.fields().len() - 1).data_type()
@@ -128,8 +128,6 @@ impl VectorWriter for Spool {
             )),
             Arc::new(UInt32Array::from_iter_values(refs.iter().map(|it| it.part))),
         ]);
-        let is_missing = |row| missing.as_ref().is_some_and(|missing| missing.is_null(row));
-        let marks: Vec<bool> = (0..refs.len()).map(is_missing).collect();
         arrays.push(Arc::new(BooleanArray::from(marks)));
         let batch = vectors.and_then(|vectors| {
             arrays.push(Arc::new(vectors));

@@ -40,10 +40,10 @@ pub struct State {
     pub job: Option<JobFile>,
     /// The parts that are there, by shard and number.
     pub parts: BTreeMap<(u32, u32), Part>,
-    /// The shards that are at their ends.
-    pub ends: BTreeMap<u32, ShardEnd>,
     /// Those of them whose commits are missing or damaged.
     pub uncommitted: Vec<(u32, u32)>,
+    /// The shards that are at their ends.
+    pub ends: BTreeMap<u32, ShardEnd>,
     /// Whether the output says that it is complete.
     pub success: bool,
 }
@@ -114,6 +114,19 @@ impl State {
             }
         }
         Ok(state)
+    }
+
+    /// Makes sure that the lists of rejected records are those that were written with their parts, which nothing else
+    /// knows.
+    ///
+    /// # Errors
+    /// If one is not there, or another; the message names it.
+    pub fn check_lists(&self, storage: &dyn Storage) -> Result<()> {
+        for part in self.parts.values() {
+            part.rejected(storage)?;
+            part.retried(storage)?;
+        }
+        Ok(())
     }
 
     /// What is missing or does not add up, in sentences; nothing where the output is complete.

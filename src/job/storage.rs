@@ -1,4 +1,4 @@
-//! Where a job keeps its parts: four operations, so that a disk, an object store and a faulty disk of the
+//! Where a job keeps its parts: few operations, so that a disk, an object store and a faulty disk of the
 //! tests are all a job needs to know.
 //!
 //! Everything that a job does durably goes through [`Storage::put`], which never replaces: of two runs that
@@ -81,12 +81,6 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn lock(&self, name: &str) -> Result<Option<Guard>>;
-
-    /// Removes the storage itself, once nothing that matters is in it.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn discard(&self) -> Result<()>;
 }
 
 /// A lock, held.
@@ -243,12 +237,7 @@ impl Storage for Local {
 
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
         let path = self.scratch_path(lock);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path, error));
-            }
-            _ => {}
-        }
+        remove_folder(&path)?;
         fs::create_dir_all(&path)
             .map_err(|error| Error::io("create the folder", &path, with_remedy(error)))?;
         Ok(path)
@@ -273,14 +262,13 @@ impl Storage for Local {
             }
         }
     }
+}
 
-    fn discard(&self) -> Result<()> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::io("remove", &self.root, error))
-            }
-            _ => Ok(()),
-        }
+/// Removes a folder with all that is in it; it may be gone already.
+pub(super) fn remove_folder(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, error)),
+        _ => Ok(()),
     }
 }
 

@@ -1,282 +1,18 @@
 //! Jobs under failures: every call to the storage fails in turn, and what follows goes on.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::begin::window_of;
 use super::faulty::Faulty;
+use super::scene::{JSONL, Scene, done, whole};
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::output::RunFiles;
 use crate::progress::Counts;
-use crate::record::{Origin, Reject, RowRef, Rows, SourceNames, Window};
-use crate::rejects;
-
-pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
-
-/// A folder with an input and a job's output.
-pub(super) struct Scene {
-    folder: tempfile::TempDir,
-    format: OutputFormat,
-    part_rows: u64,
-}
-
-impl Scene {
-    /// `records` lines, of which every seventh is no JSON.
-    pub(super) fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let line = |record: usize| match record % 7 {
-            3 => "not JSON\n".to_owned(),
-            _ => format!("{{\"id\": {record}, \"text\": \"text {record}\"}}\n"),
-        };
-        let input: String = (0..records).map(line).collect();
-        fs::write(folder.path().join("in.jsonl"), input).unwrap();
-        Self {
-            folder,
-            format,
-            part_rows,
-        }
-    }
-
-    pub(super) fn out(&self) -> PathBuf {
-        self.folder.path().join("out")
-    }
-
-    fn job(&self, resume: bool, storage: Arc<dyn Storage>) -> Job {
-        let options = JobOptions {
-            resume,
-            ..JobOptions::default()
-        };
-        self.job_of(options, storage)
-    }
-
-    fn job_of(&self, options: JobOptions, storage: Arc<dyn Storage>) -> Job {
-        let output = OutputOptions {
-            format: Some(self.format),
-            ..OutputOptions::new(Destination::Path(self.folder.path().join("out/")))
-        };
-        let options = JobOptions {
-            part_rows: Some(self.part_rows),
-            ..options
-        };
-        let job = Job::of(&output, &options).unwrap().unwrap();
-        job.with_storage(storage)
-    }
-
-    /// As the pipeline does it, with a vector that says which record it is of; stops after `windows`.
-    pub(super) fn run(
-        &self,
-        resume: bool,
-        storage: Arc<dyn Storage>,
-        windows: usize,
-    ) -> Result<bool> {
-        let job = self.job(resume, storage);
-        let begun = match job.begin(3)? {
-            Found::Finished(_) => return Ok(true),
-            Found::Begun(begun) => *begun,
-        };
-        let (reader, names) = self.reader(begun.window)?;
-        let (columns, covered) = (reader.schema(), begun.covered());
-        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned());
-        let mut parts = self.parts(&job, begun, names.clone(), columns)?;
-        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
-        let mut counts = Counts::default();
-        let mut result = Ok(());
-        for _ in 0..windows {
-            let Some(window) = reader.next_window()? else {
-                parts.finish(reader.end(), reader.schema(), &made)?;
-                return job.complete();
-            };
-            result = parts.take(done(window, &names, &mut counts), &made);
-            if result.is_err() {
-                break;
-            }
-        }
-        result.map(|()| false)
-    }
-
-    /// Tries rejected records again, as the pipeline does it.
-    fn again(&self, storage: Arc<dyn Storage>) -> Result<bool> {
-        let retry = JobOptions {
-            retry: true,
-            ..JobOptions::default()
-        };
-        let job = self.job_of(retry, storage);
-        let Found::Begun(begun) = job.begin(3)? else {
-            panic!("what is tried again is not finished")
-        };
-        let rejected = Rejected::read(job.storage().as_ref(), begun.state(), Some(1))?;
-        let end = begun.state().ends[&1].end.clone();
-        let (reader, names) = self.reader(begun.window)?;
-        let columns = reader.schema();
-        let mut reader = RetryReader::new(reader, rejected.places(), end);
-        let mut parts = self.parts(&job, *begun, names.clone(), columns)?;
-        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
-        let mut counts = Counts::default();
-        while let Some(window) = reader.next_window()? {
-            parts.take(done(window, &names, &mut counts), &made)?;
-        }
-        parts.finish(reader.end(), reader.schema(), &made)?;
-        job.complete()
-    }
-
-    fn reader(&self, window: usize) -> Result<(RecordReader, SourceNames)> {
-        let sources = [Source::Path(self.folder.path().join("in.jsonl"))];
-        let options = InputOptions {
-            window_rows: window,
-            ..InputOptions::default()
-        };
-        let reader = RecordReader::open(&sources, options)?;
-        let names = reader.names();
-        Ok((reader, names))
-    }
-
-    fn parts(
-        &self,
-        job: &Job,
-        begun: Begun,
-        names: SourceNames,
-        columns: arrow::datatypes::SchemaRef,
-    ) -> Result<Parts> {
-        let mut fingerprint = Fingerprint::default();
-        fingerprint.set("model", "m");
-        job.settle(&begun, &fingerprint, &[])?;
-        let source = Source::Path(self.folder.path().join("in.jsonl"));
-        let about = About {
-            fingerprint: fingerprint.hash(),
-            ..About::of(job, vec![SourceState::of(&source, &names[0])])
-        };
-        let format = self.format;
-        let create: Create = Box::new(move |path| {
-            let output = OutputOptions {
-                format: Some(format),
-                force: true,
-                ..OutputOptions::new(Destination::Path(path.to_path_buf()))
-            };
-            let names = names.clone();
-            crate::output::create(&output, &[2], names, &columns, &RunFiles::default())
-        });
-        let limits = job.limits(2, begun.window);
-        begun.parts(about, create, limits)
-    }
-
-    /// Ids and vectors of all parts, and lines of all rejects, in order.
-    pub(super) fn content(&self) -> Content {
-        let mut content = Content::default();
-        let names = |folder: &Path, ending: &str| {
-            let mut names: Vec<_> = fs::read_dir(folder)
-                .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
-                .unwrap_or_default();
-            names.retain(|path: &PathBuf| path.to_string_lossy().ends_with(ending));
-            names.sort();
-            names
-        };
-        for part in names(&self.out(), ".jsonl") {
-            for line in fs::read_to_string(part).unwrap().lines() {
-                let row: Value = serde_json::from_str(line).unwrap();
-                content.rows.push((
-                    row["id"].as_str().unwrap().to_owned(),
-                    row["embedding"].to_string(),
-                ));
-            }
-        }
-        for part in names(&self.out().join(names::REJECTS), ".jsonl") {
-            for line in fs::read_to_string(part).unwrap().lines() {
-                let reject: Value = serde_json::from_str(line).unwrap();
-                content.rejected.push(reject["line"].as_u64().unwrap());
-            }
-        }
-        content
-    }
-
-    /// That the output is complete, and nothing is left beside it.
-    pub(super) fn check(&self, whole: &Content) {
-        assert_eq!(&self.content(), whole);
-        let state = inspect(&self.out()).unwrap().unwrap();
-        assert!(state.success);
-        assert_eq!(state.faults(), Vec::<String>::new());
-        let manifest = fs::read(self.out().join(names::MANIFEST)).unwrap();
-        let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
-        assert_eq!(manifest.rows as usize, whole.rows.len());
-        assert_eq!(manifest.rejected as usize, whole.rejected.len());
-        for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS, names::OWN] {
-            for entry in Local::new(self.out()).list(folder).unwrap() {
-                assert!(!entry.name.contains(".tmp"), "{}", entry.name);
-            }
-        }
-        assert!(!self.out().join("_embedctl/shard-00001.scratch").exists());
-    }
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Content {
-    rows: Vec<(String, String)>,
-    rejected: Vec<u64>,
-}
-
-/// A window with a vector for each text.
-fn done(window: Window, names: &[String], counts: &mut Counts) -> Done {
-    let Window {
-        texts,
-        origins,
-        columns,
-        rejects,
-        mark,
-        ..
-    } = window;
-    let mark = mark.unwrap();
-    counts.read = mark.end;
-    counts.embedded += texts.len() as u64;
-    counts.rejected += rejects.len() as u64;
-    let vector = |text: &str| {
-        let number: f32 = text.rsplit(' ').next().unwrap().parse().unwrap();
-        [number, 0.5]
-    };
-    let line = |reject: &Reject| rejects::line(reject, names).unwrap();
-    let place = |origin: &Origin| {
-        let (file, line) = (names[0].clone(), origin.line);
-        RecordPlace { file, line }.to_line().unwrap()
-    };
-    Done {
-        embedded: origins.iter().flat_map(place).collect(),
-        texts: mark.texts.iter().flatten().copied().collect(),
-        rejects: rejects.iter().flat_map(line).collect(),
-        sources: [0].into(),
-        rows: Rows {
-            columns,
-            refs: origins
-                .iter()
-                .map(|origin| RowRef {
-                    record: origin.line - 1,
-                    part: 0,
-                })
-                .collect(),
-            origins,
-            vectors: texts.iter().flat_map(vector).collect(),
-            dimensions: 2,
-            missing: None,
-        },
-        mark,
-        counts: *counts,
-    }
-}
-
-/// What an undisturbed run writes.
-pub(super) fn whole(records: usize, part_rows: u64) -> Content {
-    let scene = Scene::new(records, JSONL, part_rows);
-    assert!(
-        scene
-            .run(false, Arc::new(Local::new(scene.out())), usize::MAX)
-            .unwrap()
-    );
-    let content = scene.content();
-    scene.check(&content);
-    assert_eq!(content.rows.len() + content.rejected.len(), records);
-    content
-}
+use crate::record::Rows;
 
 #[test]
 fn a_run_survives_the_failure_of_any_one_operation() {
@@ -415,17 +151,15 @@ proptest! {
         for windows in stops {
             scene.run(true, plain(), windows).unwrap();
         }
-        // Somebody removes parts of an output that is not complete, or their commits alone.
-        if !scene.out().join(names::SUCCESS).exists() {
-            for number in lost {
-                let part = names::part(1, number);
-                let file = if number % 2 == 0 {
-                    format!("{part}.jsonl")
-                } else {
-                    names::commit(1, number)
-                };
-                Local::new(scene.out()).remove(&file).unwrap();
-            }
+        // Somebody removes parts, of an output that is complete too, or their commits alone.
+        for number in lost {
+            let part = names::part(1, number);
+            let file = if number % 2 == 0 {
+                format!("{part}.jsonl")
+            } else {
+                names::commit(1, number)
+            };
+            Local::new(scene.out()).remove(&file).unwrap();
         }
         prop_assert!(scene.run(true, plain(), usize::MAX).unwrap());
         scene.check(&expected);
@@ -456,9 +190,7 @@ fn two_runs_don_t_write_one_output() {
     let scene = Scene::new(16, JSONL, 6);
     let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
     let job = scene.job(true, plain());
-    let Found::Begun(held) = job.begin(3).unwrap() else {
-        panic!("nothing is finished")
-    };
+    let held = job.begin(3).unwrap().expect("nothing is finished");
     let error = scene.run(true, plain(), 1).unwrap_err().to_string();
     assert!(error.contains("another run"), "{error}");
     drop(held);
@@ -490,6 +222,42 @@ fn another_input_is_refused() {
     }
 }
 
+/// What was rejected, and why, stands nowhere else.
+#[test]
+fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its_part() {
+    let expected = whole(16, 6);
+    let list = "_embedctl/rejects/part-00001-00000.jsonl";
+    // In the middle of a run, before its last word, and after it.
+    for (windows, ended) in [(4, false), (usize::MAX, false), (usize::MAX, true)] {
+        for damage in 0..3 {
+            let scene = Scene::new(16, JSONL, 6);
+            let plain = || Arc::new(Local::new(scene.out()));
+            scene.run(false, plain(), windows).unwrap();
+            if !ended {
+                plain().remove(names::SUCCESS).unwrap();
+            }
+            let path = scene.out().join(list);
+            let text = fs::read_to_string(&path).unwrap();
+            match damage {
+                0 => fs::write(&path, &text[..text.len() / 2]).unwrap(),
+                1 => fs::write(&path, text.replace("\"line\":4", "\"line\":5")).unwrap(),
+                _ => fs::remove_file(&path).unwrap(),
+            }
+            let again = match ended {
+                true => scene.again(plain()),
+                false => scene.run(true, plain(), usize::MAX),
+            };
+            let error = again.unwrap_err();
+            assert!(error.to_string().contains(list), "{error}");
+            let part = "remove part-00001-00000.jsonl and";
+            assert!(error.remedy().unwrap().contains(part), "{error}");
+            plain().remove("part-00001-00000.jsonl").unwrap();
+            assert!(scene.run(true, plain(), usize::MAX).unwrap());
+            scene.check(&expected);
+        }
+    }
+}
+
 #[test]
 fn a_folder_of_somebody_else_is_left_alone() {
     let scene = Scene::new(3, JSONL, 6);
@@ -499,6 +267,33 @@ fn a_folder_of_somebody_else_is_left_alone() {
         .run(true, Arc::new(Local::new(scene.out())), 1)
         .unwrap_err();
     assert!(error.to_string().contains("notes.txt"), "{error}");
+}
+
+/// Whichever comes first: records, bytes, or time.
+#[test]
+fn a_part_ends_where_it_is_large_or_old_enough() {
+    let parts = |limits: fn(Limits) -> Limits| {
+        let mut scene = Scene::new(12, JSONL, 9);
+        scene.limits = limits;
+        let plain = || Arc::new(Local::new(scene.out()));
+        assert!(scene.run(false, plain(), usize::MAX).unwrap());
+        inspect(&scene.out()).unwrap().unwrap().parts.len()
+    };
+    assert_eq!(parts(|limits| limits), 2);
+    assert_eq!(parts(|limits| Limits { bytes: 1, ..limits }), 4);
+    let at_once = |limits| Limits {
+        time: Duration::ZERO,
+        ..limits
+    };
+    assert_eq!(parts(at_once), 4);
+    // As many vectors as make 128 MiB, if nobody says how many.
+    let scene = Scene::new(1, JSONL, 1);
+    let job = Job {
+        options: JobOptions::default(),
+        ..scene.job(false, Arc::new(Local::new(scene.out())))
+    };
+    assert_eq!(job.limits(384, 1).records, (128 << 20) / (384 * 4));
+    assert_eq!(job.limits(384, 1).bytes, 128 << 20);
 }
 
 #[test]
@@ -539,14 +334,14 @@ fn rows_come_back_as_they_were() {
     let missing = copy.missing.clone();
     writer.write(copy).unwrap();
     let finish = crate::output::Finish {
-        schema: reader.schema(),
+        schema: reader.input().schema(),
         provenance: &json!({"part": 1}),
         rejects: None,
     };
     writer.finish(finish).unwrap();
     let mut back = SpoolReader::open(&path).unwrap();
     assert_eq!(back.provenance().unwrap(), json!({"part": 1}));
-    assert_eq!(back.schema(), reader.schema());
+    assert_eq!(back.schema(), reader.input().schema());
     let read = back.next_rows().unwrap().unwrap();
     assert_eq!((read.columns, read.origins), (rows.columns, rows.origins));
     assert_eq!((read.refs, read.vectors), (rows.refs, rows.vectors));

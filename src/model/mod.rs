@@ -71,7 +71,7 @@ pub struct Model {
 }
 
 /// What identifies a model in an output file.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct ModelProvenance {
     /// Hub id or folder.
     pub id: String,

@@ -21,13 +21,13 @@ const SLICE_BYTES: usize = 16 << 20;
 
 /// What rows have besides the columns of their records, and besides vectors.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extra {
+pub(crate) struct Extra {
     /// Whether records are cut into chunks.
-    pub(super) chunks: bool,
+    pub(crate) chunks: bool,
     /// Whether each chunk's text is a column.
-    pub(super) chunk_text: bool,
+    pub(crate) chunk_text: bool,
     /// Whether rejected rows stay, with their errors.
-    pub(super) errors: bool,
+    pub(crate) errors: bool,
 }
 
 impl Extra {
@@ -51,7 +51,7 @@ impl Extra {
     ///
     /// # Errors
     /// If one of them has the name of a column that is added.
-    pub(super) fn schema(self, records: &Schema) -> Result<SchemaRef> {
+    pub(crate) fn schema(self, records: &Schema) -> Result<SchemaRef> {
         let added = self.fields();
         if let Some(field) = added
             .iter()
@@ -68,34 +68,34 @@ impl Extra {
 }
 
 /// A row to be written.
-pub(super) struct Planned {
+pub(crate) struct Planned {
     /// The row of its columns among [`Assembly::columns`].
-    pub(super) columns: u32,
-    pub(super) origin: Origin,
-    pub(super) row: RowRef,
+    pub(crate) columns: u32,
+    pub(crate) origin: Origin,
+    pub(crate) row: RowRef,
     /// Which of the window's texts it is; none for a record that was never one.
-    pub(super) text: Option<u32>,
+    pub(crate) text: Option<u32>,
     /// Why it has no vector.
-    pub(super) error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// All that a window's rows are made of.
-pub(super) struct Assembly<'a> {
-    pub(super) extra: Extra,
+pub(crate) struct Assembly<'a> {
+    pub(crate) extra: Extra,
     /// Columns of records.
-    pub(super) columns: &'a RecordBatch,
+    pub(crate) columns: &'a RecordBatch,
     /// Of the texts.
-    pub(super) texts: &'a Texts,
+    pub(crate) texts: &'a Texts,
     /// Which parts of records the texts are, if they are chunks.
-    pub(super) spans: Option<&'a [Span]>,
+    pub(crate) spans: Option<&'a [Span]>,
     /// The texts' vectors.
-    pub(super) vectors: &'a [Option<&'a [f32]>],
-    pub(super) dimensions: usize,
+    pub(crate) vectors: &'a [Option<&'a [f32]>],
+    pub(crate) dimensions: usize,
 }
 
 impl Assembly<'_> {
     /// How many rows to put together at a time.
-    pub(super) fn slice(&self) -> usize {
+    pub(crate) fn slice(&self) -> usize {
         if self.spans.is_none() {
             return usize::MAX;
         }
@@ -104,7 +104,7 @@ impl Assembly<'_> {
     }
 
     /// Some of the rows.
-    pub(super) fn rows(&self, planned: &[Planned]) -> Result<Rows> {
+    pub(crate) fn rows(&self, planned: &[Planned]) -> Result<Rows> {
         let columns = self.columns(planned);
         let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
         let mut vectors = Vec::with_capacity(planned.len() * self.dimensions);

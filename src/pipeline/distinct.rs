@@ -6,7 +6,7 @@ use crate::batch::TokenRows;
 use crate::record::Texts;
 
 /// The distinct texts of a window, numbered in the order of their first rows.
-pub(super) struct Distinct {
+pub(crate) struct Distinct {
     /// The first row of each distinct text.
     firsts: Vec<u32>,
     /// How many rows hold it.
@@ -17,7 +17,7 @@ pub(super) struct Distinct {
 
 impl Distinct {
     /// Finds them.
-    pub(super) fn new(texts: &Texts) -> Self {
+    pub(crate) fn new(texts: &Texts) -> Self {
         let rows = u32::try_from(texts.len()).expect("a window has fewer than 2^32 rows");
         let mut numbers: HashMap<&str, u32, ahash::RandomState> =
             HashMap::with_capacity_and_hasher(texts.len(), ahash::RandomState::default());
@@ -50,7 +50,7 @@ impl Distinct {
     }
 
     /// How many distinct texts there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.firsts.len()
     }
 
@@ -60,7 +60,7 @@ impl Distinct {
     }
 
     /// The first row that holds distinct text `number`.
-    pub(super) fn first(&self, number: usize) -> usize {
+    pub(crate) fn first(&self, number: usize) -> usize {
         self.firsts[number] as usize
     }
 
@@ -70,7 +70,7 @@ impl Distinct {
     }
 
     /// Which distinct text each row holds, in the rows' order.
-    pub(super) fn of_rows(&self) -> impl ExactSizeIterator<Item = usize> {
+    pub(crate) fn of_rows(&self) -> impl ExactSizeIterator<Item = usize> {
         self.of_row.iter().map(|&number| number as usize)
     }
 }

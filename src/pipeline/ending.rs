@@ -1,15 +1,17 @@
 //! A job's end: its last words, and the single file that its parts may become.
 
-use std::path::PathBuf;
-
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
+use super::EmbedOptions;
+use super::job::Aside;
+use super::run::create;
 use crate::error::{Error, Result};
-use crate::job::{Fingerprint, Job, Parts, Point, SpoolReader};
-use crate::output::{self, Finish, OutputOptions, RunFiles};
+use crate::job::{Fingerprint, Job, Parts, Point, SpoolReader, remove_parts};
+use crate::output::{Destination, Finish};
 use crate::progress::Counts;
 use crate::record::SourceNames;
-use crate::rejects::RejectsWriter;
 
 /// What is left to do when all is embedded.
 pub(super) struct Ending {
@@ -18,9 +20,8 @@ pub(super) struct Ending {
     pub(super) names: SourceNames,
     /// Widths of a row's vectors.
     pub(super) dimensions: Vec<usize>,
-    pub(super) output: OutputOptions,
-    pub(super) rejects: Option<PathBuf>,
-    pub(super) files: RunFiles,
+    pub(super) options: EmbedOptions,
+    pub(super) _aside: Option<Aside>,
 }
 
 impl Ending {
@@ -30,7 +31,7 @@ impl Ending {
         &self,
         mut parts: Parts,
         end: Point,
-        schema: arrow::datatypes::SchemaRef,
+        schema: SchemaRef,
         made: &dyn Fn(&Counts) -> Result<Value>,
     ) -> Result<bool> {
         parts.finish(end, schema.clone(), made)?;
@@ -40,35 +41,35 @@ impl Ending {
         self.assemble(&parts, schema, made)?;
         // Its lock goes first, which the folder holds.
         drop(parts);
-        self.job.discard().map(|()| true)
+        if let Destination::Path(path) = &self.options.output.destination {
+            remove_parts(path)?;
+        }
+        Ok(true)
     }
 
     /// Puts a single file together from its parts.
     fn assemble(
         &self,
         parts: &Parts,
-        schema: arrow::datatypes::SchemaRef,
+        mut schema: SchemaRef,
         made: &dyn Fn(&Counts) -> Result<Value>,
     ) -> Result<()> {
-        let (storage, mut schema) = (self.job.storage(), schema);
-        let (names, files) = (self.names.clone(), &self.files);
-        let mut writer = output::create(&self.output, &self.dimensions, names, &schema, files)?;
-        let rejects = self.rejects.as_ref();
-        let mut rejects = rejects
-            .map(|path| RejectsWriter::create(path, self.output.force, files))
-            .transpose()?;
+        let storage = self.job.storage();
+        let names = self.names.clone();
+        let (mut writer, mut rejects) = create(&self.options, &self.dimensions, names, &schema)?;
         let mut counts = Counts::default();
         for part in parts.known() {
             let mut reader = SpoolReader::open(&storage.file(&part.file)?)?;
             while let Some(rows) = reader.next_rows()? {
                 schema = rows.columns.schema();
+                let missing = rows.missing.as_ref().map_or(0, NullBuffer::null_count);
+                counts.rows += (rows.len() - missing) as u64;
                 writer.write(rows)?;
             }
-            if part.info.rejected > 0
-                && let Some(rejects) = &mut rejects
-                && let Some(lines) = storage.read(&part.rejects())?
-            {
-                rejects.append(&lines)?;
+            if let Some(rejects) = &mut rejects {
+                for (_, line) in part.rejected(storage.as_ref())? {
+                    rejects.append(&line)?;
+                }
             }
             counts.read += part.info.embedded + part.info.rejected;
             counts.embedded += part.info.embedded;

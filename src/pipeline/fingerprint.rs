@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EmbedOptions, OnError};
+use super::EmbedOptions;
 use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::InputOptions;
@@ -15,6 +15,15 @@ use crate::tokenize::Chunking;
 
 /// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
 pub(super) const SIZES: &str = "input_sizes";
+
+/// Keys that are known once the engine is open.
+pub(super) const LATER: [&str; 3] = ["model", "model_file", "precision"];
+
+/// What stands for files and engine before that.
+pub(super) fn not_open() -> (ModelProvenance, EngineInfo) {
+    let info = EngineInfo::new("", String::new(), Provider::Native);
+    (ModelProvenance::default(), info)
+}
 
 /// A few values, or the hash of many.
 fn listed(values: impl Iterator<Item = Value>) -> Value {
@@ -110,23 +119,24 @@ pub(super) fn fingerprint(
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);
     all.set("reading", json!([max_record_bytes, window_bytes]));
+    let output = options.output();
     let OutputOptions {
         destination: _,
-        format,
+        format: _,
         force: _,
-        dtype,
+        dtype: _,
         calibration: _,
         vector_type,
         embedding_field,
         nullable,
         streams: _,
-    } = &options.output;
-    all.set("format", format!("{format:?}"));
-    all.set("dtype", format!("{dtype:?}"));
-    all.set("calibration", output::calibration_hash(&options.output)?);
+    } = &output;
+    all.set("format", output.resolved_format()?.name());
+    all.set("dtype", output.resolved_dtype()?.name());
+    all.set("calibration", output::calibration_hash(&output)?);
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
-    all.set("nullable", *nullable || options.on_error == OnError::Null);
+    all.set("nullable", *nullable);
     let chunking = options.chunking.map(
         |Chunking {
              by,

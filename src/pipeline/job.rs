@@ -1,42 +1,64 @@
 //! A run that is a job: its fingerprint, its parts, and the single file that they may become.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::ending::Ending;
-use super::fingerprint::{SIZES, fingerprint};
+use super::fingerprint::{LATER, SIZES, fingerprint, not_open};
+use super::finished::of_file;
 use super::{EmbedOptions, OnError};
-use crate::engine::{EngineInfo, Provider};
+use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
-    About, Begun, Create, Found, Job, JobReader, Objects, Parts, Places, Point, SourceState, Spool,
-    State, is_inside, plan,
+    About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, SourceState,
+    Spool, is_inside, plan, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
-use crate::storage::{Address, Readable};
+use crate::storage::Address;
 
 /// A job that is begun.
 pub(super) struct JobRun {
     pub(super) job: Job,
     pub(super) begun: Begun,
-    pub(super) names: SourceNames,
+    names: SourceNames,
     pub(super) sources: Vec<SourceState>,
+    /// What its shard reads of the input; `None`: all of it.
+    shares: Option<Vec<Share>>,
+    /// Whether kept fields have types, which else the first records decide.
+    pub(super) is_typed: bool,
     pub(super) options: EmbedOptions,
+    /// What the file was made with whose rejected records are tried again.
+    then: Option<Fingerprint>,
     /// Where rejected records stood, of an input that has changed since.
     pub(super) compared: Option<Places>,
+    /// Goes behind the lock.
+    aside: Option<Aside>,
 }
 
-/// The options' job; none where the run is no job.
-pub(super) fn of(options: &EmbedOptions) -> Result<Option<Job>> {
-    let job = Job::of(&options.output, &options.job)?;
-    let Some(mut job) = job.filter(|job| !job.is_single()) else {
-        return Job::of(&options.output, &options.job);
+/// The parts of a file that is written anew: nobody goes on with them, so they go with the run.
+pub(super) struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = remove_parts(&self.0); // the next run does, otherwise
+    }
+}
+
+/// The job that options ask for; none where a run is none.
+///
+/// # Errors
+/// If options contradict each other.
+pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
+    let Some(mut job) = Job::of(&options.output, &options.job)? else {
+        return Ok(None);
     };
+    if job.is_single() {
+        return Ok(Some(job));
+    }
     if let Destination::Path(path) = &options.output.destination
         && Address::is_url_path(path)
     {
@@ -75,91 +97,6 @@ fn with_slash(folder: &str) -> String {
     format!("{}/", folder.trim_end_matches('/'))
 }
 
-/// Whether what the options ask for is there already: what stands there, if it is complete and was made with
-/// the same settings. Opens no engine.
-pub(super) fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
-    let Some(job) = of(options)?.filter(|_| options.job.goes_on()) else {
-        return Ok(None);
-    };
-    let (state, stored, rejected) = match (&options.output.destination, job.is_single()) {
-        (Destination::Path(path), true) => {
-            let state = job.look()?;
-            if !path.is_file() {
-                return Ok(None);
-            }
-            let stored =
-                output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
-            let stored = stored.and_then(|all| {
-                let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
-                Some((job, all["rows"]["rejected"].as_u64()?))
-            });
-            // Its parts, which knew, are gone.
-            let Some((stored, rejected)) = stored else {
-                return Err(Error::usage(format!(
-                    "-o {}: the file exists, and was not made with --resume",
-                    path.display()
-                ))
-                .with_remedy("pass --force to replace it, or write elsewhere"));
-            };
-            (state, stored, rejected)
-        }
-        _ => {
-            let state = job.look()?;
-            if options.job.retry {
-                job.ended(&state)?;
-                if state.rejected() > 0 {
-                    return Ok(None);
-                }
-            }
-            // A run may have been killed between its end and the last word.
-            let ended = state.success || state.has_ended(job.shard().index);
-            let Some(stored) = state.job.as_ref().filter(|_| ended) else {
-                return Ok(None);
-            };
-            let (stored, rejected) = (stored.fingerprint.clone(), state.rejected());
-            (state, stored, rejected)
-        }
-    };
-    let reader = RecordReader::open(&options.sources, options.input.clone())?;
-    let (model_options, _) = crate::engine::settle(&options.model, &options.engine)?;
-    let model = Model::open(&model_options)?;
-    let native = stored.get("precision").and_then(|it| it.get("engine")) == Some(&json!("native"));
-    let provider = if native {
-        Provider::Native
-    } else {
-        Provider::Cpu
-    };
-    let info = EngineInfo::new("", String::new(), provider);
-    let files = model.provenance(native)?;
-    let sources = sources(options, &reader.names());
-    let now = fingerprint(options, &sources, &model, &files, &info)?;
-    let mut except = vec!["precision"];
-    if options.job.retry {
-        except.extend(MENDED);
-    }
-    // What was mended for records that were tried again.
-    let retried = state.parts.values().rfind(|part| part.info.retry);
-    let sizes = |sources: &[SourceState]| -> Vec<_> {
-        let sources = sources.iter();
-        sources.map(|it| (it.name.clone(), it.size)).collect()
-    };
-    if retried.is_some_and(|part| sizes(&part.info.sources) == sizes(&sources)) {
-        except.push(SIZES);
-    }
-    job.differ(&stored, &now, &except)?;
-    match (&options.output.destination, job.is_single()) {
-        // Its parts were being removed when the run was killed.
-        (Destination::Path(path), true) => crate::job::remove_parts(path)?,
-        _ => {
-            if !state.success {
-                job.complete()?;
-            }
-            job.tidy()?;
-        }
-    }
-    Ok(Some((state, rejected)))
-}
-
 /// Removes what an unfinished run has left of a single file that is made anew.
 pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
     match &options.output.destination {
@@ -172,20 +109,30 @@ pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
 pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     // Refused before anything is made.
     let input = RecordReader::open(&options.sources, options.input.clone())?;
-    shares(&job, options, &input)?;
-    let found = job.begin(options.input.window_rows)?;
-    let Found::Begun(begun) = found else {
+    let shares = shares(&job, options, &input)?;
+    let file = match &options.output.destination {
+        Destination::Path(path) if options.job.retry && job.is_single() => Some(path),
+        _ => None,
+    };
+    let then = file.map(|path| of_file(path, options)).transpose()?;
+    let Some(begun) = job.begin(options.input.window_rows)? else {
         return Err(Error::usage(format!(
             "{}: the output is complete; there is nothing to go on with",
             job.shown()
-        )));
+        ))
+        .with_remedy("leave it as it is, or start anew with --force"));
     };
+    let names = input.names();
     Ok(JobRun {
         job,
-        begun: *begun,
-        names: [].into(),
-        sources: Vec::new(),
+        begun,
+        sources: sources(options, &names),
+        names,
+        shares,
+        is_typed: untyped(options, &input).is_none(),
+        then: then.flatten().map(|(made, _)| made),
         compared: None,
+        aside: file.cloned().map(Aside),
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()
@@ -194,7 +141,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
 }
 
 /// A kept field whose type the first records decide.
-pub(super) fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
+fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
     let InputOptions {
         keep, text_field, ..
     } = &options.input;
@@ -221,31 +168,21 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
 
 impl JobRun {
     /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
-    pub(super) fn reader(&mut self) -> Result<JobReader> {
-        let mut input = self.input();
-        let all = RecordReader::open(&self.options.sources, input.clone())?;
-        self.names = all.names();
-        self.sources = sources(&self.options, &self.names);
-        let shown = self.job.shown().to_owned();
-        let covered = self.begun.covered();
-        input.shares = shares(&self.job, &self.options, &all)?;
-        let is_typed = untyped(&self.options, &all).is_none();
-        let from = self.position().filter(|_| is_typed);
-        let Some((from, position)) = from else {
-            let reader = match &input.shares {
-                // Standard input can be opened once.
-                None => all,
-                Some(_) => RecordReader::open(&self.options.sources, input)?,
-            };
-            let start = Point {
-                records: 0,
-                hash: String::new(),
-            };
-            return Ok(JobReader::new(reader, start, covered, shown));
+    pub(super) fn reader(&self) -> Result<JobReader> {
+        let mut input = InputOptions {
+            shares: self.shares.clone(),
+            ..self.input()
         };
-        input.start = Some(position);
+        let (from, covered) = match self.position().filter(|_| self.is_typed) {
+            Some((from, position)) => {
+                input.start = Some(position);
+                (from, Vec::new())
+            }
+            None => (Point::default(), self.begun.covered()),
+        };
         let reader = RecordReader::open(&self.options.sources, input)?;
-        Ok(JobReader::new(reader, from, Vec::new(), shown))
+        let shown = self.job.shown().to_owned();
+        Ok(JobReader::new(reader, from, covered, shown))
     }
 
     /// Where to go on without reading what comes before: where the parts follow one another from the start, the
@@ -272,31 +209,33 @@ impl JobRun {
 
     /// Refuses what can be known to differ before an engine is open.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
-        let info = EngineInfo::new("", String::new(), Provider::Native);
-        let files = ModelProvenance {
-            id: String::new(),
-            revision: None,
-            files: Vec::new(),
-        };
+        let (files, info) = not_open();
         let now = fingerprint(&self.options, &self.sources, model, &files, &info)?;
-        let later = [self.except(), vec!["model", "model_file", "precision"]].concat();
-        self.job.compare(self.begun.state(), &now, &later)
+        self.compare(&now, &[self.except(), &LATER[..]].concat())
+    }
+
+    /// Compares with what the output, or the file that it takes the place of, was begun with.
+    fn compare(&self, now: &Fingerprint, except: &[&str]) -> Result<()> {
+        if let Some(then) = &self.then {
+            self.job.differ(then, now, except)?;
+        }
+        self.job.compare(self.begun.state(), now, except)
     }
 
     /// The keys that need not be the same: shards divide by sizes, others compare what they read.
-    fn except(&self) -> Vec<&'static str> {
+    fn except(&self) -> &'static [&'static str] {
         if self.options.job.retry {
-            MENDED.to_vec()
+            &MENDED
         } else if self.job.shard().count > 1 {
-            Vec::new()
+            &[]
         } else {
-            vec![SIZES]
+            &[SIZES]
         }
     }
 
     /// Records that earlier runs have rejected.
     pub(super) fn rejected(&self) -> u64 {
-        match self.options.job.retry {
+        match self.job.retries() {
             true => 0, // each of them is counted again
             false => self.begun.state().rejected(),
         }
@@ -306,7 +245,7 @@ impl JobRun {
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();
         let parts = state.parts.len();
-        if self.options.job.retry {
+        if self.job.retries() {
             let (rejected, rows) = (state.rejected(), state.rows());
             return Some(format!(
                 "tried what earlier runs rejected again ({rejected}); their {rows} rows stay as they are"
@@ -330,16 +269,18 @@ impl JobRun {
         schema: arrow::datatypes::SchemaRef,
     ) -> Result<(Parts, Ending)> {
         let except = self.except();
+        let fingerprint = fingerprint(&self.options, &self.sources, model, files, info)?;
+        self.compare(&fingerprint, except)?;
         let Self {
             job,
             begun,
             names,
             sources,
             options,
-            compared: _,
+            aside,
+            ..
         } = self;
-        let fingerprint = fingerprint(&options, &sources, model, files, info)?;
-        let fingerprint = job.settle(&begun, &fingerprint, &except)?;
+        let fingerprint = job.settle(&begun, &fingerprint, except)?;
         let width = model.config.width;
         let dimensions = model.config.vectors().0;
         let about = About {
@@ -369,16 +310,15 @@ impl JobRun {
             fingerprint,
             names,
             dimensions,
-            output: options.output,
-            rejects: options.rejects,
-            files: options.files,
+            options,
+            _aside: aside,
         };
         Ok((begun.parts(about, create, limits)?, ending))
     }
 }
 
 /// Of records that are tried again: inputs may have been mended, and limits may be other ones.
-const MENDED: [&str; 2] = [SIZES, "reading"];
+pub(super) const MENDED: [&str; 2] = [SIZES, "reading"];
 
 pub(super) fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
     let sources = options.sources.iter().zip(names.iter());

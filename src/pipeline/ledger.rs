@@ -65,14 +65,7 @@ fn places(in_flight: &InFlight, rejects: &[Reject], names: &SourceNames) -> Resu
     let at = |origin: &Origin| (origin.source, origin.line);
     let rejected: HashSet<_> = rejects.iter().map(|reject| at(&reject.origin)).collect();
     let embedded = (in_flight.origins.iter()).filter(|origin| !rejected.contains(&at(origin)));
-    let lines = embedded.map(|origin| {
-        let file = names.get(origin.source as usize);
-        let place = job::RecordPlace {
-            file: file.cloned().unwrap_or_default(),
-            line: origin.line,
-        };
-        place.to_line()
-    });
+    let lines = embedded.map(|origin| job::RecordPlace::of(names, origin).to_line());
     Ok(lines.collect::<Result<Vec<_>>>()?.concat())
 }
 

@@ -16,7 +16,10 @@ mod assembly;
 mod background;
 mod distinct;
 mod ending;
+#[cfg(test)]
+mod fake;
 mod fingerprint;
+mod finished;
 mod job;
 mod ledger;
 mod maker;
@@ -25,6 +28,7 @@ mod reading;
 mod retry;
 mod reuse;
 mod run;
+mod start;
 #[cfg(test)]
 mod tests;
 mod tokenizing;
@@ -36,17 +40,22 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
 
-use self::assembly::Extra;
+pub(crate) use self::assembly::{Assembly, Extra, Planned};
 use self::background::{ended, in_background};
+pub(crate) use self::distinct::Distinct;
+pub use self::finished::finished;
+pub use self::job::of as job;
 use self::opening::{Opening, open_engine};
-use self::reading::{Reading, Streams};
-use self::reuse::Earlier;
-use self::run::{Output, Parts, drive};
+pub(crate) use self::reading::Reading;
+use self::reading::Streams;
+pub(crate) use self::reuse::{Asked, Earlier};
+use self::run::{Output, create, drive};
+use self::start::Parts;
 use crate::cancel::CancelToken;
 use crate::engine::{self, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::job::{Job, JobOptions, State};
+use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
 use crate::output::{self, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
@@ -105,15 +114,20 @@ pub struct EmbedOptions {
 }
 
 impl EmbedOptions {
-    fn output(&self) -> OutputOptions {
+    /// The output as it will be written.
+    pub(crate) fn output(&self) -> OutputOptions {
         OutputOptions {
+            format: folder_format(&self.output).or(self.output.format),
+            // A file whose rejected records are tried again is written anew.
+            force: self.output.force || self.job.retry,
             nullable: self.on_error == OnError::Null,
             streams: self.input.window_per_batch,
             ..self.output.clone()
         }
     }
 
-    fn extra(&self) -> Extra {
+    /// The output's columns beside those of records.
+    pub(crate) fn extra(&self) -> Extra {
         Extra {
             chunks: self.chunking.is_some(),
             chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
@@ -192,7 +206,7 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
     let dimensions = &options.model.dimensions;
     output::check(&output, dimensions, options.sources.len(), &schema, files)?;
     match &options.rejects {
-        Some(path) => RejectsWriter::check(path, options.output.force, files),
+        Some(path) => RejectsWriter::check(path, output.force, files),
         None => Ok(()),
     }
 }
@@ -215,23 +229,6 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
         .map(|(option, path)| (option, path.as_path()))
         .collect();
     output::refuse_overlap(&options.output, &others, inputs)
-}
-
-/// The job that options ask for; none where a run is none.
-///
-/// # Errors
-/// If options contradict each other.
-pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
-    job::of(options)
-}
-
-/// Under `--resume`, what stands at the output, if it is complete and was made from the same input with the same
-/// settings: then there is nothing to do. With how many records were rejected. Opens no engine.
-///
-/// # Errors
-/// If it is complete and was made with others, or cannot be read.
-pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
-    job::finished(options)
 }
 
 /// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
@@ -293,7 +290,7 @@ fn run(
         }
     };
     let reader = match &mut job {
-        Some(job) if options.job.retry => Reading::Again(job.again()?),
+        Some(job) if job.job.retries() => Reading::Again(job.again()?),
         Some(job) => Reading::Job(job.reader()?),
         None => {
             let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -320,7 +317,12 @@ fn run(
             job.check(&model)?;
             Output::Job(Box::new(job))
         }
-        None => Output::whole(options, &model.config.vectors().0, &reader)?,
+        None => {
+            let (input, dimensions) = (reader.input(), model.config.vectors().0);
+            let schema = extra.schema(&input.schema())?;
+            let (writer, rejects) = create(options, &dimensions, input.names(), &schema)?;
+            Output::Whole(writer, rejects)
+        }
     };
     for note in options.files.take_notes() {
         progress.warning(&note);

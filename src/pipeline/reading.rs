@@ -6,16 +6,17 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded};
 
+use super::EmbedOptions;
 use super::background::spawn;
 use crate::error::{Error, Result};
-use crate::input::{RecordReader, Settled};
-use crate::job::{JobReader, Point, RetryReader};
-use crate::record::{SourceNames, Window};
+use crate::input::{InputOptions, RecordReader, Settled};
+use crate::job::{Job, JobReader, Point, RetryReader};
+use crate::record::Window;
 use crate::stage::Clocks;
 use crate::threads::panic_message;
 
 /// Reads windows: all of the input's, or those that a job still has to embed.
-pub(super) enum Reading {
+pub(crate) enum Reading {
     Plain(RecordReader),
     /// Arrow streams, whose record batches are answered one by one.
     Streams(Streams),
@@ -25,19 +26,35 @@ pub(super) enum Reading {
 }
 
 impl Reading {
-    pub(super) fn names(&self) -> SourceNames {
+    /// The input, as `--dry-run` reads it: all of it, or the records that would be tried again.
+    pub(crate) fn ahead(options: &EmbedOptions, input: InputOptions) -> Result<Self> {
+        let reader = RecordReader::open(&options.sources, input)?;
+        let Some(job) = super::job::of(options)?.filter(Job::retries) else {
+            return Ok(Self::Plain(reader));
+        };
+        let (rejected, end) = job.rejected(&job.look()?)?;
+        Ok(Self::Again(RetryReader::new(
+            reader,
+            rejected.places(),
+            end,
+        )))
+    }
+
+    /// What it reads from.
+    pub(crate) fn input(&self) -> &RecordReader {
         match self {
-            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.names(),
-            Self::Job(reader) => reader.names(),
-            Self::Again(reader) => reader.names(),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader,
+            Self::Job(reader) => reader.input(),
+            Self::Again(reader) => reader.input(),
         }
     }
 
-    pub(super) fn total_bytes(&self) -> Option<u64> {
+    /// The next window; `None` at the end of the input, or of one of several streams.
+    pub(crate) fn next_window(&mut self) -> Result<Option<Window>> {
         match self {
-            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.total_bytes(),
-            Self::Job(reader) => reader.total_bytes(),
-            Self::Again(reader) => reader.total_bytes(),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.next_window(),
+            Self::Job(reader) => reader.next_window(),
+            Self::Again(reader) => reader.next_window(),
         }
     }
 
@@ -50,27 +67,16 @@ impl Reading {
         }
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
-        match self {
-            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.schema(),
-            Self::Job(reader) => reader.schema(),
-            Self::Again(reader) => reader.schema(),
-        }
-    }
-
     fn next(&mut self) -> Result<Next> {
-        let window = match self {
-            Self::Plain(reader) => reader.next_window()?,
-            Self::Streams(streams) => return streams.next(),
-            Self::Job(reader) => reader.next_window()?,
-            Self::Again(reader) => reader.next_window()?,
-        };
-        Ok(window.map_or(Next::End, Next::Window))
+        match self {
+            Self::Streams(streams) => streams.next(),
+            other => Ok(other.next_window()?.map_or(Next::End, Next::Window)),
+        }
     }
 
     fn end(&self) -> End {
         End {
-            schema: self.schema(),
+            schema: self.input().schema(),
             point: match self {
                 Self::Plain(_) | Self::Streams(_) => Point::default(),
                 Self::Job(reader) => reader.end(),
@@ -90,7 +96,7 @@ enum Next {
 }
 
 /// Stream after stream, or one.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     reader: RecordReader,
     /// Whether one has begun and not ended.
     inside: bool,

@@ -1,9 +1,9 @@
 //! A run that tries a job's rejected records again.
 
-use super::job::{JobRun, sources, untyped};
+use super::job::JobRun;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Part, RecordReader, Share, Source};
-use crate::job::{self, Rejected, RetryReader, RowHashes, SourceState, text_hash};
+use crate::job::{self, RetryReader, RowHashes, SourceState, text_hash};
 use crate::record::Texts;
 use crate::stage::Clocks;
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
@@ -11,15 +11,8 @@ use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 impl JobRun {
     /// Opens the input for the records that were rejected and were not embedded since.
     pub(super) fn again(&mut self) -> Result<RetryReader> {
-        let all = RecordReader::open(&self.options.sources, self.input())?;
-        self.names = all.names();
-        self.sources = sources(&self.options, &self.names);
-        let (state, shard) = (self.begun.state(), self.job.shard());
-        let mut rejected = Rejected::read(self.job.storage().as_ref(), state, Some(shard.index))?;
+        let (mut rejected, end) = self.job.rejected(self.begun.state())?;
         let wanted = rejected.places();
-        let end = state.ends.get(&shard.index);
-        let end = end.ok_or_else(|| Error::internal("records are tried again before the end"))?;
-        let end = end.end.clone();
         let files = wanted.files();
         let changed = files.iter().any(|file| self.has_changed(file));
         if changed {
@@ -28,22 +21,19 @@ impl JobRun {
             self.compared = Some(rejected.embedded);
         }
         // Kept fields without a type get theirs from the input's first records.
-        let is_typed = untyped(&self.options, &all).is_none();
-        if changed || !is_typed || self.options.sources.contains(&Source::Stdin) {
-            return Ok(RetryReader::new(all, wanted, end));
-        }
-        let shares = (self.names.iter().zip(0..))
-            .filter(|(name, _)| files.contains(name.as_str()))
-            .map(|(_, source)| Share {
-                source,
-                part: Part::Whole,
-            });
+        let all = changed || !self.is_typed || self.options.sources.contains(&Source::Stdin);
+        let has_some = |source: &&SourceState| files.contains(source.name.as_str());
+        let shares = (self.sources.iter().zip(0..)).filter(|(source, _)| has_some(source));
+        let shares = shares.map(|(_, source)| Share {
+            source,
+            part: Part::Whole,
+        });
         let input = InputOptions {
-            shares: Some(shares.collect()),
+            shares: (!all).then(|| shares.collect()),
             ..self.input()
         };
-        let some = RecordReader::open(&self.options.sources, input)?;
-        Ok(RetryReader::new(some, wanted, end))
+        let reader = RecordReader::open(&self.options.sources, input)?;
+        Ok(RetryReader::new(reader, wanted, end))
     }
 
     /// Whether a source is another than the one that was read last, or may be.

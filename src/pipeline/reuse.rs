@@ -6,20 +6,23 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::EmbedOptions;
+use super::distinct::Distinct;
+use super::fingerprint::{LATER, not_open};
 use crate::batch::TokenRows;
 use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
-use crate::job::{Objects, Storage, is_folder, is_inside};
+use crate::job::{Local, Objects, is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
 use crate::output::{Destination, Dtype, OutputOptions};
 use crate::progress::Counts;
 use crate::provenance::Provenance;
+use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
-use crate::storage::Address;
+use crate::storage::{Address, Readable};
 
 /// An earlier output, and what its vectors must be.
 #[derive(Debug, Clone)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     old: Old,
     dtype: Dtype,
 }
@@ -27,44 +30,61 @@ pub(super) struct Earlier {
 impl Earlier {
     /// The earlier output that options name.
     pub(super) fn of(options: &EmbedOptions) -> Result<Option<Self>> {
-        let Some(path) = &options.reuse else {
-            return Ok(None);
+        let job = super::job::of(options)?;
+        // A file whose rejected records are tried again has the vectors of all others.
+        let own = match &options.output.destination {
+            Destination::Path(out) if job.is_some_and(|job| job.is_single()) => Some(out),
+            _ => None,
+        };
+        let own = own.filter(|_| options.job.retry);
+        let (path, asked) = match (own, &options.reuse) {
+            (None, None) => return Ok(None),
+            (Some(out), None) => (out, format!("--retry-rejects: {}", out.display())),
+            (None, Some(path)) => (path, format!("--reuse {}", path.display())),
+            (Some(out), Some(_)) => {
+                return Err(Error::usage(format!(
+                    "--retry-rejects takes the vectors of -o {} itself, and --reuse names others",
+                    out.display()
+                ))
+                .with_remedy("leave --reuse out"));
+            }
         };
         if let Destination::Path(out) = &options.output.destination
             && options.output.force
             && is_folder(out)
             && (is_inside(path, out) || is_inside(out, path))
         {
-            return Err(Error::usage(format!(
-                "--reuse {}: --force removes it before the run begins",
-                path.display()
-            ))
-            .with_remedy("write to another folder"));
+            return Err(
+                Error::usage(format!("{asked}: --force removes it before the run begins"))
+                    .with_remedy("write to another folder"),
+            );
         }
-        let parts = super::job::of(options)?.and_then(|job| job.format());
-        let output = OutputOptions {
-            format: parts.or(options.output.format),
-            ..options.output.clone()
-        };
+        let output = options.output();
         Ok(Some(Self {
-            old: Old::look(path, storage(path, options)?, &output)?,
+            old: look(path, asked, options, &output)?,
             dtype: output.resolved_dtype()?,
         }))
     }
 
+    /// That which a run would take vectors from, to be asked: for whoever has opened its model and engine.
+    pub(crate) fn ahead(
+        options: &EmbedOptions,
+        model: &Model,
+        info: &EngineInfo,
+    ) -> Result<Option<Asked>> {
+        let Some(earlier) = Self::of(options)? else {
+            return Ok(None);
+        };
+        let files = model.provenance(info.provider == Provider::Native)?;
+        earlier.check(&provenance(model, &files, info)?)?;
+        Ok(Some(earlier.ask(model.config.vectors().0)))
+    }
+
     /// Refuses it where it can be known, before an engine is open, that its vectors are others.
     pub(super) fn check_model(&self, model: &Model) -> Result<()> {
-        let info = EngineInfo::new("", String::new(), Provider::Native);
-        let files = ModelProvenance {
-            id: String::new(),
-            revision: None,
-            files: Vec::new(),
-        };
-        let now = Provenance::new(model, &files, &info, None, &Counts::default(), None);
-        let now = serde_json::to_value(&now)
-            .map_err(|error| Error::internal(format!("writing the provenance: {error}")))?;
-        let later = ["model", "model_file", "precision"];
-        self.old.check(&now, self.dtype, &later)
+        let (files, info) = not_open();
+        let now = provenance(model, &files, &info)?;
+        self.old.check(&now, self.dtype, &LATER)
     }
 
     /// Refuses it if its vectors are others than those of the run with this provenance.
@@ -78,28 +98,41 @@ impl Earlier {
     }
 }
 
-/// The folder of parts on an object store, if it is one.
-fn storage(path: &Path, options: &EmbedOptions) -> Result<Option<Arc<dyn Storage>>> {
-    if !Address::is_url_path(path) || !is_folder(path) {
-        return Ok(None);
+fn provenance(model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Result<Value> {
+    let now = Provenance::new(model, files, info, None, &Counts::default(), None);
+    serde_json::to_value(&now)
+        .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
+}
+
+/// Looks at the folder, the file or the object at `path`.
+fn look(path: &Path, asked: String, options: &EmbedOptions, output: &OutputOptions) -> Result<Old> {
+    let storage = match Address::is_url_path(path) {
+        true => Some(options.files.storage()?),
+        false => None,
+    };
+    match storage {
+        Some(storage) if is_folder(path) => {
+            let address = Address::parse(&path.to_string_lossy())?;
+            Old::folder(asked, Arc::new(Objects::new(storage, &address)))
+        }
+        None if path.is_dir() => Old::folder(asked, Arc::new(Local::new(path))),
+        None if !path.is_file() => Err(Error::usage(format!("{asked}: there is no such output"))
+            .with_remedy("leave the option out, if there is no earlier output yet")),
+        storage => Old::file(asked, Readable::open(path, storage.as_ref())?, output),
     }
-    let address = Address::parse(&path.to_string_lossy())?;
-    Ok(Some(Arc::new(Objects::new(
-        options.files.storage()?,
-        &address,
-    ))))
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.
 #[allow(clippy::large_enum_variant)] // there is one
-pub(super) enum Asked {
+pub(crate) enum Asked {
     Waiting(Old, Vec<usize>),
     Open(Reuse),
 }
 
 impl Asked {
-    /// What it has of these texts.
-    pub(super) fn find<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<Found> {
+    /// What it has of the distinct texts of these.
+    pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
+        let texts = (0..distinct.len()).map(|number| texts.get(distinct.first(number)));
         if let Self::Waiting(old, widths) = self {
             *self = Self::Open(old.clone().open(widths)?);
         }

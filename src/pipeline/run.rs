@@ -1,64 +1,25 @@
-//! A run, once everything is open: its start, its windows one after another, its end and what is checked there.
+//! A run, once everything is open: its windows one after another, its end and what is checked there.
 
-use std::cell::OnceCell;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use arrow::datatypes::Schema;
+use crossbeam_channel::select;
 
-use arrow::datatypes::SchemaRef;
-use crossbeam_channel::{Receiver, bounded, select, unbounded};
-
-use super::assembly::Extra;
-use super::background::{ended, in_background, wait};
+use super::background::ended;
 use super::ending::Ending;
 use super::job::JobRun;
 use super::ledger::{Ledger, Sink};
-use super::maker::{Joined, Maker};
-use super::opening::Opening;
-use super::reading::{End, Reading, spawn_reader};
-use super::reuse::Earlier;
-use super::tokenizing::{First, Message, Start, Tokenizing};
-use super::workers::{Workers, collect};
-use super::{EmbedOptions, OnError, Summary};
-use crate::batch;
+use super::reading::End;
+use super::start::{Parts, Run, Threads, start};
+use super::tokenizing::Message;
+use super::workers::collect;
+use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
-use crate::embedder::{self, cosine_of_samples};
-use crate::engine::{BatchLimits, Engine, EngineOptions, Provider};
+use crate::engine::Provider;
 use crate::error::{Error, Place, Result};
-use crate::input::Settled;
 use crate::job;
-use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Finish, VectorWriter};
-use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
-use crate::provenance::ProfileUsed;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
-use crate::stage::{Clocks, StageWatch};
-use crate::tokenize::{Chunked, TextTokenizer};
-
-/// A run's parts, opened.
-pub(super) struct Parts {
-    pub(super) started: Instant,
-    pub(super) model: Arc<Model>,
-    pub(super) reader: Reading,
-    pub(super) tokenizer: Arc<TextTokenizer>,
-    pub(super) files: Option<ModelProvenance>,
-    pub(super) engine: Opening,
-    pub(super) output: Output,
-    pub(super) threads: usize,
-    /// Workers, where the user has said how many.
-    pub(super) workers: Option<usize>,
-    pub(super) on_error: OnError,
-    pub(super) chunked: Option<Chunked>,
-    pub(super) extra: Extra,
-    pub(super) fail_on_empty: bool,
-    pub(super) batch_tokens: Option<usize>,
-    pub(super) batch_rows: Option<usize>,
-    pub(super) profile: Option<ProfileUsed>,
-    /// See [`Provenance::text`](crate::provenance::Provenance::text).
-    pub(super) text: Option<String>,
-    pub(super) reuse: Option<Earlier>,
-}
 
 /// Where the rows go.
 #[allow(clippy::large_enum_variant)] // there is one
@@ -69,20 +30,18 @@ pub(super) enum Output {
     Job(Box<JobRun>),
 }
 
-impl Output {
-    pub(super) fn whole(
-        options: &EmbedOptions,
-        dimensions: &[usize],
-        reader: &Reading,
-    ) -> Result<Self> {
-        let (force, files) = (options.output.force, &options.files);
-        let (names, output) = (reader.names(), options.output());
-        let schema = options.extra().schema(&reader.schema())?;
-        let writer = output::create(&output, dimensions, names, &schema, files)?;
-        let rejects = options.rejects.as_ref();
-        let rejects = rejects.map(|path| RejectsWriter::create(path, force, files));
-        Ok(Self::Whole(writer, rejects.transpose()?))
-    }
+/// Creates an output for vectors of these widths, and the file of its rejects.
+pub(super) fn create(
+    options: &EmbedOptions,
+    dimensions: &[usize],
+    names: SourceNames,
+    columns: &Schema,
+) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
+    let (output, files) = (options.output(), &options.files);
+    let writer = output::create(&output, dimensions, names, columns, files)?;
+    let rejects = options.rejects.as_ref();
+    let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
+    Ok((writer, rejects.transpose()?))
 }
 
 /// Puts the parts together and runs them to the end.
@@ -177,158 +136,6 @@ pub(super) fn drive(
         rejects: reasons,
         rejected_before,
         notes,
-    })
-}
-
-/// A run that is under way: what is known of it.
-struct Run<'c> {
-    started: Instant,
-    /// Until the first batch could run.
-    load: Duration,
-    model: Arc<Model>,
-    pooler: Arc<Pooler>,
-    names: SourceNames,
-    /// Of the records, as far as it is known before the first of them is read.
-    schema: SchemaRef,
-    extra: Extra,
-    on_error: OnError,
-    fail_on_empty: bool,
-    threads: usize,
-    clocks: Arc<Clocks>,
-    stages: StageWatch,
-    settled: Option<Settled>,
-    reuse: Option<Earlier>,
-    maker: Maker<'c>,
-    /// Stops, when it is dropped, what the engine may still be doing.
-    _engine: Opening,
-}
-
-/// The threads of a run, as the calling one knows them.
-struct Threads {
-    windows: Receiver<Result<Message>>,
-    workers: Workers,
-}
-
-/// Starts all threads, and waits until the first worker can run batches. Reading and tokenizing start while the
-/// engine loads.
-fn start<'c>(
-    parts: Parts,
-    progress: &dyn Progress,
-    cancel: &'c CancelToken,
-) -> Result<(Run<'c>, Threads, Output)> {
-    let Parts {
-        model,
-        reader,
-        tokenizer,
-        ..
-    } = parts;
-    let names = reader.names();
-    let total_bytes = reader.total_bytes();
-    let schema = reader.schema();
-    let settled = reader.settled();
-    let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
-
-    let clocks = Arc::new(Clocks::default());
-    let windows = spawn_reader(reader, &clocks)?;
-    let (start_sender, start) = bounded(1);
-    let (jobs_sender, jobs) = unbounded();
-    let tokenizing = Tokenizing {
-        tokenizer: Arc::clone(&tokenizer),
-        chunked: parts.chunked,
-        reuse: (parts.reuse.as_ref()).map(|reuse| reuse.ask(model.config.vectors().0)),
-        on_error: parts.on_error,
-        names: names.clone(),
-        clocks: Arc::clone(&clocks),
-    };
-    let windows = tokenizing.spawn(windows, start, jobs_sender)?;
-    let engine: Arc<dyn Engine> = wait(cancel, &parts.engine.engine)?.into();
-    let mut info = engine.info().clone();
-    let hashes = in_background("hash", {
-        let (model, known) = (Arc::clone(&model), parts.files);
-        let native = info.provider == Provider::Native;
-        move || known.map_or_else(|| model.provenance(native), Ok)
-    })?;
-    let suits = engine.limits();
-    let threads = parts.workers.or(engine.workers()).unwrap_or(parts.threads);
-    let precision = parts.engine.options.as_ref().filter(|_| info.is_reduced());
-    if let Some(options) = precision {
-        info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, options)?;
-    }
-    let cosine = Arc::new(Mutex::new(info.cosine));
-    let first = match precision {
-        Some(options) => precision_sample(&engine, &pooler, &cosine, options.clone()),
-        None => Box::new(|_: &_| Ok(())),
-    };
-    // The tokenizer thread may be gone after an error of its own, which is found below.
-    let _ = start_sender.send(Start {
-        limits: BatchLimits {
-            tokens: parts.batch_tokens.unwrap_or(suits.tokens),
-            rows: parts.batch_rows.unwrap_or(suits.rows),
-            equal_lengths: suits.equal_lengths,
-        },
-        ragged: engine.is_ragged(),
-        first,
-    });
-    let workers = Workers::spawn(threads, &engine, &model, &pooler, &clocks, &jobs)?;
-    drop(jobs);
-    workers.wait_for_first(cancel)?;
-    let load = parts.started.elapsed();
-    // These compute on their worker's thread; others have threads or a device of their own.
-    let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
-    progress.stages(&stages);
-    progress.started(&info, total_bytes);
-    let maker = Maker {
-        model: Arc::clone(&model),
-        info,
-        cosine,
-        chunked: parts.chunked,
-        text: parts.text,
-        profile: parts.profile,
-        hashes,
-        files: OnceCell::new(),
-        cancel,
-    };
-    let run = Run {
-        started: parts.started,
-        load,
-        model,
-        pooler,
-        names,
-        schema,
-        extra: parts.extra,
-        on_error: parts.on_error,
-        fail_on_empty: parts.fail_on_empty,
-        threads,
-        clocks,
-        stages,
-        settled,
-        reuse: parts.reuse,
-        maker,
-        _engine: parts.engine,
-    };
-    Ok((run, Threads { windows, workers }, parts.output))
-}
-
-/// Rows of the first window by which reduced precision is measured.
-const SAMPLE_ROWS: usize = 64;
-
-/// Their tokens at most, so that it takes some tenths of a second.
-const SAMPLE_TOKENS: usize = 2048;
-
-/// Measures reduced precision by rows of the first window.
-fn precision_sample(
-    engine: &Arc<dyn Engine>,
-    pooler: &Arc<Pooler>,
-    cosine: &Joined,
-    options: EngineOptions,
-) -> First {
-    let (engine, pooler) = (Arc::clone(engine), Arc::clone(pooler));
-    let cosine = Arc::clone(cosine);
-    Box::new(move |tokens| {
-        let mut joined = cosine.lock().unwrap_or_else(PoisonError::into_inner);
-        let sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
-        *joined = embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
-        Ok(())
     })
 }
 

@@ -1,170 +1,10 @@
 //! The pipeline around engines that misbehave: what panics, fails, returns NaN or finishes out of order.
 
-use std::io::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use proptest::prelude::*;
 
+use super::fake::{Behaviour, WIDTH, run};
 use super::*;
-use crate::batch::Batch;
-use crate::engine::{BatchLimits, Hidden, Output, Provider, Worker};
 use crate::error::ErrorKind;
-use crate::output::{Finish, VectorWriter};
-use crate::progress::Silent;
-use crate::record::{RowRef, Rows};
-
-const WIDTH: usize = 48;
-
-/// What a fake engine does with a batch.
-type Behaviour = fn(&Batch, usize) -> Result<f32>;
-
-struct Fake {
-    info: EngineInfo,
-    behaviour: Behaviour,
-    batches: Arc<AtomicUsize>,
-}
-
-struct FakeWorker {
-    behaviour: Behaviour,
-    batches: Arc<AtomicUsize>,
-    states: Vec<f32>,
-}
-
-impl Engine for Fake {
-    fn info(&self) -> &EngineInfo {
-        &self.info
-    }
-
-    fn limits(&self) -> BatchLimits {
-        BatchLimits {
-            tokens: 64,
-            rows: 4,
-            equal_lengths: false,
-        }
-    }
-
-    fn worker(&self) -> Result<Box<dyn Worker>> {
-        Ok(Box::new(FakeWorker {
-            behaviour: self.behaviour,
-            batches: Arc::clone(&self.batches),
-            states: Vec::new(),
-        }))
-    }
-}
-
-impl Worker for FakeWorker {
-    /// Every component of a token's state is the token's id, plus what the behaviour adds.
-    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
-        let number = self.batches.fetch_add(1, Ordering::Relaxed);
-        let added = (self.behaviour)(batch, number)?;
-        self.states.clear();
-        for &id in &batch.input_ids {
-            self.states
-                .resize(self.states.len() + WIDTH, id as f32 + added);
-        }
-        Ok(Output::Hidden(Hidden {
-            states: &self.states,
-            width: WIDTH,
-        }))
-    }
-}
-
-/// Keeps what is written.
-#[derive(Default, Clone)]
-struct Kept(Arc<Mutex<Written>>);
-
-#[derive(Default)]
-struct Written {
-    vectors: Vec<f32>,
-    ids: Vec<String>,
-    refs: Vec<RowRef>,
-    finished: bool,
-}
-
-impl VectorWriter for Kept {
-    fn write(&mut self, rows: Rows) -> Result<()> {
-        let mut written = self.0.lock().unwrap();
-        let ids = arrow::array::AsArray::as_string::<i32>(rows.columns.column(0));
-        written
-            .ids
-            .extend(ids.iter().map(|id| id.unwrap_or("-").to_string()));
-        written.refs.extend(&rows.refs);
-        written.vectors.extend(&rows.vectors);
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, _: Finish<'_>) -> Result<()> {
-        self.0.lock().unwrap().finished = true;
-        Ok(())
-    }
-}
-
-fn model() -> Arc<Model> {
-    let options = ModelOptions {
-        // Mean pooling and nothing that hides what came out of the engine.
-        model: "fixtures/parity/bert-mean-legacy/model".into(),
-        normalize: Some(false),
-        ..ModelOptions::default()
-    };
-    Arc::new(Model::open(&options).unwrap())
-}
-
-/// Runs `lines` through an engine of the given behaviour.
-fn run(
-    lines: &str,
-    behaviour: Behaviour,
-    on_error: OnError,
-    cancel: &CancelToken,
-) -> (Result<Summary>, Kept) {
-    let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
-    file.write_all(lines.as_bytes()).unwrap();
-    let model = model();
-    let input = InputOptions {
-        format: None,
-        text_field: "text".into(),
-        id_field: "id".into(),
-        id_type: crate::input::IdType::String,
-        keep: Vec::new(),
-        max_record_bytes: 200,
-        window_rows: 7,
-        window_bytes: 1 << 20,
-        ..InputOptions::default()
-    };
-    let info = EngineInfo::new("fake", "1".into(), Provider::Cpu);
-    let engine: Box<dyn Engine> = Box::new(Fake {
-        info,
-        behaviour,
-        batches: Arc::default(),
-    });
-    let kept = Kept::default();
-    let parts = Parts {
-        started: Instant::now(),
-        engine: Opening::done(engine),
-        tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
-        files: None,
-        profile: None,
-        text: None,
-        reuse: None,
-        reader: Reading::Plain(
-            RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
-        ),
-        output: super::Output::Whole(Box::new(kept.clone()), None),
-        threads: 3,
-        workers: None,
-        on_error,
-        chunked: None,
-        extra: Extra {
-            errors: on_error == OnError::Null,
-            ..Extra::default()
-        },
-        fail_on_empty: false,
-        batch_tokens: None,
-        batch_rows: None,
-        model,
-    };
-    (drive(parts, &Silent, cancel), kept)
-}
 
 fn lines(count: usize) -> String {
     (0..count)
@@ -256,13 +96,12 @@ fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
     assert_eq!(summary.counts.rejected, 2);
     assert!(summary.rejects[0].contains("NaN"), "{:?}", summary.rejects);
     // The rows that are left keep their numbers and their place.
-    let records: Vec<u64> = written.refs.iter().map(|one| one.record).collect();
     let lines: Vec<u64> = written
         .ids
         .iter()
         .map(|id| id.parse::<u64>().unwrap() - 1)
         .collect();
-    assert_eq!(records, lines);
+    assert_eq!(written.records(), lines);
 
     let (result, kept) = run(text, breaks, OnError::Fail, &CancelToken::new());
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Record);
@@ -312,15 +151,7 @@ fn rejected_records_are_numbered_with_the_others() {
         ),
         (6, 3, 3)
     );
-    let records: Vec<u64> = kept
-        .0
-        .lock()
-        .unwrap()
-        .refs
-        .iter()
-        .map(|one| one.record)
-        .collect();
-    assert_eq!(records, [0, 2, 5]);
+    assert_eq!(kept.0.lock().unwrap().records(), [0, 2, 5]);
 }
 
 #[test]
@@ -418,8 +249,7 @@ fn copies_of_a_text_without_a_finite_vector_are_rejected_with_it() {
     }
     let written = kept.0.lock().unwrap();
     assert_eq!(written.ids, ["1", "3", "6"]);
-    let records: Vec<u64> = written.refs.iter().map(|one| one.record).collect();
-    assert_eq!(records, [0, 2, 5]);
+    assert_eq!(written.records(), [0, 2, 5]);
     assert_eq!(written.vectors[..WIDTH], written.vectors[WIDTH..2 * WIDTH]);
 }
 

@@ -191,9 +191,7 @@ impl Tokenizing {
         let (tokenizer, watch) = (&self.tokenizer, &self.clocks.tokenize);
         let reuse = &mut self.reuse;
         let mut find = |texts: &Texts, distinct: &Distinct| match reuse {
-            Some(reuse) => {
-                reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
-            }
+            Some(reuse) => reuse.find(texts, distinct),
             None => Ok(Found::default()),
         };
         if let Some(chunked) = self.chunked {

@@ -29,9 +29,9 @@ pub(super) struct Job {
 
 /// The threads that run batches. Dropped, they stop at the next batch.
 pub(super) struct Workers {
-    pub(super) stop: CancelToken,
-    pub(super) threads: Vec<JoinHandle<()>>,
-    pub(super) ready: Receiver<()>,
+    stop: CancelToken,
+    threads: Vec<JoinHandle<()>>,
+    ready: Receiver<()>,
     pub(super) failures: Receiver<Error>,
     /// Keeps that channel open: at the end of the input workers leave one by one, which is no failure.
     _failed: Sender<Error>,

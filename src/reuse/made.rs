@@ -44,21 +44,11 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
 /// Of a job's fingerprint.
 pub(super) fn of_job(job: &Fingerprint) -> Fingerprint {
     let mut keys = Fingerprint::default();
-    for key in ["version", "model"]
-        .iter()
-        .chain(&SHARED)
-        .chain(&["precision"])
-    {
+    let own = ["version", "model", "precision", "dtype"];
+    for key in own.iter().chain(&SHARED) {
         if let Some(value) = job.get(key) {
             keys.set(key, value.clone());
         }
     }
-    // `None` or `Some(F16)`: as it was asked for.
-    let dtype = job.get("dtype").and_then(Value::as_str).unwrap_or_default();
-    let dtype = dtype
-        .strip_prefix("Some(")
-        .and_then(|it| it.strip_suffix(')'));
-    let dtype = dtype.map_or(Dtype::F32.name().to_owned(), str::to_lowercase);
-    keys.set("dtype", dtype);
     keys
 }

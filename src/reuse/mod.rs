@@ -9,7 +9,6 @@ mod made;
 mod tests;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -17,11 +16,11 @@ use serde_json::Value;
 use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::job::{Fingerprint, Local, State, Storage, text_hash};
-use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, sidecar_path};
+use crate::job::{Fingerprint, State, Storage, text_hash};
+use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
 use crate::record::TextHash;
-use crate::storage::{Address, Readable};
+use crate::storage::Readable;
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;
@@ -29,7 +28,8 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 /// An earlier output, looked at.
 #[derive(Debug, Clone)]
 pub struct Old {
-    shown: String,
+    /// The option that names it, and how, for messages.
+    asked: String,
     place: Holds,
     format: OutputFormat,
     /// What decided its vectors.
@@ -45,12 +45,14 @@ pub struct Old {
 #[derive(Debug, Clone)]
 enum Holds {
     Folder(Arc<dyn Storage>),
-    File(PathBuf),
+    /// A file of this machine, or an object.
+    File(Readable),
 }
 
 /// A file of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct OldPart {
+    /// Its name in the folder.
     file: String,
     /// Where the hashes of its rows' texts are.
     texts: Option<String>,
@@ -59,37 +61,19 @@ struct OldPart {
 }
 
 impl Old {
-    /// Looks at the output at `path`: a file, a folder of parts, or such a folder in `storage`. `output` says how the
-    /// vectors' column is called in a file that does not say so.
+    /// Looks at the folder of parts in `storage`; `asked` says how it was asked for.
     ///
     /// # Errors
-    /// If there is none, or it does not say what made it.
-    pub fn look(
-        path: &Path,
-        storage: Option<Arc<dyn Storage>>,
-        output: &OutputOptions,
-    ) -> Result<Self> {
-        let shown = path.display().to_string();
-        match storage {
-            Some(storage) => Self::folder(shown, storage),
-            None if Address::is_url_path(path) => Err(Error::usage(format!(
-                "--reuse {shown}: of an object store a folder of parts is read, not one object"
-            ))
-            .with_remedy("name the folder, with / at its end, or fetch the object")),
-            None if path.is_dir() => Self::folder(shown, Arc::new(Local::new(path))),
-            None => Self::file(shown, path, output),
-        }
-    }
-
-    fn folder(shown: String, storage: Arc<dyn Storage>) -> Result<Self> {
+    /// If there is none.
+    pub fn folder(asked: String, storage: Arc<dyn Storage>) -> Result<Self> {
         let state = State::read(storage.as_ref(), None)?;
         let job = state.job.as_ref();
         let job = job.and_then(|job| Some((job, OutputFormat::of_name(&job.format)?)));
         let Some((job, format)) = job else {
-            return Err(Error::usage(format!(
-                "--reuse {shown}: the folder holds no output in parts"
-            ))
-            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+            return Err(
+                Error::usage(format!("{asked}: the folder holds no output in parts"))
+                    .with_remedy("name a file that embedctl has written, or a folder of its parts"),
+            );
         };
         let field = |key: &str| job.fingerprint.get(key).and_then(Value::as_str);
         let chunked = (job.fingerprint.get("chunking")).is_some_and(|it| !it.is_null());
@@ -100,11 +84,11 @@ impl Old {
         };
         let parts = state.parts.values().map(|part| OldPart {
             file: part.file.clone(),
-            texts: Some(part.texts()),
+            texts: Some(part.info.texts()),
             rows: Some(part.info.rows),
         });
         Ok(Self {
-            shown,
+            asked,
             format,
             keys: made::of_job(&job.fingerprint),
             text,
@@ -114,21 +98,19 @@ impl Old {
         })
     }
 
-    fn file(shown: String, path: &Path, output: &OutputOptions) -> Result<Self> {
-        if !path.is_file() {
-            return Err(
-                Error::usage(format!("--reuse {shown}: there is no such output"))
-                    .with_remedy("leave the option out, if there is no earlier output yet"),
-            );
-        }
-        let format = OutputFormat::from_path(path);
+    /// Looks at a file, or an object; `output` says how the vectors' column is called in it.
+    ///
+    /// # Errors
+    /// If it does not say what made it.
+    pub fn file(asked: String, file: Readable, output: &OutputOptions) -> Result<Self> {
+        let format = OutputFormat::from_path(file.path());
         let made = match format {
-            Some(format) => output::provenance(&Readable::file(path)?, format)?,
+            Some(format) => output::provenance(&file, format)?,
             None => None,
         };
         let (Some(format), Some(made)) = (format, made) else {
             return Err(Error::usage(format!(
-                "--reuse {shown}: it does not say what made its vectors, in it or beside it"
+                "{asked}: it does not say what made its vectors, in it or beside it"
             ))
             .with_remedy("name a file that embedctl has written, or a folder of its parts"));
         };
@@ -142,13 +124,9 @@ impl Old {
             keys: made::of_provenance(&made),
             text: text.map(str::to_owned),
             embedding_field: output.embedding_field.clone(),
-            parts: vec![OldPart {
-                file: shown.clone(),
-                texts: None,
-                rows: None,
-            }],
-            place: Holds::File(path.to_path_buf()),
-            shown,
+            parts: vec![OldPart::default()],
+            place: Holds::File(file),
+            asked,
         })
     }
 
@@ -160,7 +138,8 @@ impl Old {
     pub fn check(&self, now: &Value, dtype: Dtype, except: &[&str]) -> Result<()> {
         if !matches!(dtype, Dtype::F32 | Dtype::F16) {
             return Err(Error::usage(format!(
-                "--reuse: vectors in {dtype} cannot be read back as they were"
+                "{}: vectors in {dtype} cannot be read back as they were",
+                self.asked
             ))
             .with_remedy("write f32 or f16, or leave --reuse out"));
         }
@@ -171,8 +150,8 @@ impl Old {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "--reuse {}: it was made with other settings, and one output holds vectors of one kind: {}",
-            self.shown,
+            "{}: it was made with other settings, and one output holds vectors of one kind: {}",
+            self.asked,
             differences.join(", ")
         ))
         .with_remedy("give the same as then, or leave --reuse out"))
@@ -231,8 +210,8 @@ impl Old {
         }
         let without = |error: Option<Error>| {
             let reason = format!(
-                "--reuse {}: neither the hashes of its texts are there nor the column that held them",
-                self.shown
+                "{}: neither the hashes of its texts are there nor the column that held them",
+                self.asked
             );
             let refused = Error::usage(reason).with_remedy(
                 "reuse a folder of parts, which has the hashes, or an output with its texts (--keep text; of chunks \
@@ -244,11 +223,13 @@ impl Old {
             }
         };
         let field = self.text.as_ref().ok_or_else(|| without(None))?;
-        let path = self.path(part)?;
-        let path = match self.format {
+        let file = self.open_part(part)?;
+        let file = match self.format {
             OutputFormat::Pgcopy => return Err(without(None)),
-            format if format.is_matrix() => sidecar_path(&path, ROWS),
-            _ => path,
+            format if format.is_matrix() => {
+                file.bytes.beside(ROWS)?.ok_or_else(|| without(None))?
+            }
+            _ => file,
         };
         let options = InputOptions {
             text_field: field.clone(),
@@ -256,7 +237,7 @@ impl Old {
             ..InputOptions::default()
         };
         let mut read = 0;
-        let mut reader = RecordReader::open(&[Source::Path(path)], options)
+        let mut reader = RecordReader::open(&[Source::Object(file)], options)
             .map_err(|error| without(Some(error)))?;
         while let Some(window) = reader.next_window().map_err(|error| without(Some(error)))? {
             read += (window.texts.len() + window.rejects.len()) as u64;
@@ -267,11 +248,11 @@ impl Old {
         Ok(read)
     }
 
-    /// A part's file on this machine.
-    fn path(&self, part: &OldPart) -> Result<PathBuf> {
+    /// A part's file; of a folder on an object store it is fetched.
+    fn open_part(&self, part: &OldPart) -> Result<Readable> {
         match &self.place {
-            Holds::Folder(storage) => storage.file(&part.file),
-            Holds::File(path) => Ok(path.clone()),
+            Holds::Folder(storage) => Readable::file(&storage.file(&part.file)?),
+            Holds::File(file) => Ok(file.clone()),
         }
     }
 }
@@ -308,7 +289,7 @@ impl Found {
 }
 
 impl Reuse {
-    /// Looks texts up; those that are there get the vectors that they have there.
+    /// Looks texts up, of which no two are equal; those that are there get the vectors that they have there.
     ///
     /// # Errors
     /// If vectors cannot be read.
@@ -352,11 +333,11 @@ impl Reuse {
 /// Opens a part's vectors.
 fn vectors(old: &Old, part: usize, columns: &[(String, usize)]) -> Result<ChosenVectors> {
     let part = &old.parts[part];
-    let path = old.path(part)?;
-    let vectors = ChosenVectors::open(&path, old.format, columns)?;
+    let file = old.open_part(part)?;
+    let vectors = ChosenVectors::open(&file, old.format, columns)?;
     match part.rows {
         Some(rows) if rows != vectors.rows() => Err(Error::input(
-            Place::file(path.display().to_string()),
+            Place::file(file.name),
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
         .with_remedy(

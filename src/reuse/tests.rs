@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::*;
-use crate::job::{faulty::Faulty, sealed};
-use crate::output::Destination;
+use crate::job::{Local, faulty::Faulty, sealed};
 
 const TEXTS: [&[&str]; 3] = [&["a", "b"], &[], &["c", "a", "d"]];
 
@@ -21,7 +20,7 @@ fn folder() -> tempfile::TempDir {
     };
     let mut fingerprint = Fingerprint::default();
     fingerprint.set("model", json!({"model.onnx": "00"}));
-    fingerprint.set("dtype", "None");
+    fingerprint.set("dtype", "f32");
     fingerprint.set("text", "text");
     let job = json!({
         "schema": 1, "version": "0", "format": "npy", "shards": 1, "window": 8, "fingerprint": fingerprint,
@@ -60,8 +59,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn find(storage: Arc<dyn Storage>) -> Result<Vec<Option<Vec<f32>>>> {
-    let output = OutputOptions::new(Destination::Stdout);
-    let mut reuse = Old::look(Path::new("old/"), Some(storage), &output)?.open(&[2])?;
+    let mut reuse = Old::folder("--reuse old/".into(), storage)?.open(&[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
     // And again, from files that are open.
@@ -119,9 +117,8 @@ fn what_was_lost_is_said() {
     }
     // Vectors of another width.
     let folder = folder();
-    let output = OutputOptions::new(Destination::Stdout);
     let storage = Arc::new(Local::new(folder.path()));
-    let old = Old::look(Path::new("old/"), Some(storage), &output).unwrap();
+    let old = Old::folder("--reuse old/".into(), storage).unwrap();
     let error = old.open(&[3]).unwrap().find(["a"].into_iter()).unwrap_err();
     assert!(
         error

@@ -185,3 +185,92 @@ fn chunks_are_counted_beside_records() {
     assert!(run.stdout.contains("chunks"), "{run}");
     assert!(run.stdout.contains("a record"), "{run}");
 }
+
+#[test]
+fn what_an_earlier_output_holds_is_not_counted_as_work() {
+    let sandbox = Sandbox::new();
+    let lines = |numbers: std::ops::Range<u32>| -> String {
+        numbers
+            .map(|n| format!("{{\"text\": \"text {n}\"}}\n"))
+            .collect()
+    };
+    sandbox.write("old.jsonl", lines(0..3));
+    sandbox.write("new.jsonl", lines(1..6) + &lines(2..6));
+    let run = sandbox.embed("old.jsonl -o old/");
+    assert_eq!(run.code, Some(0), "{run}");
+    let line = "new.jsonl -o new/ --reuse old/";
+    let (code, found) = survey(&sandbox, line);
+    assert_eq!(code, Some(0), "{found}");
+    assert!(!sandbox.path("new").exists());
+    let run = sandbox.embed(&format!("{line} --stats stats.json"));
+    assert_eq!(run.code, Some(0), "{run}");
+    let stats: Value =
+        serde_json::from_str(&fs::read_to_string(sandbox.path("stats.json")).unwrap()).unwrap();
+    let sample = &found["sample"];
+    for (counted, ran) in [
+        ("rows", "embedded"),
+        ("reused", "reused"),
+        ("tokens", "tokens"),
+    ] {
+        assert_eq!(sample[counted], stats[ran], "{counted}: {found} {stats}");
+    }
+    assert_eq!(
+        (&sample["reused"], &sample["repeated"]),
+        (&json!(3), &json!(3))
+    );
+    let run = sandbox.embed(&format!("{line} --dry-run --force"));
+    assert!(
+        run.stdout
+            .contains("3 rows whose vectors the earlier output has"),
+        "{run}"
+    );
+    // What the run would refuse.
+    let run = sandbox.embed(&format!("{line} --dry-run --force --prompt p"));
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("prompt (\"\" then, \"p\" now)"),
+        "{run}"
+    );
+}
+
+#[test]
+fn records_that_would_be_tried_again_are_counted() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "a.jsonl",
+        "{\"text\": \"one\"}\nno\n{\"text\": \"two\"}\nnor this\n",
+    );
+    for (output, more) in [("out/", ""), ("out.npy", "--resume --keep text")] {
+        let line = format!("a.jsonl --on-error skip -o {output}");
+        let run = sandbox.embed(&format!("{line} {more}"));
+        assert_eq!(run.code, Some(3), "{run}");
+    }
+    let files = sandbox.files();
+    sandbox.write(
+        "a.jsonl",
+        "{\"text\": \"one\"}\n{\"text\": \"1\"}\n{\"text\": \"two\"}\nnor this\n",
+    );
+    let line = "a.jsonl --on-error skip -o out/ --retry-rejects";
+    let (code, found) = survey(&sandbox, line);
+    assert_eq!(code, Some(3), "{found}");
+    let sample = &found["sample"];
+    let counts = ["records", "embedded", "rejected"].map(|key| sample[key].as_u64().unwrap());
+    assert_eq!(counts, [2, 1, 1]);
+    let run = sandbox.embed(&format!("{line} --dry-run"));
+    assert!(
+        run.stdout
+            .contains("Counted in all records that were rejected"),
+        "{run}"
+    );
+    // A file is written anew, with the vectors that it has.
+    let line = "a.jsonl --on-error skip -o out.npy --keep text --retry-rejects";
+    let (code, found) = survey(&sandbox, line);
+    assert_eq!(code, Some(3), "{found}");
+    let sample = &found["sample"];
+    let counts = ["records", "reused", "rejected"].map(|key| sample[key].as_u64().unwrap());
+    assert_eq!(counts, [4, 2, 1]);
+    // There is nothing to try again.
+    let run = sandbox.embed("a.jsonl -o none/ --retry-rejects --dry-run");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert_eq!(sandbox.files(), files);
+}

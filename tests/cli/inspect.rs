@@ -405,9 +405,16 @@ fn chunks_are_counted_as_the_rows_that_they_are() {
         "long.txt",
         "one word after another ".repeat(60) + "\nshort\n",
     );
-    let run = sandbox.embed("long.txt --chunk tokens --part-rows 1 -o out/");
-    assert_eq!(run.code, Some(0), "{run}");
-    let run = sandbox.run("inspect out/");
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(!run.stdout.contains("problem"), "{run}");
+    for output in [
+        "out/ --part-rows 1",
+        "out.parquet",
+        "resumed.parquet --resume",
+    ] {
+        let run = sandbox.embed(&format!("long.txt --chunk tokens -o {output}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        let name = output.split(' ').next().unwrap();
+        let run = sandbox.run(&format!("inspect {name}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(!run.stdout.contains("problem"), "{run}");
+    }
 }

@@ -171,7 +171,11 @@ fn what_cannot_be_tried_again() {
     code(&sandbox.embed(LINE), 3);
     code(&sandbox.embed("in.jsonl --on-error null -o null/"), 3);
     for (line, said) in [
-        ("in.jsonl -o out.npy", "nothing is added to"),
+        ("in.jsonl -o out.npy", "holds no output whose records"),
+        (
+            "in.jsonl -o s3://b/out.npy",
+            "write parts to s3://b/out.npy/",
+        ),
         ("in.jsonl -o -", "standard output"),
         ("in.jsonl -o none/", "leave the option out"),
         ("in.jsonl -o unfinished/", "finish it with --resume first"),
@@ -191,5 +195,95 @@ fn what_cannot_be_tried_again() {
     ] {
         let run = sandbox.embed(&format!("{line} --retry-rejects"));
         assert!(code(&run, 2).stderr.contains(said), "{run}");
+    }
+}
+
+#[test]
+fn a_file_is_written_anew_with_the_vectors_that_it_has() {
+    for name in ["out.jsonl", "out.npy", "out.parquet"] {
+        let line = format!("in.jsonl --on-error skip --keep text,year -o {name}");
+        let first = format!("{line} --rejects rejects.jsonl --resume");
+        let again = format!("{line} --rejects rejects.jsonl --retry-rejects --stats stats.json");
+        let sandbox = rejected(&first);
+        let stats = |key: &str| json(&sandbox.path("stats.json"))[key].as_u64().unwrap();
+        // Nothing was mended.
+        code(&sandbox.embed(&again), 3);
+        assert_eq!([stats("reused"), stats("rejected")], [7, 1]);
+        let before = sandbox.files();
+        // What fails leaves the file as it was, and is no harm to the next.
+        let bytes = |name: &str| fs::read(sandbox.path(name)).unwrap();
+        let old = bytes(name);
+        let failed = sandbox.embed(
+            &again
+                .replace("skip", "fail")
+                .replace("--rejects rejects.jsonl", ""),
+        );
+        assert!(!code(&failed, 1).stderr.contains("safe"), "{failed}");
+        assert!(bytes(name) == old);
+        assert_eq!(sandbox.files(), before);
+
+        mend(&sandbox, "no JSON", MENDED);
+        code(&sandbox.embed(&again), 0);
+        assert_eq!([stats("reused"), stats("embedded")], [7, 8]);
+        assert_eq!(sandbox.files(), before);
+        assert_eq!(bytes("rejects.jsonl"), b"");
+        // As an undisturbed run writes it, but for what stands in the provenance.
+        code(
+            &sandbox.embed(&format!("in.jsonl --keep text,year -o whole-{name}")),
+            0,
+        );
+        assert!(name == "out.parquet" || bytes(name) == bytes(&format!("whole-{name}")));
+        for option in ["--retry-rejects", "--resume"] {
+            let done = sandbox.embed(&format!("{line} {option}"));
+            assert!(code(&done, 0).stderr.contains("nothing to do"), "{done}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_anew_is_left_alone() {
+    let line = "in.jsonl --on-error skip -o";
+    let sandbox = rejected(&format!("{line} out.npy --resume --keep text"));
+    code(&sandbox.embed(&format!("{line} bare.npy --resume")), 3);
+    code(&sandbox.embed(&format!("{line} plain.npy --keep text")), 3);
+    let before = sandbox.files();
+    for (more, said) in [
+        (
+            "out.npy --keep text --prompt p",
+            "prompt (\"\" then, \"p\" now)",
+        ),
+        ("out.npy", "keep ("),
+        ("out.npy --keep text --reuse plain.npy", "leave --reuse out"),
+        ("bare.npy", "neither the hashes of its texts"),
+        ("plain.npy --keep text", "--force --reuse plain.npy"),
+    ] {
+        let run = sandbox.embed(&format!("{line} {more} --retry-rejects"));
+        assert!(code(&run, 2).stderr.contains(said), "{run}");
+    }
+    assert_eq!(sandbox.files(), before);
+}
+
+#[test]
+fn a_list_of_rejects_that_is_not_as_it_was_is_told() {
+    let list = "_embedctl/rejects/part-00001-00001.jsonl";
+    for format in ["jsonl", "npy", "parquet"] {
+        let line = format!("in.jsonl --on-error skip -o out/ -f {format} --part-rows 3");
+        let sandbox = rejected(&line);
+        let before = files(&sandbox.path("out"));
+        fs::remove_file(sandbox.path("out").join(list)).unwrap();
+        for option in ["--resume", "--retry-rejects"] {
+            let run = sandbox.embed(&format!("{line} {option}"));
+            let said = &code(&run, 1).stderr;
+            assert!(said.contains(&format!("{list}: is not there")), "{run}");
+            assert!(said.contains("remove part-00001-00001."), "{run}");
+        }
+        let run = sandbox.run("inspect out/");
+        assert!(code(&run, 1).stdout.contains(list), "{run}");
+        // The remedy.
+        let part = format!("out/part-00001-00001.{format}");
+        fs::remove_file(sandbox.path(&part)).unwrap();
+        code(&sandbox.embed(&format!("{line} --resume")), 3);
+        assert_eq!(files(&sandbox.path("out")), before);
+        code(&sandbox.run("inspect out/"), 0);
     }
 }

@@ -199,7 +199,6 @@ fn vectors_of_another_kind_are_refused() {
         ("--reuse old.jsonl", "does not say what made its vectors"),
         ("--reuse .", "holds no output in parts"),
         ("--reuse half.parquet", "dtype (\"f16\" then, \"f32\" now)"),
-        ("--reuse s3://b/one.parquet", "not one object"),
     ] {
         let run = sandbox.embed(&format!("old.jsonl -o new.parquet {line}"));
         assert!(code(&run, 2).stderr.contains(said), "{run}");

@@ -319,9 +319,52 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     world
         .sandbox
         .write("more.txt", "four\nand three more\none\n");
-    let run = world.done("more.txt -o more.jsonl --reuse s3://earlier/old/");
-    let said = "2 rows not counted whose vectors an earlier output had";
-    assert!(run.stderr.contains(said), "{}", run.stderr);
+    for format in ["parquet", "jsonl", "jsonl.gz", "arrow", "pgcopy"] {
+        world.done(&format!(
+            "texts.txt --keep text -o s3://earlier/one.{format}"
+        ));
+    }
+    // A matrix is not written there, and can lie there.
+    world.done("texts.txt --keep text -o one.npy");
+    for name in ["one.npy", "one.npy.json", "one.npy.rows.jsonl"] {
+        let path = world.sandbox.path(name);
+        store.boto(&format!(
+            "s3.upload_file(r'{}', 'earlier', '{name}')",
+            path.display()
+        ));
+    }
+    for old in [
+        "one.parquet",
+        "one.jsonl",
+        "one.jsonl.gz",
+        "one.arrow",
+        "one.npy",
+        "old/",
+    ] {
+        let line = format!("more.txt -o more.jsonl --force --reuse s3://earlier/{old}");
+        let run = world.done(&line);
+        let said = "2 rows not counted whose vectors an earlier output had";
+        assert!(run.stderr.contains(said), "{old}: {}", run.stderr);
+    }
+    for (old, code, said) in [
+        ("one.pgcopy", 2, "neither the hashes of its texts"),
+        (
+            "none.parquet",
+            2,
+            "there is no object s3://earlier/none.parquet",
+        ),
+        (
+            "one.npy.rows.jsonl",
+            2,
+            "does not say what made its vectors",
+        ),
+    ] {
+        let run = world.run(&format!(
+            "more.txt -o other.jsonl --reuse s3://earlier/{old}"
+        ));
+        assert_eq!(run.code, Some(code), "{old}: {}", run.stderr);
+        assert!(run.stderr.contains(said), "{old}: {}", run.stderr);
+    }
     world.done("more.txt -o plain.jsonl");
     let read = |name: &str| std::fs::read_to_string(world.sandbox.path(name)).unwrap();
     let rows = |text: &str| -> Vec<serde_json::Value> {
@@ -343,4 +386,57 @@ fn vectors_of_parts_on_s3_are_taken_again() {
                 .all(|(one, other)| (one - other).abs() < 1e-5)
         );
     }
+}
+
+/// Objects of lines and of a table: a run that goes on enters the one where it was stopped.
+#[test]
+fn inputs_on_s3_are_gone_on_with() {
+    let Some(store) = moto("inputs_on_s3_are_gone_on_with") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("resumed");
+    let good = |n: u32| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
+    let lines = |bad: &str| format!("{}{}{bad}{}", good(1), good(2), good(3));
+    let upload = |name: &str| {
+        let path = world.sandbox.path(name);
+        store.boto(&format!(
+            "s3.upload_file(r'{}', 'resumed', 'in/{name}')",
+            path.display()
+        ));
+    };
+    world.sandbox.write("a.jsonl", lines(""));
+    world.done("a.jsonl --keep text -o b.parquet");
+    world.sandbox.write("c.jsonl", lines("no\n"));
+    for name in ["a.jsonl", "b.parquet", "c.jsonl"] {
+        upload(name);
+    }
+    let line = "s3://resumed/in/ --window 1 -f jsonl";
+    for output in ["s3://resumed/out/", "out.jsonl"] {
+        let failed = world.run(&format!("{line} -o {output} --resume"));
+        assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+        let safe = failed
+            .stderr
+            .contains("8 rows in 1 part are safe; go on with");
+        assert!(safe, "{}", failed.stderr);
+    }
+    for output in ["s3://resumed/out/", "out.jsonl"] {
+        let done = world.run(&format!("{line} -o {output} --resume --on-error skip"));
+        assert_eq!(done.code, Some(3), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("went on behind 8 rows"),
+            "{}",
+            done.stderr
+        );
+    }
+    let ids = |text: &str| -> Vec<String> {
+        let id =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string();
+        text.lines().map(id).collect()
+    };
+    let whole = std::fs::read_to_string(world.sandbox.path("out.jsonl")).unwrap();
+    assert_eq!(ids(&whole).concat().replace('"', ""), "123123123");
+    let parts = ["out/part-00001-00000.jsonl", "out/part-00001-00001.jsonl"];
+    let read = |name| std::fs::read_to_string(world.fetch("resumed", name)).unwrap();
+    assert!(parts.map(read).concat() == whole);
 }

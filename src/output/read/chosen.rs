@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::input::Chunks;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
-use crate::storage::Readable;
+use crate::storage::{Address, Readable};
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
 /// stand one after another in a row.
@@ -51,22 +51,26 @@ enum Stored {
 }
 
 impl ChosenVectors {
-    /// Opens the file at `path`, whose vectors are in these columns, of these widths; a matrix has one without a
+    /// Opens a file, whose vectors are in these columns, of these widths; a matrix has one without a
     /// name.
     ///
     /// # Errors
     /// If it cannot be read, or holds no such vectors.
-    pub fn open(path: &Path, format: OutputFormat, columns: &[(String, usize)]) -> Result<Self> {
+    pub fn open(
+        named: &Readable,
+        format: OutputFormat,
+        columns: &[(String, usize)],
+    ) -> Result<Self> {
         let width = columns.iter().map(|(_, width)| width).sum();
+        let path = named.path();
         let failed = |error| Error::io("read", path, error);
-        let named = Readable::file(path)?;
-        let mut file = File::open(path).map_err(failed)?;
         let (rows, stored) = match format {
-            OutputFormat::Parquet => parquet(&named, columns)?,
-            OutputFormat::Npy | OutputFormat::Fbin => {
+            OutputFormat::Parquet => parquet(named, columns)?,
+            OutputFormat::Npy | OutputFormat::Fbin if !Address::is_url_path(path) => {
+                let mut file = File::open(path).map_err(failed)?;
                 let (rows, found, dtype) = match format {
-                    OutputFormat::Npy => binary::npy_shape(&named, &mut file)?,
-                    _ => binary::bin_shape(&named, &mut file, format)?,
+                    OutputFormat::Npy => binary::npy_shape(named, &mut file)?,
+                    _ => binary::bin_shape(named, &mut file, format)?,
                 };
                 if found != width as u64 || columns.len() > 1 || dtype.bytes() == 1 {
                     return Err(other(path, columns));
@@ -74,10 +78,10 @@ impl ChosenVectors {
                 let start = file.stream_position().map_err(failed)?;
                 (rows, Stored::Matrix { file, start, dtype })
             }
-            _ => laid_out(&named, format, columns)?,
+            _ => laid_out(named, format, columns)?,
         };
         Ok(Self {
-            file: named,
+            file: named.clone(),
             width,
             rows,
             stored,
@@ -230,8 +234,9 @@ fn laid_out(
     ];
     let mut filled = 0;
     read_as(source, format, &mut |vector| {
-        // PostgreSQL's format has no names.
-        let is = |name: &str| format == OutputFormat::Pgcopy || name == vector.column;
+        // Matrices and PostgreSQL's format have no names.
+        let has_names = !format.is_matrix() && format != OutputFormat::Pgcopy;
+        let is = |name: &str| !has_names || name == vector.column;
         let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
             return Ok(());
         };

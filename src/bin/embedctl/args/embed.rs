@@ -141,17 +141,18 @@ pub struct OutputArgs {
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
 
-    /// Try the records again that a complete folder has rejected, and nothing else
+    /// Try the records again that a complete output has rejected, and nothing else
     ///
     /// The same command with this option reads the rejected records again, mended or under other limits, and adds
-    /// a part with those that can be embedded now. All other records must be as they were.
+    /// a part with those that can be embedded now. All other records must be as they were. A file is written anew, with
+    /// the vectors that it has of its texts (--keep text).
     #[arg(long, conflicts_with = "force")]
     pub retry_rejects: bool,
 
     /// Take the vectors of texts that an earlier output holds, and embed the others
     ///
-    /// OLD is a folder of parts, or a file with its texts (--keep text). Model, prompt, type of numbers and whatever
-    /// else decides a vector must be the same; inputs, ids, kept fields and format need not.
+    /// OLD is a folder of parts, or a file or object with its texts (--keep text). Model, prompt, type of numbers and
+    /// whatever else decides a vector must be the same; inputs, ids, kept fields and format need not.
     #[arg(long, value_name = "OLD", value_hint = ValueHint::AnyPath)]
     pub reuse: Option<PathBuf>,
 

@@ -39,6 +39,9 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     let Ok(Some(job)) = pipeline::job(&embed_options(options)) else {
         return failure;
     };
+    if job.is_single() && options.job.retry {
+        return failure; // the file is as it was
+    }
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
         // Nobody asks an object store anything more.

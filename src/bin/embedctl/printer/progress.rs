@@ -124,11 +124,12 @@ impl Live {
             .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
         let rows = number(reading.rows, "row");
         let left = match destination {
-            Destination::Path(path) if is_folder(path) || parts_of(path).exists() => {
-                "its finished parts stay".to_owned()
-            }
+            Destination::Path(path) if is_folder(path) => "its finished parts stay".to_owned(),
             Destination::Path(path) if path.is_file() || Address::is_url_path(path) => {
                 format!("{} is as it was before", path.display())
+            }
+            Destination::Path(path) if parts_of(path).exists() => {
+                "its finished parts stay".to_owned()
             }
             Destination::Path(path) if !path.exists() => {
                 format!("nothing is left of it, and there is no {}", path.display())

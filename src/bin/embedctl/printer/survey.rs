@@ -28,9 +28,12 @@ impl Printer {
 fn table(survey: &Survey, output: &str) -> String {
     let mut table = Table::default();
     let sample = &survey.sample;
-    let what = match sample.whole {
-        true => "all of the input".to_owned(),
-        false => format!("the first {}", number(sample.records, "record")),
+    let records = number(sample.records, "record");
+    let what = match (survey.retried, sample.whole) {
+        (false, true) => "all of the input".to_owned(),
+        (false, false) => format!("the first {records}"),
+        (true, true) => "all records that were rejected".to_owned(),
+        (true, false) => format!("the first {records} that were rejected"),
     };
     table.line(&format!("Counted in {what}"));
     let records = format!(
@@ -46,6 +49,11 @@ fn table(survey: &Survey, output: &str) -> String {
         table.entry("chunks", &text);
     }
     table.entry("tokens", &tokens(survey));
+    if sample.reused > 0 {
+        let rows = number(sample.reused, "row");
+        let text = format!("{rows} whose vectors the earlier output has, not counted above");
+        table.entry("reused", &text);
+    }
     if sample.repeated > 0 {
         let rows = number(sample.repeated, "row");
         let text = format!("{rows} with the text of an earlier one; within a window such run once");
@@ -79,10 +87,11 @@ fn table(survey: &Survey, output: &str) -> String {
 
 fn tokens(survey: &Survey) -> String {
     let sample = &survey.sample;
-    let mean = sample.tokens as f64 / (sample.rows as f64).max(1.0);
+    let rows = (sample.rows - sample.reused) as f64;
+    let mean = sample.tokens as f64 / rows.max(1.0);
     let mut text = format!("{}, {mean:.1} a row", count(sample.tokens));
     if let Some(limit) = survey.max_length {
-        let share = 100.0 * sample.truncated as f64 / (sample.rows as f64).max(1.0);
+        let share = 100.0 * sample.truncated as f64 / rows.max(1.0);
         text += &match sample.truncated {
             0 => format!("; no row is longer than {}", count(limit as u64)),
             rows => {

@@ -1,0 +1,123 @@
+//! The part in hand: windows added to it, and what it says of itself when it is published.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use arrow::datatypes::SchemaRef;
+use sha2::{Digest, Sha256};
+
+use super::fingerprint::hex;
+use super::part::{PartInfo, Point};
+use super::parts::About;
+use crate::error::Result;
+use crate::output::VectorWriter;
+use crate::position::Position;
+use crate::progress::Counts;
+use crate::record::{Mark, Rows, TextHash};
+
+/// A window, embedded.
+pub struct Done {
+    /// Its mark.
+    pub mark: Mark,
+    /// Its rows; may be none.
+    pub rows: Rows,
+    /// The hashes of its rows' texts.
+    pub texts: Vec<u8>,
+    /// Lines of the file of rejects.
+    pub rejects: Vec<u8>,
+    /// Places of its embedded records, in lines ([`RecordPlace::to_line`](super::RecordPlace::to_line)); only where
+    /// records are tried again.
+    pub embedded: Vec<u8>,
+    /// Indices of the sources that it was read from.
+    pub sources: BTreeSet<u32>,
+    /// Counts of the run, this window counted.
+    pub counts: Counts,
+}
+
+/// The part in hand.
+pub(super) struct Open {
+    pub writer: Box<dyn VectorWriter>,
+    pub number: u32,
+    /// Whether there is no number left for another part before the next that is there.
+    pub is_last: bool,
+    pub start: Point,
+    pub end: Point,
+    pub position: Option<Position>,
+    /// Records in it, as far as its size is concerned.
+    pub records: u64,
+    pub counts: Counts,
+    pub schema: SchemaRef,
+    pub rejects: Vec<u8>,
+    pub embedded: Vec<u8>,
+    pub texts: Vec<u8>,
+    pub sources: BTreeSet<u32>,
+    pub bytes: u64,
+    pub began: Instant,
+}
+
+impl Open {
+    /// Adds a window of that many records.
+    pub fn add(&mut self, done: Done, records: u64) -> Result<()> {
+        let Done {
+            mark,
+            rows,
+            texts,
+            rejects,
+            embedded,
+            sources,
+            counts,
+        } = done;
+        self.bytes += bytes(&rows);
+        if !rows.is_empty() {
+            self.schema = rows.columns.schema();
+            self.writer.write(rows)?;
+        }
+        self.texts.extend(texts);
+        self.rejects.extend(rejects);
+        self.embedded.extend(embedded);
+        self.records += records;
+        self.sources.extend(sources);
+        self.position = mark.position;
+        self.end = Point {
+            records: mark.end,
+            hash: mark.hash,
+        };
+        self.counts = counts;
+        Ok(())
+    }
+
+    /// What it says of itself, with these counts of its own.
+    pub fn info(&self, about: &About, counts: &Counts) -> PartInfo {
+        let sum = |list: &[u8]| (!list.is_empty()).then(|| hex(&Sha256::digest(list)));
+        PartInfo {
+            shard: about.shard,
+            shards: about.shards,
+            number: self.number,
+            start: self.start.clone(),
+            end: self.end.clone(),
+            position: self.position,
+            sources: match about.retry {
+                // All of them were compared.
+                true => about.sources.clone(),
+                false => (self.sources.iter())
+                    .filter_map(|&index| about.sources.get(index as usize).cloned())
+                    .collect(),
+            },
+            rows: (self.texts.len() / size_of::<TextHash>()) as u64,
+            embedded: counts.embedded,
+            rejected: counts.rejected,
+            truncated: counts.truncated,
+            tokens: counts.tokens,
+            reused: counts.reused,
+            retry: about.retry,
+            rejects_sha256: sum(&self.rejects),
+            retried_sha256: sum(&self.embedded),
+            fingerprint: about.fingerprint.clone(),
+        }
+    }
+}
+
+/// How much rows add to a part, about.
+fn bytes(rows: &Rows) -> u64 {
+    (rows.vectors.len() * size_of::<f32>() + rows.columns.get_array_memory_size()) as u64
+}

@@ -1,0 +1,276 @@
+//! A job of the tests: an input, and runs as the pipeline does them, with vectors that say which record they are of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::output::RunFiles;
+use crate::progress::Counts;
+use crate::record::{Reject, RowRef, Rows, SourceNames, Window};
+use crate::rejects;
+
+pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
+
+/// A folder with an input and a job's output.
+pub(super) struct Scene {
+    pub(super) folder: tempfile::TempDir,
+    format: OutputFormat,
+    part_rows: u64,
+    /// When parts end besides.
+    pub(super) limits: fn(Limits) -> Limits,
+}
+
+impl Scene {
+    /// `records` lines, of which every seventh is no JSON.
+    pub(super) fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |record: usize| match record % 7 {
+            3 => "not JSON\n".to_owned(),
+            _ => format!("{{\"id\": {record}, \"text\": \"text {record}\"}}\n"),
+        };
+        let input: String = (0..records).map(line).collect();
+        fs::write(folder.path().join("in.jsonl"), input).unwrap();
+        Self {
+            folder,
+            format,
+            part_rows,
+            limits: |limits| limits,
+        }
+    }
+
+    pub(super) fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    pub(super) fn job(&self, resume: bool, storage: Arc<dyn Storage>) -> Job {
+        let options = JobOptions {
+            resume,
+            ..JobOptions::default()
+        };
+        self.job_of(options, storage)
+    }
+
+    fn job_of(&self, options: JobOptions, storage: Arc<dyn Storage>) -> Job {
+        let output = OutputOptions {
+            format: Some(self.format),
+            ..OutputOptions::new(Destination::Path(self.folder.path().join("out/")))
+        };
+        let options = JobOptions {
+            part_rows: Some(self.part_rows),
+            ..options
+        };
+        let job = Job::of(&output, &options).unwrap().unwrap();
+        job.with_storage(storage)
+    }
+
+    /// As the pipeline does it, with a vector that says which record it is of; stops after `windows`.
+    pub(super) fn run(
+        &self,
+        resume: bool,
+        storage: Arc<dyn Storage>,
+        windows: usize,
+    ) -> Result<bool> {
+        let job = self.job(resume, storage);
+        let Some(begun) = job.begin(3)? else {
+            return Ok(true);
+        };
+        let (reader, names) = self.reader(begun.window)?;
+        let (columns, covered) = (reader.schema(), begun.covered());
+        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned());
+        let mut parts = self.parts(&job, begun, names.clone(), columns)?;
+        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
+        let mut counts = Counts::default();
+        let mut result = Ok(());
+        for _ in 0..windows {
+            let Some(window) = reader.next_window()? else {
+                parts.finish(reader.end(), reader.input().schema(), &made)?;
+                return job.complete();
+            };
+            result = parts.take(done(window, &names, &mut counts), &made);
+            if result.is_err() {
+                break;
+            }
+        }
+        result.map(|()| false)
+    }
+
+    /// Tries rejected records again, as the pipeline does it.
+    pub(super) fn again(&self, storage: Arc<dyn Storage>) -> Result<bool> {
+        let retry = JobOptions {
+            retry: true,
+            ..JobOptions::default()
+        };
+        let job = self.job_of(retry, storage);
+        let begun = job.begin(3)?.expect("there is something to do");
+        let (rejected, end) = job.rejected(begun.state())?;
+        let (reader, names) = self.reader(begun.window)?;
+        let columns = reader.schema();
+        let mut reader = RetryReader::new(reader, rejected.places(), end);
+        let mut parts = self.parts(&job, begun, names.clone(), columns)?;
+        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
+        let mut counts = Counts::default();
+        while let Some(window) = reader.next_window()? {
+            let places = window.origins.iter();
+            let places = places.map(|origin| RecordPlace::of(&names, origin).to_line());
+            let embedded = places.collect::<Result<Vec<_>>>()?.concat();
+            let done = done(window, &names, &mut counts);
+            parts.take(Done { embedded, ..done }, &made)?;
+        }
+        parts.finish(reader.end(), reader.input().schema(), &made)?;
+        job.complete()
+    }
+
+    fn reader(&self, window: usize) -> Result<(RecordReader, SourceNames)> {
+        let sources = [Source::Path(self.folder.path().join("in.jsonl"))];
+        let options = InputOptions {
+            window_rows: window,
+            ..InputOptions::default()
+        };
+        let reader = RecordReader::open(&sources, options)?;
+        let names = reader.names();
+        Ok((reader, names))
+    }
+
+    fn parts(
+        &self,
+        job: &Job,
+        begun: Begun,
+        names: SourceNames,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<Parts> {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.set("model", "m");
+        job.settle(&begun, &fingerprint, &[])?;
+        let source = Source::Path(self.folder.path().join("in.jsonl"));
+        let about = About {
+            fingerprint: fingerprint.hash(),
+            ..About::of(job, vec![SourceState::of(&source, &names[0])])
+        };
+        let format = self.format;
+        let create: Create = Box::new(move |path| {
+            let output = OutputOptions {
+                format: Some(format),
+                force: true,
+                ..OutputOptions::new(Destination::Path(path.to_path_buf()))
+            };
+            let names = names.clone();
+            crate::output::create(&output, &[2], names, &columns, &RunFiles::default())
+        });
+        let limits = (self.limits)(job.limits(2, begun.window));
+        begun.parts(about, create, limits)
+    }
+
+    /// Ids and vectors of all parts, and lines of all rejects, in order.
+    pub(super) fn content(&self) -> Content {
+        let mut content = Content::default();
+        let names = |folder: &Path, ending: &str| {
+            let mut names: Vec<_> = fs::read_dir(folder)
+                .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
+                .unwrap_or_default();
+            names.retain(|path: &PathBuf| path.to_string_lossy().ends_with(ending));
+            names.sort();
+            names
+        };
+        for part in names(&self.out(), ".jsonl") {
+            for line in fs::read_to_string(part).unwrap().lines() {
+                let row: Value = serde_json::from_str(line).unwrap();
+                content.rows.push((
+                    row["id"].as_str().unwrap().to_owned(),
+                    row["embedding"].to_string(),
+                ));
+            }
+        }
+        for part in names(&self.out().join(names::REJECTS), ".jsonl") {
+            for line in fs::read_to_string(part).unwrap().lines() {
+                let reject: Value = serde_json::from_str(line).unwrap();
+                content.rejected.push(reject["line"].as_u64().unwrap());
+            }
+        }
+        content
+    }
+
+    /// That the output is complete, and nothing is left beside it.
+    pub(super) fn check(&self, whole: &Content) {
+        assert_eq!(&self.content(), whole);
+        let state = inspect(&self.out()).unwrap().unwrap();
+        assert!(state.success);
+        assert_eq!(state.faults(), Vec::<String>::new());
+        let manifest = fs::read(self.out().join(names::MANIFEST)).unwrap();
+        let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(manifest.rows as usize, whole.rows.len());
+        assert_eq!(manifest.rejected as usize, whole.rejected.len());
+        for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS, names::OWN] {
+            for entry in Local::new(self.out()).list(folder).unwrap() {
+                assert!(!entry.name.contains(".tmp"), "{}", entry.name);
+            }
+        }
+        assert!(!self.out().join("_embedctl/shard-00001.scratch").exists());
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Content {
+    pub(super) rows: Vec<(String, String)>,
+    pub(super) rejected: Vec<u64>,
+}
+
+/// A window with a vector for each text.
+pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Done {
+    let Window {
+        texts,
+        origins,
+        columns,
+        rejects,
+        mark,
+        ..
+    } = window;
+    let mark = mark.unwrap();
+    counts.read = mark.end;
+    counts.embedded += texts.len() as u64;
+    counts.rejected += rejects.len() as u64;
+    let vector = |text: &str| {
+        let number: f32 = text.rsplit(' ').next().unwrap().parse().unwrap();
+        [number, 0.5]
+    };
+    let line = |reject: &Reject| rejects::line(reject, names).unwrap();
+    Done {
+        embedded: Vec::new(),
+        texts: mark.texts.iter().flatten().copied().collect(),
+        rejects: rejects.iter().flat_map(line).collect(),
+        sources: [0].into(),
+        rows: Rows {
+            columns,
+            refs: origins
+                .iter()
+                .map(|origin| RowRef {
+                    record: origin.line - 1,
+                    part: 0,
+                })
+                .collect(),
+            origins,
+            vectors: texts.iter().flat_map(vector).collect(),
+            dimensions: 2,
+            missing: None,
+        },
+        mark,
+        counts: *counts,
+    }
+}
+
+/// What an undisturbed run writes.
+pub(super) fn whole(records: usize, part_rows: u64) -> Content {
+    let scene = Scene::new(records, JSONL, part_rows);
+    assert!(
+        scene
+            .run(false, Arc::new(Local::new(scene.out())), usize::MAX)
+            .unwrap()
+    );
+    let content = scene.content();
+    scene.check(&content);
+    assert_eq!(content.rows.len() + content.rejected.len(), records);
+    content
+}

@@ -1,0 +1,166 @@
+//! An engine of the tests that misbehaves as it is told, and a writer that keeps what it is given.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::batch::Batch;
+use crate::engine::{self, BatchLimits, Hidden, Provider, Worker};
+use crate::output::{Finish, VectorWriter};
+use crate::progress::Silent;
+use crate::record::{RowRef, Rows};
+
+pub(super) const WIDTH: usize = 48;
+
+/// What a fake engine does with a batch.
+pub(super) type Behaviour = fn(&Batch, usize) -> Result<f32>;
+
+struct Fake {
+    info: EngineInfo,
+    behaviour: Behaviour,
+    batches: Arc<AtomicUsize>,
+}
+
+struct FakeWorker {
+    behaviour: Behaviour,
+    batches: Arc<AtomicUsize>,
+    states: Vec<f32>,
+}
+
+impl Engine for Fake {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            tokens: 64,
+            rows: 4,
+            equal_lengths: false,
+        }
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(FakeWorker {
+            behaviour: self.behaviour,
+            batches: Arc::clone(&self.batches),
+            states: Vec::new(),
+        }))
+    }
+}
+
+impl Worker for FakeWorker {
+    /// Every component of a token's state is the token's id, plus what the behaviour adds.
+    fn run(&mut self, batch: &Batch) -> Result<engine::Output<'_>> {
+        let number = self.batches.fetch_add(1, Ordering::Relaxed);
+        let added = (self.behaviour)(batch, number)?;
+        self.states.clear();
+        for &id in &batch.input_ids {
+            self.states
+                .resize(self.states.len() + WIDTH, id as f32 + added);
+        }
+        Ok(engine::Output::Hidden(Hidden {
+            states: &self.states,
+            width: WIDTH,
+        }))
+    }
+}
+
+/// Keeps what is written.
+#[derive(Default, Clone)]
+pub(super) struct Kept(pub(super) Arc<Mutex<Written>>);
+
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) vectors: Vec<f32>,
+    pub(super) ids: Vec<String>,
+    pub(super) refs: Vec<RowRef>,
+    pub(super) finished: bool,
+}
+
+impl Written {
+    /// Which records the rows came from.
+    pub(super) fn records(&self) -> Vec<u64> {
+        self.refs.iter().map(|one| one.record).collect()
+    }
+}
+
+impl VectorWriter for Kept {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        let mut written = self.0.lock().unwrap();
+        let ids = arrow::array::AsArray::as_string::<i32>(rows.columns.column(0));
+        written
+            .ids
+            .extend(ids.iter().map(|id| id.unwrap_or("-").to_string()));
+        written.refs.extend(&rows.refs);
+        written.vectors.extend(&rows.vectors);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _: Finish<'_>) -> Result<()> {
+        self.0.lock().unwrap().finished = true;
+        Ok(())
+    }
+}
+
+fn model() -> Arc<Model> {
+    let options = ModelOptions {
+        // Mean pooling and nothing that hides what came out of the engine.
+        model: "fixtures/parity/bert-mean-legacy/model".into(),
+        normalize: Some(false),
+        ..ModelOptions::default()
+    };
+    Arc::new(Model::open(&options).unwrap())
+}
+
+/// Runs `lines` through an engine of the given behaviour.
+pub(super) fn run(
+    lines: &str,
+    behaviour: Behaviour,
+    on_error: OnError,
+    cancel: &CancelToken,
+) -> (Result<Summary>, Kept) {
+    let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
+    file.write_all(lines.as_bytes()).unwrap();
+    let model = model();
+    let input = InputOptions {
+        max_record_bytes: 200,
+        window_rows: 7,
+        window_bytes: 1 << 20,
+        ..InputOptions::default()
+    };
+    let info = EngineInfo::new("fake", "1".into(), Provider::Cpu);
+    let engine: Box<dyn Engine> = Box::new(Fake {
+        info,
+        behaviour,
+        batches: Arc::default(),
+    });
+    let kept = Kept::default();
+    let parts = Parts {
+        started: Instant::now(),
+        engine: Opening::done(engine),
+        tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
+        files: None,
+        profile: None,
+        text: None,
+        reuse: None,
+        reader: Reading::Plain(
+            RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
+        ),
+        output: Output::Whole(Box::new(kept.clone()), None),
+        threads: 3,
+        workers: None,
+        on_error,
+        chunked: None,
+        extra: Extra {
+            errors: on_error == OnError::Null,
+            ..Extra::default()
+        },
+        fail_on_empty: false,
+        batch_tokens: None,
+        batch_rows: None,
+        model,
+    };
+    (drive(parts, &Silent, cancel), kept)
+}

@@ -1,0 +1,116 @@
+//! Whether what a run is asked for is there already.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::EmbedOptions;
+use super::fingerprint::{SIZES, fingerprint};
+use super::job::{MENDED, of, sources};
+use crate::engine::{self, EngineInfo, Provider};
+use crate::error::{Error, Result};
+use crate::input::RecordReader;
+use crate::job::{Fingerprint, Job, SourceState, State, nothing_to_retry, remove_parts};
+use crate::model::Model;
+use crate::output::{self, Destination};
+use crate::storage::Readable;
+
+/// Under `--resume` and `--retry-rejects`, what stands at the output, with how many records it has rejected, if there is
+/// nothing left to do: it is complete and was made from the same input with the same settings. Opens no engine.
+///
+/// # Errors
+/// If it is complete and was made with others, or cannot be read.
+pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
+    let Some(job) = of(options)?.filter(|_| options.job.goes_on()) else {
+        return Ok(None);
+    };
+    let state = job.look()?;
+    let file = match &options.output.destination {
+        Destination::Path(path) if job.is_single() => Some(path),
+        _ => None,
+    };
+    let made = match file {
+        Some(path) => of_file(path, options)?,
+        None => of_folder(&job, &state)?,
+    };
+    let Some((then, rejected)) = made.filter(|made| !options.job.retry || made.1 == 0) else {
+        return Ok(None);
+    };
+    let names = RecordReader::open(&options.sources, options.input.clone())?.names();
+    let (model_options, _) = engine::settle(&options.model, &options.engine)?;
+    let model = Model::open(&model_options)?;
+    let native = then.get("precision").and_then(|it| it.get("engine")) == Some(&json!("native"));
+    let provider = if native {
+        Provider::Native
+    } else {
+        Provider::Cpu
+    };
+    let info = EngineInfo::new("", String::new(), provider);
+    let files = model.provenance(native)?;
+    let sources = sources(options, &names);
+    let now = fingerprint(options, &sources, &model, &files, &info)?;
+    let mut except = vec!["precision"];
+    if options.job.retry {
+        except.extend(MENDED);
+    }
+    // What was mended for records that were tried again.
+    let retried = state.parts.values().rfind(|part| part.info.retry);
+    let sizes = |sources: &[SourceState]| -> Vec<_> {
+        let sources = sources.iter();
+        sources.map(|it| (it.name.clone(), it.size)).collect()
+    };
+    if retried.is_some_and(|part| sizes(&part.info.sources) == sizes(&sources)) {
+        except.push(SIZES);
+    }
+    job.differ(&then, &now, &except)?;
+    match file {
+        // Its parts were being removed when the run was killed.
+        Some(path) => remove_parts(path)?,
+        None => {
+            if !state.success {
+                job.complete()?;
+            }
+            job.tidy()?;
+        }
+    }
+    Ok(Some((state, rejected)))
+}
+
+/// What a complete folder of parts was made with, and how many records it has rejected; `None` if it is not complete.
+fn of_folder(job: &Job, state: &State) -> Result<Option<(Fingerprint, u64)>> {
+    if job.retries() {
+        job.ended(state)?;
+    }
+    // A run may have been killed between its end and the last word, and a part be removed since.
+    let Some(settled) = (state.job.as_ref()).filter(|_| state.has_ended(job.shard().index)) else {
+        return Ok(None);
+    };
+    state.check_lists(job.storage().as_ref())?;
+    Ok(Some((settled.fingerprint.clone(), state.rejected())))
+}
+
+/// The same of a single file: its parts, which knew, are gone.
+pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<(Fingerprint, u64)>> {
+    if !path.is_file() {
+        return match options.job.retry {
+            true => Err(nothing_to_retry(&path.display().to_string())),
+            false => Ok(None),
+        };
+    }
+    let made = output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
+    let made = made.and_then(|all| {
+        let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
+        Some((job, all["rows"]["rejected"].as_u64()?))
+    });
+    if made.is_some() {
+        return Ok(made);
+    }
+    let shown = path.display();
+    Err(Error::usage(format!(
+        "-o {shown}: the file exists, and was not made with --resume"
+    ))
+    .with_remedy(match options.job.retry {
+        true => format!("make it anew, with the vectors that it has: --force --reuse {shown}"),
+        false => "pass --force to replace it, or write elsewhere".to_owned(),
+    }))
+}
