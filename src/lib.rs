@@ -30,6 +30,7 @@ pub mod job;
 pub mod model;
 #[cfg(test)]
 mod mutation;
+mod named;
 mod onnx;
 pub mod output;
 mod padding;
@@ -42,7 +43,6 @@ pub mod progress;
 pub mod provenance;
 pub mod provider;
 pub mod record;
-pub mod rejects;
 pub mod reuse;
 mod row_worker;
 pub mod runtime;
@@ -58,6 +58,7 @@ pub mod verify;
 
 pub use embedder::Embedder;
 pub use error::{Error, ErrorKind, Result};
+pub use output::rejects;
 pub use threads::usable_cores;
 
 /// What README.md shows of the library works.

@@ -24,6 +24,7 @@ pub(crate) mod place;
 mod publish;
 mod quantize;
 mod read;
+pub mod rejects;
 mod remote;
 mod retype;
 mod sidecar;

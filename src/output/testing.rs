@@ -7,10 +7,10 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
+use super::rejects::RejectsWriter;
 use super::{Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create};
 use crate::error::Result;
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
-use crate::rejects::RejectsWriter;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {

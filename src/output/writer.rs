@@ -4,10 +4,10 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::encoding::Encoding;
 use super::hash::Hash;
+use super::rejects::RejectsWriter;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::record::Rows;
-use crate::rejects::RejectsWriter;
 
 /// Key of a file's metadata that holds the run's provenance.
 pub(super) const PROVENANCE_KEY: &str = "embedctl";

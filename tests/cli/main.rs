@@ -30,6 +30,7 @@ mod numbers;
 mod operator;
 mod outputs;
 mod outside;
+mod rooms;
 mod sandbox;
 mod streams;
 #[cfg(unix)]

@@ -4,9 +4,9 @@ use std::fs;
 
 use crate::error::ErrorKind;
 use crate::output::publish::step::faults::{self, Fault};
+use crate::output::rejects::RejectsWriter;
 use crate::output::testing::*;
 use crate::output::{OutputFormat, OutputOptions, RunFiles, refuse_overlap};
-use crate::rejects::RejectsWriter;
 
 const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
 

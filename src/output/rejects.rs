@@ -9,12 +9,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::hash::Hash;
+use super::options::Destination;
+use super::place::Place;
+use super::target::Target;
+use super::temporary::RunFiles;
 use crate::error::{Error, Result};
-use crate::output::hash::Hash;
-use crate::output::options::Destination;
-use crate::output::place::Place;
-use crate::output::target::Target;
-use crate::output::temporary::RunFiles;
 use crate::record::Reject;
 
 /// Writes rejected records beside their final name; they are published with the output
