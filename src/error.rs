@@ -4,10 +4,16 @@
 //! sentence only in [`Display`](fmt::Display). Nothing may be concluded from that sentence's words; what
 //! somebody needs to tell apart gets a kind of its own. The command line maps kinds to exit codes.
 
+mod cause;
+mod place;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+pub use cause::Cause;
+pub use place::Place;
 
 /// Shorthand for results of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -68,55 +74,23 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Where it went wrong, as far as that is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Place {
-    /// The option, or the environment variable that stands for it: `--keep`.
-    pub option: Option<&'static str>,
-    /// A file's path, `standard input`, or what else an input is called.
-    pub file: Option<String>,
-    /// A line of the file, from 1; of an input that broke off, the last whole one.
-    pub line: Option<u64>,
-    /// Where an output is that is complete and could not have its name.
-    pub kept: Option<PathBuf>,
-}
-
-impl Place {
-    /// A file, or what an input is called.
-    pub fn file(name: impl Into<String>) -> Self {
-        Self {
-            file: Some(name.into()),
-            ..Self::default()
-        }
-    }
-
-    /// The same, at a line.
-    #[must_use]
-    pub fn line(self, line: u64) -> Self {
-        Self {
-            line: Some(line),
-            ..self
-        }
-    }
-}
-
 impl Error {
     /// An error of `kind`, about `subject`: a model, an engine, what was being done. May be empty.
-    pub fn new(kind: ErrorKind, subject: impl fmt::Display, reason: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, subject: impl fmt::Display, cause: impl Into<Cause>) -> Self {
+        let Cause { reason, remedy } = cause.into();
         Self(Box::new(Inner {
             kind,
             place: Place::default(),
             subject: subject.to_string(),
-            reason: reason.into(),
-            remedy: None,
+            reason,
+            remedy,
             source: None,
         }))
     }
 
     /// An [`ErrorKind::Usage`]: options, and which others would do.
-    pub fn usage(reason: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Usage, "", reason)
+    pub fn usage(cause: impl Into<Cause>) -> Self {
+        Self::new(ErrorKind::Usage, "", cause)
     }
 
     /// An [`ErrorKind::Io`], or [`ErrorKind::ClosedPipe`] where the cause is a closed pipe. `action` is a
@@ -142,23 +116,23 @@ impl Error {
     }
 
     /// An [`ErrorKind::Input`] of the input at `place`.
-    pub fn input(place: Place, reason: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Input, "", reason).at(place)
+    pub fn input(place: Place, cause: impl Into<Cause>) -> Self {
+        Self::new(ErrorKind::Input, "", cause).at(place)
     }
 
     /// An [`ErrorKind::Record`] of the record at `place`.
-    pub fn record(place: Place, reason: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Record, "", reason).at(place)
+    pub fn record(place: Place, cause: impl Into<Cause>) -> Self {
+        Self::new(ErrorKind::Record, "", cause).at(place)
     }
 
     /// An [`ErrorKind::Model`] of a model's id, folder or file.
-    pub fn model(model: impl fmt::Display, reason: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Model, model, reason)
+    pub fn model(model: impl fmt::Display, cause: impl Into<Cause>) -> Self {
+        Self::new(ErrorKind::Model, model, cause)
     }
 
     /// An [`ErrorKind::Engine`] of the engine of that name.
-    pub fn engine(engine: impl fmt::Display, reason: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Engine, engine, reason)
+    pub fn engine(engine: impl fmt::Display, cause: impl Into<Cause>) -> Self {
+        Self::new(ErrorKind::Engine, engine, cause)
     }
 
     /// An [`ErrorKind::ClosedPipe`].
@@ -208,6 +182,15 @@ impl Error {
     pub(crate) fn with_remedy_if(mut self, remedy: Option<impl Into<String>>) -> Self {
         self.0.remedy = remedy.map(Into::into);
         self
+    }
+
+    /// What stands behind another subject: this error's sentence with its causes, and what helps.
+    pub(crate) fn into_cause(mut self) -> Cause {
+        let remedy = self.0.remedy.take();
+        Cause {
+            reason: with_causes(&self),
+            remedy,
+        }
     }
 
     /// The same, with its cause.
@@ -303,17 +286,6 @@ impl Error {
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.kind() == ErrorKind::Interrupted
-    }
-}
-
-/// `a.jsonl:7`
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.file.as_deref().or(self.option).unwrap_or("input"))?;
-        match self.line {
-            Some(line) => write!(f, ":{line}"),
-            None => Ok(()),
-        }
     }
 }
 

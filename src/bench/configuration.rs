@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cancel::CancelToken;
 use crate::engine::EngineOptions;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::model::ModelOptions;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::process::NO_TF32;
@@ -85,7 +85,7 @@ impl Configuration {
     pub fn model_options(&self) -> Result<ModelOptions> {
         let pooling = self.pooling.as_ref().map(|modes| {
             let modes = modes.iter().map(|mode| mode.parse());
-            modes.collect::<Result<_, String>>().map_err(Error::usage)
+            modes.collect::<Result<_, Cause>>().map_err(Error::usage)
         });
         let precision = self.precision.as_ref().map(|name| name.parse());
         Ok(ModelOptions {

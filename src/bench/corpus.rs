@@ -5,39 +5,25 @@
 //! distribution again and again: a sample of 64 texts has nearly the same lengths as one of 64,000, so
 //! that rates of samples of different sizes can be compared. No two texts of a corpus are equal.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::phrases::{DEEDS, REASONS, SUBJECTS, TIMES};
+use crate::named::named;
 
 /// How many different texts a corpus has.
 pub const TEXTS: usize = 65_536;
 
-/// A built-in corpus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Corpus {
-    /// Single sentences, as titles, questions and glosses are.
-    Short,
-    /// Paragraphs.
-    Long,
-    /// Mostly short, some paragraphs, a few long ones, as real collections are.
-    Mixed,
+named! {
+    /// A built-in corpus.
+    pub enum Corpus("corpus", "choose one of") {
+        /// Single sentences, as titles, questions and glosses are.
+        Short = "short",
+        /// Paragraphs.
+        Long = "long",
+        /// Mostly short, some paragraphs, a few long ones, as real collections are.
+        Mixed = "mixed",
+    }
 }
 
 impl Corpus {
-    /// All corpora.
-    pub const ALL: [Self; 3] = [Self::Short, Self::Long, Self::Mixed];
-
-    /// The name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Short => "short",
-            Self::Long => "long",
-            Self::Mixed => "mixed",
-        }
-    }
-
     /// Quantiles of the number of words of a text: between two of them lengths are spread evenly.
     fn words(self) -> &'static [(f64, f64)] {
         match self {
@@ -75,21 +61,6 @@ impl Corpus {
             text.push(' ');
             text.push_str(&next);
         }
-    }
-}
-
-impl fmt::Display for Corpus {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for Corpus {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|corpus| corpus.name() == name);
-        found.ok_or_else(|| format!("unknown corpus '{name}'; there are short, long and mixed"))
     }
 }
 
@@ -190,7 +161,13 @@ mod tests {
         for corpus in Corpus::ALL {
             assert_eq!(corpus.name().parse(), Ok(corpus));
         }
-        assert!("medium".parse::<Corpus>().unwrap_err().contains("mixed"));
+        assert!(
+            "medium"
+                .parse::<Corpus>()
+                .unwrap_err()
+                .to_string()
+                .contains("mixed")
+        );
     }
 
     /// Baselines of other machines and versions are comparable only if this never changes.

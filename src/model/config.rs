@@ -1,11 +1,11 @@
 //! What a repository's metadata decides: pooling, later modules, length, prompts, padding.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
 use super::layers::{Dense, LayerNorm};
+use crate::named::named;
 
 /// Which side of a long text is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,64 +82,16 @@ pub enum Positions {
     AfterPadding(u32),
 }
 
-/// How the states of a text's tokens become one vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum PoolingMode {
-    Cls,
-    Max,
-    Mean,
-    MeanSqrtLen,
-    WeightedMean,
-    LastToken,
-}
-
-impl PoolingMode {
-    /// All modes.
-    pub const ALL: [Self; 6] = [
-        Self::Cls,
-        Self::Max,
-        Self::Mean,
-        Self::MeanSqrtLen,
-        Self::WeightedMean,
-        Self::LastToken,
-    ];
-
-    /// The name in the Pooling module's newer schema, also used on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cls => "cls",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::MeanSqrtLen => "mean_sqrt_len_tokens",
-            Self::WeightedMean => "weightedmean",
-            Self::LastToken => "lasttoken",
-        }
-    }
-}
-
-impl FromStr for PoolingMode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let lower = name.trim().to_ascii_lowercase().replace('-', "_");
-        let canonical = match lower.as_str() {
-            "mean_sqrt_len" => "mean_sqrt_len_tokens",
-            "last" | "last_token" => "lasttoken",
-            "weighted_mean" => "weightedmean",
-            other => other,
-        };
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.name() == canonical)
-            .ok_or_else(|| {
-                let names: Vec<&str> = Self::ALL.iter().map(|mode| mode.name()).collect();
-                format!(
-                    "unknown pooling mode '{name}'; the modes are {}",
-                    names.join(", ")
-                )
-            })
+named! {
+    /// How the states of a text's tokens become one vector: names of the Pooling module's newer schema, and spellings
+    /// of the older.
+    pub enum PoolingMode("pooling mode", "the modes are") {
+        Cls = "cls",
+        Max = "max",
+        Mean = "mean",
+        MeanSqrtLen = "mean_sqrt_len_tokens" | "mean_sqrt_len" | "mean-sqrt-len" | "mean-sqrt-len-tokens",
+        WeightedMean = "weightedmean" | "weighted_mean" | "weighted-mean",
+        LastToken = "lasttoken" | "last" | "last_token" | "last-token",
     }
 }
 

@@ -1,52 +1,25 @@
 //! Precisions: the native engine's arithmetic, and kinds of weights with the names that ONNX files of each
 //! kind bear on the Hub.
 
-/// What the native engine computes in (`fp32`, `int16`, `int8`), or which of a repository's ONNX files is
-/// taken, by the kind of its weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Precision {
-    Fp32,
-    Fp16,
-    Bf16,
-    Int16,
-    Int8,
-    Uint8,
-    Q4,
-    Q4f16,
-    Bnb4,
+use crate::named::named;
+
+named! {
+    /// What the native engine computes in (`fp32`, `int16`, `int8`), or which of a repository's ONNX files is
+    /// taken, by the kind of its weights.
+    pub enum Precision("precision", "choose one of") {
+        Fp32 = "fp32",
+        Fp16 = "fp16",
+        Bf16 = "bf16",
+        Int16 = "int16",
+        Int8 = "int8",
+        Uint8 = "uint8",
+        Q4 = "q4",
+        Q4f16 = "q4f16",
+        Bnb4 = "bnb4",
+    }
 }
 
 impl Precision {
-    /// All kinds.
-    pub const ALL: [Self; 9] = [
-        Self::Fp32,
-        Self::Fp16,
-        Self::Bf16,
-        Self::Int16,
-        Self::Int8,
-        Self::Uint8,
-        Self::Q4,
-        Self::Q4f16,
-        Self::Bnb4,
-    ];
-
-    /// The name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Int16 => "int16",
-            Self::Int8 => "int8",
-            Self::Uint8 => "uint8",
-            Self::Q4 => "q4",
-            Self::Q4f16 => "q4f16",
-            Self::Bnb4 => "bnb4",
-        }
-    }
-
     /// File names in use on the Hub for this kind, in order of preference: what was made for this
     /// processor, what suits any, what was made for another (it runs here too, more slowly).
     pub(super) fn file_names(self) -> Vec<&'static str> {
@@ -106,23 +79,5 @@ impl Processor {
         };
         #[cfg(not(target_arch = "x86_64"))]
         matches!(self, Self::Arm64 if cfg!(target_arch = "aarch64"))
-    }
-}
-
-impl std::str::FromStr for Precision {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let wanted = name.trim().to_ascii_lowercase();
-        Self::ALL
-            .into_iter()
-            .find(|precision| precision.name() == wanted)
-            .ok_or_else(|| {
-                let names: Vec<&str> = Self::ALL.iter().map(|precision| precision.name()).collect();
-                format!(
-                    "unknown precision '{name}'; choose one of {}",
-                    names.join(", ")
-                )
-            })
     }
 }

@@ -7,7 +7,6 @@ pub(crate) mod obtain;
 pub(crate) mod options;
 mod report;
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,61 +14,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::{OptionValue, ProviderOption};
 pub use report::ProviderReport;
 
-/// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
-/// for checkpoints of known architectures, `rten` for ONNX files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Provider {
-    Native,
-    Cpu,
-    Cuda,
-    TensorRt,
-    TensorRtRtx,
-    DirectMl,
-    CoreMl,
-    OpenVino,
-    WebGpu,
-    Xnnpack,
-    MiGraphX,
-    Rten,
+use crate::error::Cause;
+use crate::named::named;
+
+named! {
+    /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
+    /// for checkpoints of known architectures, `rten` for ONNX files.
+    pub enum Provider("provider", "choose auto or any of") {
+        Native = "native",
+        Cpu = "cpu",
+        Cuda = "cuda" | "gpu",
+        TensorRt = "tensorrt" | "trt",
+        TensorRtRtx = "tensorrt-rtx" | "trt-rtx" | "nvtensorrtrtx",
+        DirectMl = "directml" | "dml",
+        CoreMl = "coreml",
+        OpenVino = "openvino",
+        WebGpu = "webgpu",
+        Xnnpack = "xnnpack",
+        MiGraphX = "migraphx" | "rocm",
+        Rten = "rten" | "tract", // the engine that rten replaced; for one version
+    }
 }
 
 impl Provider {
-    /// All providers, in the order in which they are listed to people.
-    pub const ALL: [Self; 12] = [
-        Self::Native,
-        Self::Cpu,
-        Self::Cuda,
-        Self::TensorRt,
-        Self::TensorRtRtx,
-        Self::DirectMl,
-        Self::CoreMl,
-        Self::OpenVino,
-        Self::WebGpu,
-        Self::Xnnpack,
-        Self::MiGraphX,
-        Self::Rten,
-    ];
-
-    /// The name used on the command line, in summaries and in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-            Self::TensorRt => "tensorrt",
-            Self::TensorRtRtx => "tensorrt-rtx",
-            Self::DirectMl => "directml",
-            Self::CoreMl => "coreml",
-            Self::OpenVino => "openvino",
-            Self::WebGpu => "webgpu",
-            Self::Xnnpack => "xnnpack",
-            Self::MiGraphX => "migraphx",
-            Self::Rten => "rten",
-        }
-    }
-
     /// Whether it is an engine inside this program, on the processor.
     #[must_use]
     pub fn is_inside(self) -> bool {
@@ -89,12 +56,6 @@ impl Provider {
     }
 }
 
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl Serialize for Provider {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
@@ -105,33 +66,6 @@ impl<'de> Deserialize<'de> for Provider {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         name.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl FromStr for Provider {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let lower = name.trim().to_ascii_lowercase();
-        let canonical = match lower.as_str() {
-            "gpu" => "cuda",
-            "trt" => "tensorrt",
-            "trt-rtx" | "nvtensorrtrtx" => "tensorrt-rtx",
-            "dml" => "directml",
-            "rocm" => "migraphx",
-            "tract" => "rten", // the engine that rten replaced; for one version
-            other => other,
-        };
-        Self::ALL
-            .into_iter()
-            .find(|provider| provider.name() == canonical)
-            .ok_or_else(|| {
-                let names: Vec<&str> = Self::ALL.iter().map(|provider| provider.name()).collect();
-                format!(
-                    "unknown provider '{name}'; choose auto or any of {}",
-                    names.join(", ")
-                )
-            })
     }
 }
 
@@ -159,9 +93,9 @@ impl ProviderChoice {
 }
 
 impl FromStr for ProviderChoice {
-    type Err = String;
+    type Err = Cause;
 
-    fn from_str(list: &str) -> Result<Self, String> {
+    fn from_str(list: &str) -> Result<Self, Cause> {
         if list.trim().eq_ignore_ascii_case("auto") {
             return Ok(Self::Auto);
         }
@@ -204,7 +138,7 @@ mod tests {
         ] {
             assert_eq!(alias.parse(), Ok(provider));
         }
-        let reason = "npu".parse::<Provider>().unwrap_err();
+        let reason = "npu".parse::<Provider>().unwrap_err().to_string();
         assert!(
             reason.contains("'npu'") && reason.contains("rten"),
             "{reason}"

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Provider;
+use crate::error::Cause;
 use crate::size;
 
 /// A provider's option with its value, as in `openvino.precision=bf16`. It stays this type from the command
@@ -237,7 +238,7 @@ impl Known {
         format!("{}.{}={values}", self.provider, self.name)
     }
 
-    fn check(&self, value: &str) -> Result<OptionValue, String> {
+    fn check(&self, value: &str) -> Result<OptionValue, Cause> {
         let taken = match self.values {
             Values::Flag => match value.to_ascii_lowercase().as_str() {
                 "true" => Some(OptionValue::Flag(true)),
@@ -255,7 +256,7 @@ impl Known {
                 .filter(|&count| count > 0)
                 .map(OptionValue::Number),
         };
-        taken.ok_or_else(|| format!("'{value}' is no value here: {}", self.spell()))
+        taken.ok_or_else(|| format!("'{value}' is no value here: {}", self.spell()).into())
     }
 }
 
@@ -294,16 +295,15 @@ impl<'de> Deserialize<'de> for ProviderOption {
 }
 
 impl FromStr for ProviderOption {
-    type Err = String;
+    type Err = Cause;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Cause> {
         let parts = text
             .split_once('=')
             .and_then(|(name, value)| Some((name.split_once('.')?, value)));
         let Some(((provider, name), value)) = parts else {
-            return Err(format!(
-                "'{text}' is no option of a provider; write PROVIDER.NAME=VALUE, such as openvino.precision=bf16"
-            ));
+            return Err(Cause::of(format!("'{text}' is no option of a provider"))
+                .with("write PROVIDER.NAME=VALUE, such as openvino.precision=bf16"));
         };
         let provider: Provider = provider.parse()?;
         let name = name.trim();
@@ -313,12 +313,10 @@ impl FromStr for ProviderOption {
             .ok_or_else(|| {
                 let names: Vec<String> = of_provider().map(Known::spell).collect();
                 if names.is_empty() {
-                    format!("the provider {provider} has no options")
+                    Cause::of(format!("the provider {provider} has no options"))
                 } else {
-                    format!(
-                        "the provider {provider} has no option '{name}'; it has {}",
-                        names.join(", ")
-                    )
+                    Cause::of(format!("the provider {provider} has no option '{name}'"))
+                        .with(format!("it has {}", names.join(", ")))
                 }
             })?;
         Ok(Self {
@@ -362,7 +360,7 @@ mod tests {
             ("cuda.memory-limit=99999999999GiB", "cuda.memory-limit=SIZE"),
             ("openvino.threads=0", "openvino.threads=N"),
         ] {
-            let reason = text.parse::<ProviderOption>().unwrap_err();
+            let reason = text.parse::<ProviderOption>().unwrap_err().to_string();
             assert!(reason.contains(named), "{text}: {reason}");
         }
     }

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use embedctl::bench::Corpus;
 use embedctl::engine::Provider;
+use embedctl::error::Cause;
 use embedctl::model::{ModelName, Precision};
 
 use super::embed::{BatchArgs, RecordArgs};
@@ -208,7 +209,7 @@ pub struct ResultArgs {
 }
 
 /// `auto` or a provider, under the name that is always shown.
-fn provider(name: &str) -> Result<String, String> {
+fn provider(name: &str) -> Result<String, Cause> {
     if name.trim().eq_ignore_ascii_case("auto") {
         return Ok("auto".to_owned());
     }

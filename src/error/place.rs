@@ -1,0 +1,48 @@
+//! Where something went wrong: an option, a file, a line of it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where it went wrong, as far as that is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The option, or the environment variable that stands for it: `--keep`.
+    pub option: Option<&'static str>,
+    /// A file's path, `standard input`, or what else an input is called.
+    pub file: Option<String>,
+    /// A line of the file, from 1; of an input that broke off, the last whole one.
+    pub line: Option<u64>,
+    /// Where an output is that is complete and could not have its name.
+    pub kept: Option<PathBuf>,
+}
+
+impl Place {
+    /// A file, or what an input is called.
+    pub fn file(name: impl Into<String>) -> Self {
+        Self {
+            file: Some(name.into()),
+            ..Self::default()
+        }
+    }
+
+    /// The same, at a line.
+    #[must_use]
+    pub fn line(self, line: u64) -> Self {
+        Self {
+            line: Some(line),
+            ..self
+        }
+    }
+}
+
+/// `a.jsonl:7`
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file.as_deref().or(self.option).unwrap_or("input"))?;
+        match self.line {
+            Some(line) => write!(f, ":{line}"),
+            None => Ok(()),
+        }
+    }
+}
