@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use tokenizers::AddedToken;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::model::metadata;
 
 /// Named special tokens, in the order in which the reference keeps them.
@@ -48,7 +48,7 @@ impl Added {
         }
     }
 
-    fn read(fields: &Map<String, Value>) -> Result<Self, String> {
+    fn read(fields: &Map<String, Value>) -> Result<Self, Cause> {
         let content = fields
             .get("content")
             .and_then(Value::as_str)
@@ -100,17 +100,17 @@ impl Special {
 
 /// A value that the reference would take for a special token; an object counts only where it says
 /// `"__type": "AddedToken"`.
-fn special(value: &Value) -> Result<Option<Special>, String> {
+fn special(value: &Value) -> Result<Option<Special>, Cause> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(Special::Text(text.clone()))),
         Value::Object(fields) if is_added(fields) => {
             Ok(Some(Special::Flagged(Added::read(fields)?)))
         }
-        other => Err(format!(
-            "names a special token as {other}, which the reference does not take; write its text, or add \
-             \"__type\": \"AddedToken\""
-        )),
+        other => Err(Cause::of(format!(
+            "names a special token as {other}, which the reference does not take"
+        ))
+        .with("write its text, or add \"__type\": \"AddedToken\"")),
     }
 }
 
@@ -155,7 +155,7 @@ impl Arguments {
     pub fn read(folder: &Path, given: &Map<String, Value>, of_file: &OfFile) -> Result<Self> {
         let file = folder.join("tokenizer_config.json");
         let mut values: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
-        let refuse = |reason: String| Error::model(file.display(), reason);
+        let refuse = |cause: Cause| Error::model(file.display(), cause);
         // With a tokenizer.json these are dropped; only who calls can ask for them.
         for dropped in ["tokenizer_class", "add_bos_token", "add_eos_token"] {
             values.shift_remove(dropped);
@@ -199,9 +199,9 @@ impl Arguments {
             for (id, token) in decoder {
                 let token = token.as_object().map(Added::read);
                 let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
-                    return Err(refuse(format!(
-                        "added_tokens_decoder: the entry '{id}' is no token with an id"
-                    )));
+                    let reason =
+                        format!("added_tokens_decoder: the entry '{id}' is no token with an id");
+                    return Err(refuse(reason.into()));
                 };
                 added.insert(id, token);
             }
@@ -255,7 +255,7 @@ impl Arguments {
                     .map(|token| token.map(|token| (name, token)))
                     .transpose()
             })
-            .collect::<Result<_, String>>()
+            .collect::<Result<_, Cause>>()
             .map_err(refuse)?;
         Ok(Self {
             file,
@@ -266,8 +266,8 @@ impl Arguments {
     }
 
     /// An error about these arguments.
-    pub fn refuse(&self, reason: impl Into<String>) -> Error {
-        Error::model(self.file.display(), reason.into())
+    pub fn refuse(&self, cause: impl Into<Cause>) -> Error {
+        Error::model(self.file.display(), cause)
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -297,7 +297,7 @@ impl Arguments {
     }
 
     /// A named token; `default` counts where the key is missing, not where it is null.
-    pub fn named(&self, key: &str, default: Option<&str>) -> Result<Option<Special>, String> {
+    pub fn named(&self, key: &str, default: Option<&str>) -> Result<Option<Special>, Cause> {
         match self.get(key) {
             Some(value) => special(value),
             None => Ok(default.map(|text| Special::Text(text.into()))),
@@ -305,15 +305,15 @@ impl Arguments {
     }
 
     /// Takes a list of special tokens out of the arguments; `None` where there is none.
-    pub fn take_list(&mut self, key: &str) -> Result<Option<Vec<Special>>, String> {
+    pub fn take_list(&mut self, key: &str) -> Result<Option<Vec<Special>>, Cause> {
         match self.values.shift_remove(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(list)) => list
                 .iter()
-                .map(|value| special(value)?.ok_or_else(|| format!("{key} lists null")))
-                .collect::<Result<_, String>>()
+                .map(|value| special(value)?.ok_or_else(|| format!("{key} lists null").into()))
+                .collect::<Result<_, Cause>>()
                 .map(Some),
-            Some(other) => Err(format!("{key} is no list of tokens but {other}")),
+            Some(other) => Err(format!("{key} is no list of tokens but {other}").into()),
         }
     }
 }
@@ -354,7 +354,7 @@ fn special_tokens_map(
                     ..added
                 })
             })
-            .map_err(|reason| Error::model(file.display(), reason)),
+            .map_err(|cause| Error::model(file.display(), cause)),
         other => Ok(other),
     };
     for (key, value) in metadata::read::<Map<String, Value>>(&file)?.unwrap_or_default() {

@@ -24,7 +24,7 @@ use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::threads;
 
 /// A tokenizer and what its files say about it.
@@ -77,7 +77,7 @@ pub(super) fn read(
              transformers.AutoTokenizer.from_pretrained('MODEL').save_pretrained('FOLDER')",
         ));
     }
-    let refuse = |reason: String| Error::model(file.display(), reason);
+    let refuse = |cause: Cause| Error::model(file.display(), cause);
     let mut backend = metadata::tokenizer(&file).map_err(refuse)?;
     let mut of_file: OfFile = backend.get_added_tokens_decoder().into_iter().collect();
     of_file.sort_unstable_by_key(|(id, _)| *id);
@@ -97,7 +97,7 @@ pub(super) fn read(
     backend.with_padding(None);
     backend
         .with_truncation(None::<TruncationParams>)
-        .map_err(|error| refuse(error.to_string()))?;
+        .map_err(|error| refuse(error.to_string().into()))?;
     let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
     if arguments.flag("fix_mistral_regex") == Some(true)
         && built.tokenizer.get_vocab_size(true) > 100_000
@@ -143,10 +143,10 @@ pub(super) fn read(
     };
     // Masked positions need some valid id; the end token is what such models are padded with.
     let padding = built
-        .padding_id()
+        .named_id("pad_token")
         .or(baked_padding)
         .or_else(|| transformer.pad_id())
-        .or_else(|| built.end_id())
+        .or_else(|| built.named_id("eos_token"))
         .unwrap_or(0);
     Ok(TokenizerFiles {
         special_ids: built.special_ids().collect(),
@@ -199,11 +199,11 @@ fn choose(
     {
         return Err(Error::model(
             file.with_file_name("tokenizer_config.json").display(),
-            "lists tokenizers for versions of the reference (fast_tokenizer_files), which embedctl does not choose from; \
-             keep one as tokenizer.json and remove the list",
-        ));
+            "lists tokenizers for versions of the reference (fast_tokenizer_files), which embedctl does not choose from",
+        )
+        .with_remedy("keep one as tokenizer.json and remove the list"));
     }
-    registry::choose(&says).map_err(|reason| Error::model(file.display(), reason))
+    registry::choose(&says).map_err(|cause| Error::model(file.display(), cause))
 }
 
 /// Whether the class hands token types to the model, which otherwise takes them as 0.
@@ -225,7 +225,7 @@ fn gives_types(arguments: &Arguments, class: Class) -> bool {
 }
 
 /// What the post-processor puts around a text.
-fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Result<Frame, String> {
+fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Result<Frame, Cause> {
     // A stand-in for a text: one token that no template can bring.
     const TEXT: u32 = u32::MAX;
     let text = || Encoding::from_tokens(vec![Token::new(TEXT, "a".into(), (0, 1))], 0);
@@ -289,7 +289,7 @@ pub(super) fn real_limit(written: f64) -> Option<usize> {
 
 /// `do_lower_case` of `sentence_bert_config.json`: a lower-casing normalizer before all others, unless one
 /// is there.
-fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), String> {
+fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), Cause> {
     let lowercase = NormalizerWrapper::from(Lowercase);
     let parts = match tokenizer.get_normalizer() {
         Some(NormalizerWrapper::Lowercase(_)) => return Ok(()),
@@ -312,5 +312,5 @@ fn lower_case(tokenizer: &mut Tokenizer) -> Result<(), String> {
     tokenizer
         .with_normalizer(Some(Sequence::new(parts)))
         .map(|_| ())
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string().into())
 }

@@ -6,58 +6,78 @@
 
 use std::fmt;
 
-/// What a tokenizer class does, by the name of the class that defines it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub(super) enum Class {
-    /// `TokenizersBackend`: the file as it is.
-    Backend,
-    /// A class of its own that keeps the file too: FNet's, Parakeet's.
-    Fnet,
-    Parakeet,
-    /// Keeps the file, but for the template: ConvBERT's and DPR's "fast" ones.
-    ConvBert,
-    Albert,
-    Barthez,
-    Bert,
-    BigBird,
-    Blenderbot,
-    Camembert,
-    Clip,
-    CodeGen,
-    CodeLlama,
-    Cohere,
-    Deberta,
-    DebertaV2,
-    DistilBert,
-    Dpr,
-    DprReader,
-    Funnel,
-    Gemma,
-    Gpt2,
-    GptNeoX,
-    Herbert,
-    Lasr,
-    Llama,
-    MBart,
-    MBart50,
-    Mpnet,
-    Nllb,
-    OpenAiGpt,
-    Pegasus,
-    Qwen2,
-    Qwen3_5,
-    Reformer,
-    RemBert,
-    Roberta,
-    Siglip2,
-    Splinter,
-    T5,
-    Tipsv2,
-    VideoPrism,
-    Xglm,
-    XlmRoberta,
-    XlNet,
+use crate::error::Cause;
+use crate::model::lists;
+
+/// The classes, each with the names of those that do as it does: one table for what they are and what they are called.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $class:ident: $($name:literal)|+,)*) => {
+        /// What a tokenizer class does.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Class {
+            $($(#[$doc])* $class,)*
+        }
+
+        /// What the class of that name does; `None` where the reference has none, or not for a `tokenizer.json`.
+        fn class(name: &str) -> Option<Class> {
+            Some(match name {
+                $($($name)|+ => Class::$class,)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+classes! {
+    /// The file as it is.
+    Backend: "BloomTokenizer" | "PreTrainedTokenizer" | "PythonBackend" | "TokenizersBackend",
+    /// Classes of their own that keep the file, too.
+    Fnet: "FNetTokenizer",
+    Parakeet: "ParakeetTokenizer",
+    /// Keeps the file, but for the template; DPR's "fast" ones do so, too.
+    ConvBert: "ConvBertTokenizer",
+    Albert: "AlbertTokenizer",
+    Barthez: "BarthezTokenizer",
+    Bert: "BertTokenizer" | "ElectraTokenizer" | "LayoutLMTokenizer" | "LxmertTokenizer" | "MobileBertTokenizer"
+        | "SqueezeBertTokenizer",
+    BigBird: "BigBirdTokenizer",
+    Blenderbot: "BlenderbotTokenizer",
+    Camembert: "CamembertTokenizer",
+    Clip: "CLIPTokenizer",
+    CodeGen: "CodeGenTokenizer",
+    CodeLlama: "CodeLlamaTokenizer",
+    Cohere: "CohereTokenizer",
+    Deberta: "DebertaTokenizer",
+    DebertaV2: "DebertaV2Tokenizer",
+    DistilBert: "DistilBertTokenizer",
+    Dpr: "DPRContextEncoderTokenizer" | "DPRQuestionEncoderTokenizer",
+    DprReader: "DPRReaderTokenizer",
+    Funnel: "FunnelTokenizer",
+    Gemma: "GemmaTokenizer",
+    Gpt2: "GPT2Tokenizer",
+    GptNeoX: "GPTNeoXTokenizer",
+    Herbert: "HerbertTokenizer",
+    Lasr: "LasrTokenizer",
+    Llama: "LlamaTokenizer",
+    MBart: "MBartTokenizer",
+    MBart50: "MBart50Tokenizer",
+    Mpnet: "MPNetTokenizer",
+    Nllb: "NllbTokenizer",
+    OpenAiGpt: "OpenAIGPTTokenizer",
+    Pegasus: "PegasusTokenizer",
+    Qwen2: "Qwen2Tokenizer",
+    Qwen3_5: "Qwen3_5Tokenizer",
+    Reformer: "ReformerTokenizer",
+    RemBert: "RemBertTokenizer",
+    Roberta: "BartTokenizer" | "LEDTokenizer" | "LongformerTokenizer" | "MvpTokenizer" | "RobertaTokenizer",
+    Siglip2: "Siglip2Tokenizer",
+    Splinter: "SplinterTokenizer",
+    T5: "T5Tokenizer",
+    Tipsv2: "Tipsv2Tokenizer",
+    VideoPrism: "VideoPrismTokenizer",
+    Xglm: "XGLMTokenizer",
+    XlmRoberta: "XLMRobertaTokenizer",
+    XlNet: "XLNetTokenizer",
 }
 
 /// A class, under the name by which it was found.
@@ -109,265 +129,144 @@ const PYTHON: &str = "BartphoTokenizer BertGenerationTokenizer BertJapaneseToken
     SpeechT5Tokenizer TapasTokenizer VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer \
     XLMTokenizer";
 
-/// Classes whose own code goes beyond what a `tokenizer.json` can hold.
-const BEYOND: [(&str, &str); 12] = [
-    (
-        "EsmcTokenizer",
-        "brings a vocabulary of its own, for proteins",
-    ),
-    (
-        "LayoutLMv2Tokenizer",
-        "takes words with their boxes, not texts",
-    ),
-    (
-        "LayoutLMv3Tokenizer",
-        "takes words with their boxes, not texts",
-    ),
-    (
-        "LayoutXLMTokenizer",
-        "takes words with their boxes, not texts",
-    ),
-    ("LukeTokenizer", "takes entities beside the text"),
-    ("MLukeTokenizer", "takes entities beside the text"),
-    (
-        "MarkupLMTokenizer",
-        "takes the nodes of a web page, not texts",
-    ),
-    ("NougatTokenizer", "pads every text to 4096 tokens"),
-    (
-        "RoFormerTokenizer",
-        "splits Chinese with jieba, a program of its own",
-    ),
-    (
-        "SeamlessM4TTokenizer",
-        "puts languages around the text that only a caller knows",
-    ),
-    ("UdopTokenizer", "takes words with their boxes, not texts"),
-    (
-        "WhisperTokenizer",
-        "puts transcription commands around the text",
-    ),
-];
+/// Classes whose own code goes beyond what a `tokenizer.json` can hold, and why.
+const BEYOND: &str = "\
+EsmcTokenizer brings a vocabulary of its own, for proteins
+LayoutLMv2Tokenizer takes words with their boxes, not texts
+LayoutLMv3Tokenizer takes words with their boxes, not texts
+LayoutXLMTokenizer takes words with their boxes, not texts
+LukeTokenizer takes entities beside the text
+MLukeTokenizer takes entities beside the text
+MarkupLMTokenizer takes the nodes of a web page, not texts
+NougatTokenizer pads every text to 4096 tokens
+RoFormerTokenizer splits Chinese with jieba, a program of its own
+SeamlessM4TTokenizer puts languages around the text that only a caller knows
+UdopTokenizer takes words with their boxes, not texts
+WhisperTokenizer puts transcription commands around the text";
 
 fn known(name: &str) -> Known {
     let base = name.strip_suffix("Fast").unwrap_or(name);
-    if let Some((_, why)) = BEYOND.iter().find(|(beyond, _)| *beyond == base) {
+    let beyond = |line: &'static str| line.strip_prefix(base)?.strip_prefix(' ');
+    if let Some(why) = BEYOND.lines().find_map(beyond) {
         return Known::Refused(why);
     }
-    if PYTHON.split_ascii_whitespace().any(|python| python == base) {
+    if lists(PYTHON, base) {
         return Known::Refused("is Python code that does not read tokenizer.json");
     }
-    Known::Is(match base {
+    match class(base) {
         // Of DPR's two generations, the newer one has no `__init__` of its own.
-        "DPRContextEncoderTokenizer" | "DPRQuestionEncoderTokenizer" | "DPRReaderTokenizer"
-            if name.ends_with("Fast") =>
-        {
-            Class::ConvBert
-        }
-        "AlbertTokenizer" => Class::Albert,
-        "BarthezTokenizer" => Class::Barthez,
-        "BertTokenizer"
-        | "ElectraTokenizer"
-        | "LayoutLMTokenizer"
-        | "LxmertTokenizer"
-        | "MobileBertTokenizer"
-        | "SqueezeBertTokenizer" => Class::Bert,
-        "BigBirdTokenizer" => Class::BigBird,
-        "BlenderbotTokenizer" => Class::Blenderbot,
-        "BloomTokenizer" | "PreTrainedTokenizer" | "PythonBackend" | "TokenizersBackend" => {
-            Class::Backend
-        }
-        "CamembertTokenizer" => Class::Camembert,
-        "CLIPTokenizer" => Class::Clip,
-        "CodeGenTokenizer" => Class::CodeGen,
-        "CodeLlamaTokenizer" => Class::CodeLlama,
-        "CohereTokenizer" => Class::Cohere,
-        "ConvBertTokenizer" => Class::ConvBert,
-        "DPRContextEncoderTokenizer" | "DPRQuestionEncoderTokenizer" => Class::Dpr,
-        "DPRReaderTokenizer" => Class::DprReader,
-        "DebertaTokenizer" => Class::Deberta,
-        "DebertaV2Tokenizer" => Class::DebertaV2,
-        "DistilBertTokenizer" => Class::DistilBert,
-        "FNetTokenizer" => Class::Fnet,
-        "FunnelTokenizer" => Class::Funnel,
-        "GPT2Tokenizer" => Class::Gpt2,
-        "GPTNeoXTokenizer" => Class::GptNeoX,
-        "GemmaTokenizer" => Class::Gemma,
-        "HerbertTokenizer" => Class::Herbert,
-        "LasrTokenizer" => Class::Lasr,
-        "LlamaTokenizer" => Class::Llama,
-        "MBart50Tokenizer" => Class::MBart50,
-        "MBartTokenizer" => Class::MBart,
-        "MPNetTokenizer" => Class::Mpnet,
-        "NllbTokenizer" => Class::Nllb,
-        "OpenAIGPTTokenizer" => Class::OpenAiGpt,
-        "ParakeetTokenizer" => Class::Parakeet,
-        "PegasusTokenizer" => Class::Pegasus,
-        "Qwen2Tokenizer" => Class::Qwen2,
-        "Qwen3_5Tokenizer" => Class::Qwen3_5,
-        "ReformerTokenizer" => Class::Reformer,
-        "RemBertTokenizer" => Class::RemBert,
-        "BartTokenizer"
-        | "LEDTokenizer"
-        | "LongformerTokenizer"
-        | "MvpTokenizer"
-        | "RobertaTokenizer" => Class::Roberta,
-        "Siglip2Tokenizer" => Class::Siglip2,
-        "SplinterTokenizer" => Class::Splinter,
-        "T5Tokenizer" => Class::T5,
-        "Tipsv2Tokenizer" => Class::Tipsv2,
-        "VideoPrismTokenizer" => Class::VideoPrism,
-        "XGLMTokenizer" => Class::Xglm,
-        "XLMRobertaTokenizer" => Class::XlmRoberta,
-        "XLNetTokenizer" => Class::XlNet,
-        _ => return Known::Unknown,
-    })
+        Some(Class::Dpr | Class::DprReader) if base != name => Known::Is(Class::ConvBert),
+        Some(class) => Known::Is(class),
+        None => Known::Unknown,
+    }
 }
 
-/// The class that the reference registers for each architecture.
-const REGISTERED: [(&str, &str); 82] = [
-    ("AlbertTokenizer", "albert yoso"),
-    ("BartTokenizer", "florence2"),
-    ("BarthezTokenizer", "barthez"),
-    ("BartphoTokenizer", "bartpho"),
-    ("BertGenerationTokenizer", "bert-generation"),
-    ("BertJapaneseTokenizer", "bert-japanese"),
-    (
-        "BertTokenizer",
-        "align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino layoutlm \
-         megatron-bert mm-grounding-dino nezha nomic_bert qdqbert realm retribert squeezebert tvp vilt visual_bert",
-    ),
-    ("BertweetTokenizer", "bertweet"),
-    ("BigBirdTokenizer", "big_bird"),
-    ("BioGptTokenizer", "biogpt"),
-    ("BlenderbotSmallTokenizer", "blenderbot-small"),
-    ("BlenderbotTokenizer", "blenderbot"),
-    ("ByT5Tokenizer", "byt5"),
-    (
-        "CLIPTokenizer",
-        "aimv2 clip clipseg groupvit omdet-turbo oneformer owlv2 owlvit sam3 sam3_video xclip",
-    ),
-    ("CTRLTokenizer", "ctrl"),
-    ("CamembertTokenizer", "camembert"),
-    ("CanineTokenizer", "canine"),
-    ("ClvpTokenizer", "clvp"),
-    ("CodeLlamaTokenizer", "code_llama"),
-    ("CohereTokenizer", "aya_vision cohere cohere2"),
-    ("CpmAntTokenizer", "cpmant"),
-    ("CpmTokenizer", "cpm"),
-    ("DPRQuestionEncoderTokenizer", "dpr"),
-    ("DebertaTokenizer", "deberta"),
-    ("DebertaV2Tokenizer", "deberta-v2"),
-    ("DiaTokenizer", "dia"),
-    ("EsmTokenizer", "esm"),
-    ("EsmcTokenizer", "esmc esmfold2"),
-    ("FNetTokenizer", "fnet"),
-    ("FSMTTokenizer", "fsmt"),
-    ("FlaubertTokenizer", "flaubert"),
-    ("FunnelTokenizer", "funnel"),
-    (
-        "GPT2Tokenizer",
-        "blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo jais2 opt phi \
-         starcoder2",
-    ),
-    ("GPTNeoXJapaneseTokenizer", "gpt_neox_japanese"),
-    (
-        "GPTNeoXTokenizer",
-        "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm",
-    ),
-    ("GPTSw3Tokenizer", "gpt-sw3"),
-    (
-        "GemmaTokenizer",
-        "diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 t5gemma zaya",
-    ),
-    ("HerbertTokenizer", "herbert"),
-    ("LEDTokenizer", "led"),
-    ("LasrTokenizer", "lasr_ctc lasr_encoder"),
-    ("LayoutLMv2Tokenizer", "layoutlmv2"),
-    ("LayoutLMv3Tokenizer", "layoutlmv3"),
-    ("LayoutXLMTokenizer", "layoutxlm"),
-    ("LlamaTokenizer", "idefics idefics2"),
-    ("LukeTokenizer", "luke"),
-    ("LxmertTokenizer", "lxmert"),
-    ("M2M100Tokenizer", "m2m_100"),
-    ("MBart50Tokenizer", "mbart50"),
-    ("MBartTokenizer", "mbart"),
-    ("MLukeTokenizer", "mluke"),
-    ("MPNetTokenizer", "mpnet"),
-    ("MarianTokenizer", "marian"),
-    ("MarkupLMTokenizer", "markuplm"),
-    ("MgpstrTokenizer", "mgp-str"),
-    ("MobileBertTokenizer", "mobilebert"),
-    ("MvpTokenizer", "mvp"),
-    ("MyT5Tokenizer", "myt5"),
-    ("NllbTokenizer", "nllb nllb-moe"),
-    ("NougatTokenizer", "nougat pp_formulanet"),
-    ("OpenAIGPTTokenizer", "openai-gpt"),
-    ("PLBartTokenizer", "plbart"),
-    (
-        "ParakeetTokenizer",
-        "granite_speech5_ctc nemotron3_5_asr nemotron_asr_streaming parakeet_ctc parakeet_rnnt parakeet_tdt",
-    ),
-    ("PegasusTokenizer", "pegasus"),
-    ("PerceiverTokenizer", "perceiver"),
-    ("PhobertTokenizer", "phobert"),
-    ("ProphetNetTokenizer", "prophetnet"),
-    (
-        "Qwen2Tokenizer",
-        "audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr \
-         moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 \
-         qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice",
-    ),
-    (
-        "Qwen3_5Tokenizer",
-        "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp",
-    ),
-    ("ReformerTokenizer", "reformer"),
-    ("RemBertTokenizer", "rembert"),
-    ("RoCBertTokenizer", "roc_bert"),
-    ("RoFormerTokenizer", "roformer"),
-    (
-        "RobertaTokenizer",
-        "bart bridgetower clap data2vec-text ibert lilt longformer mega mra roberta roberta-prelayernorm",
-    ),
-    ("SeamlessM4TTokenizer", "seamless_m4t seamless_m4t_v2"),
-    ("Siglip2Tokenizer", "siglip2"),
-    ("SplinterTokenizer", "splinter"),
-    (
-        "T5Tokenizer",
-        "mt5 musicgen musicgen_melody switch_transformers t5",
-    ),
-    (
-        "TokenizersBackend",
-        "EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr ernie4_5 ernie4_5_moe \
-         flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr got_ocr2 gpt_bigcode gradium_phonon_tts granite \
-         granitemoe granitemoehybrid granitemoeshared h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 \
-         iquestcoder jamba kimi_k25 kimi_linear kosmos-2 llava llava_next mimo_v2_flash minicpm3 minicpm_ocr minicpmv \
-         minicpmv4_6 minicpmv4_7 minimax_m2 ministral ministral3 mistral mistral3 mistral_large4 mixtral modernbert \
-         modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 nystromformer olmo2 olmo3 olmo_hybrid opencua \
-         openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe pix2struct pixtral pocket_tts smolvlm stablelm \
-         step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl",
-    ),
-    ("UdopTokenizer", "udop"),
-    ("WhisperTokenizer", "whisper"),
-    ("XGLMTokenizer", "xglm"),
-    (
-        "XLMRobertaTokenizer",
-        "gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod",
-    ),
-];
-
-/// The registered class of architectures that share none of the lists above.
-const REGISTERED_ALONE: [(&str, &str); 8] = [
-    ("SiglipTokenizer", "siglip"),
-    ("Speech2TextTokenizer", "speech_to_text"),
-    ("SpeechT5Tokenizer", "speecht5"),
-    ("TapasTokenizer", "tapas"),
-    ("Tipsv2Tokenizer", "tipsv2"),
-    ("VitsTokenizer", "vits"),
-    ("XLMTokenizer", "xlm"),
-    ("XLNetTokenizer", "xlnet"),
-];
+/// The class that the reference registers, and for which architectures.
+const REGISTERED: &str = "\
+AlbertTokenizer albert yoso
+BarthezTokenizer barthez
+BartphoTokenizer bartpho
+BartTokenizer florence2
+BertGenerationTokenizer bert-generation
+BertJapaneseTokenizer bert-japanese
+BertTokenizer align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino \
+    layoutlm megatron-bert mm-grounding-dino nezha nomic_bert qdqbert realm retribert squeezebert tvp vilt \
+    visual_bert
+BertweetTokenizer bertweet
+BigBirdTokenizer big_bird
+BioGptTokenizer biogpt
+BlenderbotSmallTokenizer blenderbot-small
+BlenderbotTokenizer blenderbot
+ByT5Tokenizer byt5
+CamembertTokenizer camembert
+CanineTokenizer canine
+CLIPTokenizer aimv2 clip clipseg groupvit omdet-turbo oneformer owlv2 owlvit sam3 sam3_video xclip
+ClvpTokenizer clvp
+CodeLlamaTokenizer code_llama
+CohereTokenizer aya_vision cohere cohere2
+CpmAntTokenizer cpmant
+CpmTokenizer cpm
+CTRLTokenizer ctrl
+DebertaTokenizer deberta
+DebertaV2Tokenizer deberta-v2
+DiaTokenizer dia
+DPRQuestionEncoderTokenizer dpr
+EsmcTokenizer esmc esmfold2
+EsmTokenizer esm
+FlaubertTokenizer flaubert
+FNetTokenizer fnet
+FSMTTokenizer fsmt
+FunnelTokenizer funnel
+GemmaTokenizer diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 \
+    t5gemma zaya
+GPT2Tokenizer blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo \
+    jais2 opt phi starcoder2
+GPTNeoXJapaneseTokenizer gpt_neox_japanese
+GPTNeoXTokenizer falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm
+GPTSw3Tokenizer gpt-sw3
+HerbertTokenizer herbert
+LasrTokenizer lasr_ctc lasr_encoder
+LayoutLMv2Tokenizer layoutlmv2
+LayoutLMv3Tokenizer layoutlmv3
+LayoutXLMTokenizer layoutxlm
+LEDTokenizer led
+LlamaTokenizer idefics idefics2
+LukeTokenizer luke
+LxmertTokenizer lxmert
+M2M100Tokenizer m2m_100
+MarianTokenizer marian
+MarkupLMTokenizer markuplm
+MBart50Tokenizer mbart50
+MBartTokenizer mbart
+MgpstrTokenizer mgp-str
+MLukeTokenizer mluke
+MobileBertTokenizer mobilebert
+MPNetTokenizer mpnet
+MvpTokenizer mvp
+MyT5Tokenizer myt5
+NllbTokenizer nllb nllb-moe
+NougatTokenizer nougat pp_formulanet
+OpenAIGPTTokenizer openai-gpt
+ParakeetTokenizer granite_speech5_ctc nemotron3_5_asr nemotron_asr_streaming parakeet_ctc parakeet_rnnt \
+    parakeet_tdt
+PegasusTokenizer pegasus
+PerceiverTokenizer perceiver
+PhobertTokenizer phobert
+PLBartTokenizer plbart
+ProphetNetTokenizer prophetnet
+Qwen2Tokenizer audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr \
+    moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 \
+    qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice
+Qwen3_5Tokenizer qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp
+ReformerTokenizer reformer
+RemBertTokenizer rembert
+RobertaTokenizer bart bridgetower clap data2vec-text ibert lilt longformer mega mra roberta roberta-prelayernorm
+RoCBertTokenizer roc_bert
+RoFormerTokenizer roformer
+SeamlessM4TTokenizer seamless_m4t seamless_m4t_v2
+Siglip2Tokenizer siglip2
+SiglipTokenizer siglip
+Speech2TextTokenizer speech_to_text
+SpeechT5Tokenizer speecht5
+SplinterTokenizer splinter
+T5Tokenizer mt5 musicgen musicgen_melody switch_transformers t5
+TapasTokenizer tapas
+Tipsv2Tokenizer tipsv2
+TokenizersBackend EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr \
+    ernie4_5 ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr got_ocr2 \
+    gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared h2ovl_chat hyperclovax \
+    hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear kosmos-2 llava llava_next \
+    mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7 minimax_m2 ministral ministral3 mistral \
+    mistral3 mistral_large4 mixtral modernbert modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 \
+    nystromformer olmo2 olmo3 olmo_hybrid opencua openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe \
+    pix2struct pixtral pocket_tts smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl
+UdopTokenizer udop
+VitsTokenizer vits
+WhisperTokenizer whisper
+XGLMTokenizer xglm
+XLMRobertaTokenizer gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod
+XLMTokenizer xlm
+XLNetTokenizer xlnet";
 
 /// Architectures whose repositories are known to name a wrong class: the registered one reads them.
 const MISNAMED: &str = "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax \
@@ -375,16 +274,9 @@ const MISNAMED: &str = "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie
     minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v phimoe \
     qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava";
 
-fn lists(list: &str, one: &str) -> bool {
-    list.split_ascii_whitespace().any(|entry| entry == one)
-}
-
 fn registered(model_type: &str) -> Option<&'static str> {
-    REGISTERED
-        .iter()
-        .chain(&REGISTERED_ALONE)
-        .find(|(_, types)| lists(types, model_type))
-        .map(|(class, _)| *class)
+    let mut all = REGISTERED.lines().filter_map(|line| line.split_once(' '));
+    all.find_map(|(class, types)| lists(types, model_type).then_some(class))
 }
 
 /// What a repository says about its tokenizer's class.
@@ -404,7 +296,7 @@ pub(super) struct Says<'a> {
 }
 
 /// The class that reads the repository, or why none here does.
-pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, String> {
+pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, Cause> {
     let without_fast = |name: &str| name.strip_suffix("Fast").unwrap_or(name).to_string();
     let named = match (says.tokenizer_config, says.config) {
         (Some(name), _) => Some((name, Reason::TokenizerConfig)),
@@ -439,11 +331,10 @@ pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, String> {
         }
     }
     if says.own_code && own.is_none() && !says.tokenizer_config.is_some_and(exists) {
-        return Err(
-            "names a tokenizer of the repository's own code (auto_map), which embedctl does not run; write the \
-             tokenizer's own class into tokenizer_class"
-                .into(),
-        );
+        return Err(Cause::of(
+            "names a tokenizer of the repository's own code (auto_map), which embedctl does not run",
+        )
+        .with("write the tokenizer's own class into tokenizer_class"));
     }
     match (says.tokenizer_config, says.config, own) {
         (Some(name), ..) => resolve(&without_fast(name), Reason::TokenizerConfig, true),
@@ -461,34 +352,26 @@ fn exists(name: &str) -> bool {
 }
 
 /// `falls_back`: whether an unknown class means `TokenizersBackend`, and a Python base class too.
-fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<Chosen, String> {
+fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<Chosen, Cause> {
+    let taken = |class| Chosen {
+        class,
+        name: name.to_string(),
+        because,
+    };
     let python_base = matches!(name, "PreTrainedTokenizer" | "PythonBackend") && !falls_back;
-    match known(name) {
-        Known::Is(class) if !python_base => Ok(Chosen {
-            class,
-            name: name.to_string(),
-            because,
-        }),
-        Known::Unknown if falls_back => Ok(Chosen {
-            class: Class::Backend,
-            name: name.to_string(),
-            because,
-        }),
-        Known::Is(_) => Err(format!(
-            "is read by the class {name} ({because}), which is Python code that does not read tokenizer.json; \
-             {REMEDY}"
-        )),
-        Known::Refused(why) => Err(format!(
-            "is read by the class {name} ({because}), which {why}, so its tokens cannot be had here; {REMEDY}"
-        )),
-        Known::Unknown => Err(format!(
-            "is read by the class {name} ({because}), which the reference does not have; {REMEDY}"
-        )),
-    }
+    let why = match known(name) {
+        Known::Is(class) if !python_base => return Ok(taken(class)),
+        Known::Unknown if falls_back => return Ok(taken(Class::Backend)),
+        Known::Is(_) => "is Python code that does not read tokenizer.json".to_owned(),
+        Known::Refused(why) => format!("{why}, so its tokens cannot be had here"),
+        Known::Unknown => "the reference does not have".to_owned(),
+    };
+    let reason = format!("is read by the class {name} ({because}), which {why}");
+    Err(Cause::of(reason).with(
+        "if tokenizer.json is what the model was trained with, say \"tokenizer_class\": \"TokenizersBackend\" in \
+         tokenizer_config.json",
+    ))
 }
-
-const REMEDY: &str = "if tokenizer.json is what the model was trained with, say \"tokenizer_class\": \
-                      \"TokenizersBackend\" in tokenizer_config.json";
 
 #[cfg(test)]
 mod tests {
@@ -561,7 +444,7 @@ mod tests {
                 ["RoFormerTokenizer", "model_type"],
             ),
         ] {
-            let reason = choose(&says).unwrap_err();
+            let reason = choose(&says).unwrap_err().reason;
             assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
         }
     }

@@ -8,15 +8,15 @@ use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::Result;
-use super::special::{named_in, text_of};
+use super::special::Names;
+use crate::error::Cause;
 use crate::model::tokenizer::arguments::{Added, Arguments, Special};
 use crate::model::tokenizer::registry::Class;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.
 pub struct Backend {
     pub tokenizer: Tokenizer,
-    /// Special tokens by name: [`NAMED`] first, then the model's own.
-    pub(super) names: Vec<(String, Option<Special>)>,
+    pub(super) names: Names,
     pub(super) extra: Vec<Special>,
     pub(super) add_bos: bool,
     pub(super) add_eos: bool,
@@ -33,15 +33,10 @@ pub(super) fn template(single: &str, special: Vec<(String, u32)>) -> Result<Post
 }
 
 impl Backend {
-    fn text(&self, name: &str) -> String {
-        text_of(&self.names, name)
-    }
-
     /// All special tokens, named ones first, each once.
     fn special(&self) -> Vec<&Special> {
         let mut all: Vec<&Special> = Vec::new();
-        let named = self.names.iter().filter_map(|(_, token)| token.as_ref());
-        for token in named.chain(&self.extra) {
+        for token in self.names.tokens().chain(&self.extra) {
             if !all.iter().any(|known| known.text() == token.text()) {
                 all.push(token);
             }
@@ -51,9 +46,8 @@ impl Backend {
 
     /// A token's id; a text that is no token has the unknown token's.
     fn id(&self, text: &str) -> Option<u32> {
-        self.tokenizer
-            .token_to_id(text)
-            .or_else(|| self.tokenizer.token_to_id(&self.text("unk_token")))
+        let id = |text: &str| self.tokenizer.token_to_id(text);
+        id(text).or_else(|| id(self.names.text("unk_token")))
     }
 
     /// Ids of all special tokens.
@@ -63,25 +57,16 @@ impl Backend {
             .filter_map(|token| self.id(token.text()))
     }
 
-    /// Id of the padding token, where one is named.
-    pub fn padding_id(&self) -> Option<u32> {
-        self.names
-            .iter()
-            .find(|(name, _)| name == "pad_token")
-            .and_then(|(_, token)| self.id(token.as_ref()?.text()))
-    }
-
-    /// Id of the end token, where one is named.
-    pub fn end_id(&self) -> Option<u32> {
-        let (_, token) = self.names.iter().find(|(name, _)| name == "eos_token")?;
-        self.id(token.as_ref()?.text())
+    /// Id of the token of that name, where one is named.
+    pub fn named_id(&self, name: &str) -> Option<u32> {
+        self.id(self.names.get(name)?.text())
     }
 
     fn add(&mut self, tokens: Vec<AddedToken>) -> Result<()> {
         self.tokenizer
             .add_tokens(tokens)
             .map(|_| ())
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
     }
 
     /// Adds the tokens of the arguments, then special tokens that are not among them.
@@ -99,19 +84,14 @@ impl Backend {
             .map(|token| token.content)
             .collect();
         known.extend(add.iter().map(|token| token.text().to_string()));
-        let named = self.names.iter().filter_map(|(_, token)| token.as_ref());
-        for token in named.chain(&self.extra) {
+        for token in self.names.tokens().chain(&self.extra) {
             if !known.iter().any(|text| text == token.text())
                 && !add.iter().any(|one| one.same(token))
             {
                 add.push(token.clone());
             }
         }
-        let named: Vec<&str> = self
-            .names
-            .iter()
-            .filter_map(|(_, token)| Some(token.as_ref()?.text()))
-            .collect();
+        let named: Vec<&str> = self.names.tokens().map(Special::text).collect();
         let tokens = add
             .into_iter()
             .map(|token| match token {
@@ -127,71 +107,64 @@ impl Backend {
 
     /// The template of `add_bos_token` and `add_eos_token`.
     pub(super) fn update_template(&mut self) -> Result<()> {
-        let mut single = String::new();
-        let mut special = Vec::new();
-        let mut around = |wanted: bool, name: &str| -> Result<Option<String>> {
-            let is_named = self
-                .names
-                .iter()
-                .any(|(known, token)| known == name && token.is_some());
-            if !wanted || !is_named {
-                return Ok(None);
-            }
-            let text = self.text(name);
-            let id = self
-                .id(&text)
-                .ok_or_else(|| format!("has no token '{text}' ({name})"))?;
-            special.push((text.clone(), id));
-            Ok(Some(text))
+        let has = |wanted: bool, name| wanted && self.names.get(name).is_some();
+        let single = match (
+            has(self.add_bos, "bos_token"),
+            has(self.add_eos, "eos_token"),
+        ) {
+            (false, false) => "$A:0",
+            (true, false) => "bos:0 $A:0",
+            (false, true) => "$A:0 eos:0",
+            (true, true) => "bos:0 $A:0 eos:0",
         };
-        if let Some(bos) = around(self.add_bos, "bos_token")? {
-            single += &format!("{bos}:0 ");
-        }
-        single += "$A:0";
-        if let Some(eos) = around(self.add_eos, "eos_token")? {
-            single += &format!(" {eos}:0");
-        }
-        self.tokenizer
-            .with_post_processor(Some(template(&single, special)?));
-        Ok(())
+        self.surround(single, &[])
     }
 
-    /// Sets a template of named tokens, `(text in the template, id)`.
-    fn set_template(&mut self, single: &str, special: &[(&str, Option<u32>)]) -> Result<()> {
-        let special = special
-            .iter()
-            .map(|(text, id)| {
-                let id = id.ok_or_else(|| {
-                    format!("has no token '{text}', which its class puts around a text")
-                })?;
-                Ok(((*text).to_string(), id))
-            })
+    /// Puts tokens around a text: in the template `single` `bos`, `eos`, `cls` and `sep` stand for the tokens of those
+    /// names. `ids` are those of others, and of named ones that there are none of.
+    fn surround(&mut self, single: &str, ids: &[(&str, u32)]) -> Result<()> {
+        let parts = single.split([' ', ':']);
+        let around = parts.filter(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
+        let special = around
+            .map(|part| Ok((part.to_owned(), self.around(part, ids)?)))
             .collect::<Result<_>>()?;
         self.tokenizer
             .with_post_processor(Some(template(single, special)?));
         Ok(())
     }
 
+    /// The id of what a template calls `part`.
+    fn around(&self, part: &str, ids: &[(&str, u32)]) -> Result<u32> {
+        let is_named = |part: &str| ["bos", "eos", "cls", "sep"].contains(&part);
+        let text = |part: &str| self.names.text(&format!("{part}_token"));
+        let own = self.named_id(&format!("{part}_token"));
+        let own = own.filter(|_| is_named(part));
+        // Of two with one text, be it Python's "None", the later counts.
+        let is_it = |(known, _): &&(&str, u32)| {
+            *known == part || is_named(known) && is_named(part) && text(known) == text(part)
+        };
+        let given = ids.iter().rev().find(is_it).map(|(_, id)| *id);
+        own.or(given).ok_or_else(|| {
+            Cause::of(format!(
+                "has no token '{}' ({part}_token), which its class puts around a text",
+                text(part)
+            ))
+        })
+    }
+
+    /// The same at the ends of a text, as RoBERTa's classes do it.
+    fn enclose(&mut self, first: &str, last: &str, ids: &[(&str, u32)]) -> Result<()> {
+        let [first, last] = [first, last].map(|part| -> Result<_> {
+            let text = self.names.text(&format!("{part}_token"));
+            Ok((text.to_owned(), self.around(part, ids)?))
+        });
+        let ends = RobertaProcessing::new(last?, first?);
+        self.tokenizer.with_post_processor(Some(ends));
+        Ok(())
+    }
+
     /// What the class does when tokens have been added.
-    #[allow(clippy::too_many_lines)] // one arm a class
     pub(super) fn finish(&mut self, class: Class, arguments: &Arguments) -> Result<()> {
-        let [cls, sep, bos, eos] =
-            ["cls_token", "sep_token", "bos_token", "eos_token"].map(|name| self.text(name));
-        let named = |name: &str| {
-            self.names
-                .iter()
-                .any(|(known, token)| known == name && token.is_some())
-        };
-        let id = |name: &str| named(name).then(|| self.id(&self.text(name))).flatten();
-        let (cls_id, sep_id, bos_id, eos_id) = (
-            id("cls_token"),
-            id("sep_token"),
-            id("bos_token"),
-            id("eos_token"),
-        );
-        let need = |id: Option<u32>, text: &str| {
-            id.ok_or_else(|| format!("has no token '{text}', which its class puts around a text"))
-        };
         match class {
             Class::Backend
             | Class::Fnet
@@ -201,77 +174,42 @@ impl Backend {
             | Class::Blenderbot
             | Class::CodeGen
             | Class::CodeLlama
+            | Class::Cohere
             | Class::Gemma
             | Class::Gpt2
             | Class::Llama
             | Class::OpenAiGpt
             | Class::Qwen3_5
+            | Class::Reformer
             | Class::Tipsv2
             | Class::VideoPrism => {}
             Class::Bert | Class::ConvBert | Class::DistilBert | Class::Dpr | Class::DprReader => {
-                self.set_template(
-                    &format!("{cls}:0 $A:0 {sep}:0"),
-                    &[(&cls, cls_id.or(Some(2))), (&sep, sep_id.or(Some(3)))],
-                )?;
+                self.surround("cls:0 $A:0 sep:0", &[("cls", 2), ("sep", 3)])?;
             }
-            Class::DebertaV2 => self.set_template(
-                &format!("{cls}:0 $A:0 {sep}:0"),
-                &[(&cls, cls_id.or(Some(0))), (&sep, sep_id.or(Some(0)))],
-            )?,
-            Class::BigBird | Class::RemBert => self.set_template(
-                &format!("{cls}:0 $A:0 {sep}:0"),
-                &[(&cls, cls_id), (&sep, sep_id)],
-            )?,
-            Class::Deberta => self.set_template(
-                &format!("{cls} $A {sep}"),
-                &[(&cls, cls_id), (&sep, sep_id)],
-            )?,
-            Class::Funnel => self.set_template(
-                &format!("{cls}:2 $A:0 {sep}:0"),
-                &[(&cls, cls_id), (&sep, sep_id)],
-            )?,
-            Class::XlNet => self.set_template(
-                &format!("$A:0 {sep}:0 {cls}:2"),
-                &[(&sep, sep_id), (&cls, cls_id)],
-            )?,
+            Class::DebertaV2 => self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?,
+            Class::BigBird | Class::RemBert => self.surround("cls:0 $A:0 sep:0", &[])?,
             Class::Splinter => {
-                if named_in(&self.names, "cls_token") && named_in(&self.names, "sep_token") {
-                    self.set_template(
-                        &format!("{cls}:0 $A:0 {sep}:0"),
-                        &[(&cls, cls_id), (&sep, sep_id)],
-                    )?;
+                if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
+                    == [true; 2]
+                {
+                    self.surround("cls:0 $A:0 sep:0", &[])?;
                 }
             }
-            Class::XlmRoberta | Class::Camembert => self.set_template(
-                &format!("{bos} $A {eos}"),
-                &[(&bos, bos_id), (&eos, eos_id)],
-            )?,
-            Class::T5 | Class::Lasr => self.set_template("$A </s>", &[("</s>", eos_id)])?,
-            Class::Pegasus => self.set_template(&format!("$A {eos}"), &[(&eos, eos_id)])?,
+            Class::Deberta => self.surround("cls $A sep", &[])?,
+            Class::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
+            Class::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
+            Class::XlmRoberta | Class::Camembert => self.surround("bos $A eos", &[])?,
+            Class::T5 | Class::Lasr | Class::Pegasus => self.surround("$A eos", &[])?,
             Class::Xglm => {
-                self.set_template(&format!("{eos} $A"), &[(&bos, bos_id), (&eos, eos_id)])?;
+                self.around("bos", &[])?;
+                self.surround("eos $A", &[])?;
             }
-            Class::Roberta => {
-                let ends = RobertaProcessing::new(
-                    (sep.clone(), need(sep_id, &sep)?),
-                    (cls.clone(), need(cls_id, &cls)?),
-                );
-                self.tokenizer.with_post_processor(Some(ends));
-            }
-            Class::Mpnet => {
-                let ends =
-                    RobertaProcessing::new((sep, sep_id.unwrap_or(2)), (cls, cls_id.unwrap_or(0)));
-                self.tokenizer.with_post_processor(Some(ends));
-            }
-            Class::Clip => {
-                let ends = RobertaProcessing::new(
-                    (eos.clone(), need(eos_id, &eos)?),
-                    (bos.clone(), need(bos_id, &bos)?),
-                );
-                self.tokenizer.with_post_processor(Some(ends));
-            }
+            Class::Roberta => self.enclose("cls", "sep", &[])?,
+            Class::Mpnet => self.enclose("cls", "sep", &[("cls", 0), ("sep", 2)])?,
+            Class::Clip => self.enclose("bos", "eos", &[])?,
             Class::Herbert => {
-                let ends = BertProcessing::new((sep, 2), (cls, 0));
+                let [sep, cls] = ["sep_token", "cls_token"].map(|name| self.names.text(name));
+                let ends = BertProcessing::new((sep.to_owned(), 2), (cls.to_owned(), 0));
                 self.tokenizer.with_post_processor(Some(ends));
             }
             Class::GptNeoX => self.update_template()?,
@@ -297,26 +235,23 @@ impl Backend {
                 } else {
                     "en_XX"
                 };
-                let language = arguments.string("src_lang").unwrap_or(default).to_string();
-                let code = self.id(&language);
+                // The reference writes an unknown language as the unknown token.
+                let language = arguments.string("src_lang").unwrap_or(default);
+                let code = self.id(language).ok_or_else(|| {
+                    format!("has no token '{language}', which its class puts around a text")
+                })?;
                 let after = match class {
                     Class::MBart => true,
                     Class::Nllb => arguments.flag("legacy_behaviour") == Some(true),
                     _ => false,
                 };
-                // The reference writes an unknown language as the unknown token.
-                let language = match (self.tokenizer.token_to_id(&language), class) {
-                    (None, Class::MBart | Class::MBart50) => self.text("unk_token"),
-                    _ => language,
-                };
                 let single = if after {
-                    format!("$A {eos} {language}")
+                    "$A eos language"
                 } else {
-                    format!("{language} $A {eos}")
+                    "language $A eos"
                 };
-                self.set_template(&single, &[(&eos, eos_id), (&language, code)])?;
+                self.surround(single, &[("language", code)])?;
             }
-            Class::Cohere | Class::Reformer => {}
         }
         if matches!(class, Class::Cohere | Class::Reformer | Class::RemBert) {
             self.add_again()?;
@@ -329,8 +264,9 @@ impl Backend {
 
     /// The reference's `_post_init`, which few classes call: special tokens once more.
     fn add_again(&mut self) -> Result<()> {
-        let named = self.names.iter().filter_map(|(_, token)| token.as_ref());
-        let tokens = named
+        let tokens = self
+            .names
+            .tokens()
             .chain(&self.extra)
             .map(|token| match token {
                 Special::Text(text) => AddedToken::from(text.clone(), true).normalized(false),

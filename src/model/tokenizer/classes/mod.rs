@@ -14,13 +14,14 @@ mod vocabulary;
 use tokenizers::Tokenizer;
 
 use self::rebuild::rebuild;
-use self::special::{extra, names};
+use self::special::{Names, extra};
 use super::arguments::Arguments;
 use super::registry::{Chosen, Class};
+use crate::error::Cause;
 
 pub(super) use self::backend::Backend;
 
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Cause>;
 
 /// Builds the tokenizer of the class `chosen` from `file`.
 ///
@@ -32,7 +33,7 @@ pub(super) fn build(
     arguments: &mut Arguments,
 ) -> Result<Backend> {
     let class = chosen.class;
-    let mut names = names(class, &file, arguments)?;
+    let names = Names::of(class, &file, arguments)?;
     let additional = extra(class, arguments, &names)?;
     let extra = match arguments.has("extra_special_tokens") {
         true => arguments
@@ -44,7 +45,7 @@ pub(super) fn build(
         (file, None)
     } else {
         let template = file.get_post_processor().cloned();
-        (rebuild(chosen, &file, arguments, &mut names)?, template)
+        (rebuild(chosen, &file, arguments, &names)?, template)
     };
     let mut backend = Backend {
         tokenizer,

@@ -8,23 +8,28 @@ use tokenizers::processors::byte_level::ByteLevel;
 
 use super::Result;
 use super::backend::template;
-use super::special::text_of;
+use super::special::Names;
 use super::vocabulary::{Bpe, Model};
-use crate::model::tokenizer::arguments::{Arguments, Special};
+use crate::model::lists;
+use crate::model::tokenizer::arguments::Arguments;
 use crate::model::tokenizer::languages::{MBART, MBART_50};
 use crate::model::tokenizer::registry::{Chosen, Class};
 
-/// How Qwen's tokenizers split a text; `{}` is what words consist of beside letters.
-fn qwen_split(marks: &str) -> String {
+/// How Qwen's tokenizers split a text; `marks` is what words consist of beside letters.
+fn qwen_split(marks: &str) -> Value {
     let letters = if marks.is_empty() {
         r"\p{L}".to_string()
     } else {
         format!(r"[\p{{L}}{marks}]")
     };
-    format!(
+    let pattern = format!(
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}| ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    )
+    );
+    json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
 }
+
+const CLIP_SPLIT: &str =
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
 
 /// The tokenizer before tokens are added and the template is set.
 #[allow(clippy::too_many_lines)] // one arm a class
@@ -32,37 +37,63 @@ pub(super) fn rebuild(
     chosen: &Chosen,
     file: &Tokenizer,
     arguments: &Arguments,
-    names: &mut [(String, Option<Special>)],
+    names: &Names,
 ) -> Result<Tokenizer> {
     let class = chosen.class;
     let model = Model { chosen, file };
-    let unknown = text_of(names, "unk_token");
-    let unknown = unknown.as_str();
+    let unknown = names.text("unk_token");
     let flag = |key: &str, default: bool| arguments.flag(key).unwrap_or(default);
+    let number = |key: &str, default: f64| arguments.number(key).unwrap_or(default) as usize;
     let prefix_space = |default| flag("add_prefix_space", default);
-    let always = |default: bool| {
-        if prefix_space(default) {
+    let spaced = || {
+        if prefix_space(true) {
             "always"
         } else {
             "never"
         }
     };
-    let mut steps: Vec<NormalizerWrapper> = Vec::new();
-    let spaces = || replace(json!({"Regex": " {2,}"}), " ");
+
+    // Models over the file's vocabulary.
+    let plain = || model.bpe(Bpe::default());
+    let ended = || {
+        model.bpe(Bpe {
+            unknown: Some(unknown),
+            suffix: Some("</w>"),
+            ..Bpe::default()
+        })
+    };
+    let fused = |unknown, bytes| {
+        model.bpe(Bpe {
+            unknown,
+            fuse: true,
+            bytes,
+            ..Bpe::default()
+        })
+    };
+
+    // Steps of a normalizer; none where an argument or the file says so.
+    let when = |condition: bool, step: Value| condition.then(|| normalizer(step));
+    let step = |step: Value| when(true, step);
+    let table = || table(file);
+    let nfc = || step(json!({"type": "NFC"}));
+    let lowercase = |default| when(flag("do_lower_case", default), json!({"type": "Lowercase"}));
+    let spaces = || step(replace(json!({"Regex": " {2,}"}), " "));
+    let quotes = |quotes: &str| step(replace(json!({"String": quotes}), "\""));
+    let accents = |kept: bool, kind: &str| when(!kept, json!({"type": kind}));
+    let strip = |left: bool, right: bool| {
+        step(json!({"type": "Strip", "strip_left": left, "strip_right": right}))
+    };
+    // What DeBERTa v2 and Barthez share, but for lower-casing.
+    let cleaned = || step(replace(json!({"Regex": r"\s{2,}|[\n\r\t]"}), " "));
     let bert = |clean: bool, chinese: bool, accents: Value, lower: bool| {
-        json!({"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese,
-               "strip_accents": accents, "lowercase": lower})
+        step(
+            json!({"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese,
+            "strip_accents": accents, "lowercase": lower}),
+        )
     };
-    let bert_pre = json!({"type": "BertPreTokenizer"});
-    let quotes = || {
-        [
-            normalizer(replace(json!({"String": "``"}), "\"")),
-            normalizer(replace(json!({"String": "''"}), "\"")),
-        ]
-    };
-    let accents = || ["NFKD", "StripAccents"].map(|kind| normalizer(json!({"type": kind})));
-    let lowercase = || normalizer(json!({"type": "Lowercase"}));
-    let (model, pre) = match class {
+    let bert_pre = || json!({"type": "BertPreTokenizer"});
+
+    let (steps, model, pre) = match class {
         Class::Backend | Class::ConvBert | Class::Fnet | Class::Parakeet => {
             unreachable!("these keep the file")
         }
@@ -78,248 +109,188 @@ pub(super) fn rebuild(
                 matches!(class, Class::Dpr | Class::DprReader) || flag("do_lower_case", true);
             let clean = class != Class::Funnel || flag("clean_text", true);
             let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
-            steps.push(normalizer(bert(
-                clean,
-                flag("tokenize_chinese_chars", true),
-                strip,
-                lower,
-            )));
+            let chinese = flag("tokenize_chinese_chars", true);
             // Funnel's setting of another prefix is for decoding alone.
-            (model.word_piece(unknown, "##")?, bert_pre)
-        }
-        Class::Roberta | Class::Gpt2 | Class::CodeGen | Class::Deberta => (
-            model.bpe(Bpe::default())?,
-            byte_level(prefix_space(false), true),
-        ),
-        Class::Blenderbot => (
-            model.bpe(Bpe::default())?,
-            byte_level(prefix_space(true), true),
-        ),
-        Class::GptNeoX => {
-            steps.push(normalizer(json!({"type": "NFC"})));
             (
-                model.bpe(Bpe::default())?,
-                byte_level(prefix_space(false), true),
+                vec![bert(clean, chinese, strip, lower)],
+                model.word_piece(unknown, "##")?,
+                bert_pre(),
             )
         }
+        Class::Roberta | Class::Gpt2 | Class::CodeGen | Class::Deberta => {
+            (vec![], plain()?, byte_level(prefix_space(false), true))
+        }
+        Class::Blenderbot => (vec![], plain()?, byte_level(prefix_space(true), true)),
+        Class::GptNeoX => (vec![nfc()], plain()?, byte_level(prefix_space(false), true)),
         Class::Cohere => {
-            steps.push(normalizer(json!({"type": "NFC"})));
             let digits = json!({"type": "Digits", "individual_digits": true});
-            (
-                model.bpe(Bpe::default())?,
-                sequence(vec![digits, byte_level(prefix_space(false), true)]),
-            )
+            let pre = [digits, byte_level(prefix_space(false), true)];
+            (vec![nfc()], plain()?, sequence(&pre))
         }
         Class::Qwen2 | Class::Qwen3_5 => {
-            steps.push(normalizer(json!({"type": "NFC"})));
             let marks = if class == Class::Qwen2 { "" } else { r"\p{M}" };
-            let split = json!({"type": "Split", "pattern": {"Regex": qwen_split(marks)},
-                               "behavior": "Isolated", "invert": false});
-            (
-                model.bpe(Bpe::default())?,
-                sequence(vec![split, byte_level(prefix_space(false), false)]),
-            )
+            let pre = [qwen_split(marks), byte_level(prefix_space(false), false)];
+            (vec![nfc()], plain()?, sequence(&pre))
         }
         Class::Clip => {
-            steps.push(normalizer(json!({"type": "NFC"})));
-            steps.push(normalizer(replace(json!({"Regex": r"\s+"}), " ")));
-            steps.push(lowercase());
-            let split = json!({"type": "Split", "behavior": "Removed", "invert": true, "pattern": {"Regex":
-                r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"}});
-            let settings = Bpe {
-                unknown: Some(unknown),
-                suffix: Some("</w>"),
-                ..Bpe::default()
-            };
-            (
-                model.bpe(settings)?,
-                sequence(vec![split, byte_level(false, true)]),
-            )
+            let split = json!({"type": "Split", "behavior": "Removed", "invert": true,
+                "pattern": {"Regex": CLIP_SPLIT}});
+            let space = step(replace(json!({"Regex": r"\s+"}), " "));
+            let steps = vec![nfc(), space, step(json!({"type": "Lowercase"}))];
+            (steps, ended()?, sequence(&[split, byte_level(false, true)]))
         }
-        Class::Herbert | Class::OpenAiGpt => {
-            steps.push(normalizer(if class == Class::Herbert {
-                bert(true, true, false.into(), false)
-            } else {
-                bert(true, true, Value::Null, true)
-            }));
-            let settings = Bpe {
-                unknown: Some(unknown),
-                suffix: Some("</w>"),
-                ..Bpe::default()
-            };
-            (model.bpe(settings)?, bert_pre)
-        }
+        Class::Herbert => (
+            vec![bert(true, true, false.into(), false)],
+            ended()?,
+            bert_pre(),
+        ),
+        Class::OpenAiGpt => (
+            vec![bert(true, true, Value::Null, true)],
+            ended()?,
+            bert_pre(),
+        ),
         Class::Llama | Class::CodeLlama => {
-            let prefix = prefix_space(true);
-            let settings = Bpe {
-                unknown: (class == Class::CodeLlama).then_some(unknown),
-                fuse: true,
-                bytes: true,
-                ..Bpe::default()
-            };
+            let code = class == Class::CodeLlama;
             // The newer Llama marks the first word of a text only.
-            let first = class == Class::CodeLlama || !legacy(arguments);
-            let scheme = match (prefix, first) {
+            let scheme = match (prefix_space(true), code || !legacy(arguments)) {
                 (false, _) => "never",
                 (true, true) => "first",
                 (true, false) => "always",
             };
-            (model.bpe(settings)?, metaspace(scheme, false))
+            (
+                vec![],
+                fused(code.then_some(unknown), true)?,
+                metaspace(scheme, false),
+            )
         }
         Class::Gemma | Class::Siglip2 => {
-            steps.push(normalizer(replace(json!({"String": " "}), "▁")));
             let split = json!({"type": "Split", "pattern": {"String": " "},
                                "behavior": "MergedWithPrevious", "invert": false});
-            let settings = Bpe {
-                unknown: Some(unknown),
-                fuse: true,
-                bytes: true,
-                ..Bpe::default()
-            };
-            (model.bpe(settings)?, split)
+            let marks = step(replace(json!({"String": " "}), "▁"));
+            (vec![marks], fused(Some(unknown), true)?, split)
         }
         Class::Reformer | Class::Nllb => {
-            if let Some(table) = table(file) {
-                steps.extend([table, normalizer(spaces())]);
-            }
-            let settings = Bpe {
-                unknown: Some(unknown),
-                fuse: true,
-                ..Bpe::default()
-            };
-            (model.bpe(settings)?, metaspace("always", true))
+            let table = table();
+            let spaces = spaces().filter(|_| table.is_some());
+            (
+                vec![table, spaces],
+                fused(Some(unknown), false)?,
+                metaspace("always", true),
+            )
         }
-        Class::Tipsv2 => {
-            if flag("do_lower_case", true) {
-                steps.push(lowercase());
-            }
-            steps.extend(table(file));
-            let settings = Bpe {
-                fuse: true,
-                bytes: true,
-                ..Bpe::default()
-            };
-            (model.bpe(settings)?, at_spaces("always"))
-        }
-        Class::XlmRoberta => {
-            steps.extend(table(file));
-            (model.unigram(3)?, at_spaces(always(true)))
-        }
+        Class::Tipsv2 => (
+            vec![lowercase(true), table()],
+            fused(None, true)?,
+            at_spaces("always"),
+        ),
+        Class::XlmRoberta => (vec![table()], model.unigram(3)?, at_spaces(spaced())),
         Class::Camembert => {
-            steps.extend(table(file));
-            let place = model
-                .vocabulary()?
-                .iter()
-                .position(|(text, _)| text == unknown);
-            (model.unigram(place.unwrap_or(0))?, at_spaces(always(true)))
+            let mut entries = model.vocabulary()?.iter();
+            let place = entries.position(|(text, _)| text == unknown);
+            let model = model.unigram(place.unwrap_or(0))?;
+            (vec![table()], model, at_spaces(spaced()))
         }
-        Class::T5 | Class::VideoPrism => {
-            steps.extend(table(file));
-            (model.unigram(2)?, at_spaces("always"))
-        }
-        Class::Lasr => {
-            steps.extend(table(file));
-            (model.unigram(3)?, at_spaces("always"))
-        }
-        Class::MBart => (model.unigram(3)?, at_spaces("always")),
+        Class::T5 | Class::VideoPrism => (vec![table()], model.unigram(2)?, at_spaces("always")),
+        Class::Lasr => (vec![table()], model.unigram(3)?, at_spaces("always")),
+        Class::MBart => (vec![], model.unigram(3)?, at_spaces("always")),
         Class::MBart50 => {
-            steps.extend(table(file));
-            steps.push(normalizer(spaces()));
-            let known = |code: &str| {
-                model
-                    .vocabulary()
-                    .map(|all| all.iter().any(|(text, _)| text == code))
-            };
-            let mut languages = MBART
-                .split_ascii_whitespace()
-                .chain(MBART_50.split_ascii_whitespace());
-            if !languages.any(|code| known(code) == Ok(true)) {
+            let languages = |text: &str| lists(MBART, text) || lists(MBART_50, text);
+            if !model.vocabulary()?.iter().any(|(text, _)| languages(text)) {
                 return Err("has no languages in its vocabulary, where MBart50Tokenizer would make up another one".into());
             }
-            (model.unigram(3)?, metaspace("always", true))
+            (
+                vec![table(), spaces()],
+                model.unigram(3)?,
+                metaspace("always", true),
+            )
         }
-        Class::Xglm => {
-            steps.extend(table(file));
-            steps.push(normalizer(spaces()));
-            (model.unigram(3)?, metaspace(always(true), true))
-        }
-        Class::Barthez => {
-            steps.extend(cleaned());
-            (model.unigram(3)?, metaspace(always(true), true))
-        }
+        Class::Xglm => (
+            vec![table(), spaces()],
+            model.unigram(3)?,
+            metaspace(spaced(), true),
+        ),
+        Class::Barthez => (
+            vec![cleaned(), nfc(), strip(false, true)],
+            model.unigram(3)?,
+            metaspace(spaced(), true),
+        ),
         Class::DebertaV2 => {
-            if flag("do_lower_case", false) {
-                steps.push(lowercase());
-            }
-            steps.extend(cleaned());
-            let given = arguments.number("unk_id").unwrap_or(1.0) as usize;
-            let place = model.scored(unknown, 0)?.unwrap_or(given);
+            let place = model.scored(unknown, 0)?.unwrap_or(number("unk_id", 1.0));
             let scheme = if prefix_space(true) {
                 "always"
             } else {
                 "first"
             };
-            let mut parts = Vec::new();
+            let mut parts = vec![metaspace(scheme, true)];
             if flag("split_by_punct", false) {
-                parts.push(json!({"type": "Punctuation", "behavior": "Isolated"}));
+                parts.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
             }
-            parts.push(metaspace(scheme, true));
-            (model.unigram(place)?, sequence(parts))
+            let steps = vec![lowercase(false), cleaned(), nfc(), strip(false, true)];
+            (steps, model.unigram(place)?, sequence(&parts))
         }
         Class::BigBird => {
-            steps.push(normalizer(
-                json!({"type": "Strip", "strip_left": false, "strip_right": false}),
-            ));
-            steps.push(normalizer(replace(json!({"Regex": " {2,}"}), "▁")));
+            let spaces = step(replace(json!({"Regex": " {2,}"}), "▁"));
             let place = model.scored(unknown, 0)?.unwrap_or(100);
-            (model.unigram(place)?, metaspace(always(true), true))
+            (
+                vec![strip(false, false), spaces],
+                model.unigram(place)?,
+                metaspace(spaced(), true),
+            )
         }
         Class::Albert => {
-            steps.extend(quotes());
-            if !flag("keep_accents", false) {
-                steps.extend(accents());
-            }
-            if flag("do_lower_case", true) {
-                steps.push(lowercase());
-            }
-            steps.extend(table(file));
-            (model.unigram(1)?, at_spaces(always(true)))
+            let kept = flag("keep_accents", false);
+            let steps = vec![
+                quotes("``"),
+                quotes("''"),
+                accents(kept, "NFKD"),
+                accents(kept, "StripAccents"),
+                lowercase(true),
+                table(),
+            ];
+            (steps, model.unigram(1)?, at_spaces(spaced()))
         }
         Class::RemBert => {
-            steps.extend(quotes());
-            steps.push(normalizer(spaces()));
-            if !flag("keep_accents", true) {
-                steps.extend(accents());
-            }
-            if flag("do_lower_case", false) {
-                steps.push(lowercase());
-            }
-            steps.extend(table(file));
-            (model.unigram(2)?, metaspace(always(true), true))
+            let kept = flag("keep_accents", true);
+            let steps = vec![
+                quotes("``"),
+                quotes("''"),
+                spaces(),
+                accents(kept, "NFKD"),
+                accents(kept, "StripAccents"),
+                lowercase(false),
+                table(),
+            ];
+            (steps, model.unigram(2)?, metaspace(spaced(), true))
         }
         Class::XlNet => {
-            steps.extend(quotes());
-            steps.extend(accents());
-            if flag("do_lower_case", false) {
-                steps.push(lowercase());
-            }
-            steps.extend(table(file));
-            let place = arguments.number("unk_id").unwrap_or(0.0) as usize;
-            (model.unigram(place)?, at_spaces("always"))
+            let steps = vec![
+                quotes("``"),
+                quotes("''"),
+                accents(false, "NFKD"),
+                accents(false, "StripAccents"),
+                lowercase(false),
+                table(),
+            ];
+            (
+                steps,
+                model.unigram(number("unk_id", 0.0))?,
+                at_spaces("always"),
+            )
         }
         Class::Pegasus => {
-            match table(file) {
-                Some(table) => steps.push(table),
-                None => steps.push(normalizer(replace(json!({"Regex": r"\n"}), " "))),
-            }
-            steps.push(normalizer(spaces()));
+            let lines = || step(replace(json!({"Regex": r"\n"}), " "));
             let place = model.scored(unknown, 1)?.ok_or_else(|| {
                 format!("has no token '{unknown}' of score 0, which PegasusTokenizer looks for")
             })?;
-            (model.unigram(place)?, metaspace("always", true))
+            (
+                vec![table().or_else(lines), spaces()],
+                model.unigram(place)?,
+                metaspace("always", true),
+            )
         }
     };
     let mut tokenizer = Tokenizer::new(model);
+    let mut steps: Vec<NormalizerWrapper> = steps.into_iter().flatten().collect();
     if !steps.is_empty() {
         let all = if steps.len() == 1 {
             steps.remove(0)
@@ -330,35 +301,27 @@ pub(super) fn rebuild(
             .with_normalizer(Some(all))
             .map_err(|error| error.to_string())?;
     }
-    tokenizer.with_pre_tokenizer(Some(pre_tokenizer(pre)));
+    let pre: PreTokenizerWrapper =
+        serde_json::from_value(pre).expect("a pre-tokenizer as the crate writes it");
+    tokenizer.with_pre_tokenizer(Some(pre));
     if class == Class::CodeGen {
         tokenizer.with_post_processor(Some(ByteLevel::new(true, false, true)));
     }
     if class == Class::Albert {
         let id = |name: &str| {
-            let text = text_of(names, name);
-            tokenizer.token_to_id(&text).ok_or_else(|| {
+            let text = names.text(name);
+            tokenizer.token_to_id(text).ok_or_else(|| {
                 format!("has no token '{text}', which AlbertTokenizer puts around a text")
             })
         };
-        let special = vec![("[CLS]", id("cls_token")?), ("[SEP]", id("sep_token")?)];
-        let special = special
-            .into_iter()
-            .map(|(text, id)| (text.to_string(), id))
-            .collect();
+        let special = vec![
+            ("[CLS]".to_owned(), id("cls_token")?),
+            ("[SEP]".to_owned(), id("sep_token")?),
+        ];
         let template = template("[CLS]:0 $A:0 [SEP]:0", special)?;
         tokenizer.with_post_processor(Some(template));
     }
     Ok(tokenizer)
-}
-
-/// The normalizer that DeBERTa v2 and Barthez share, but for lower-casing.
-fn cleaned() -> [NormalizerWrapper; 3] {
-    [
-        normalizer(replace(json!({"Regex": r"\s{2,}|[\n\r\t]"}), " ")),
-        normalizer(json!({"type": "NFC"})),
-        normalizer(json!({"type": "Strip", "strip_left": false, "strip_right": true})),
-    ]
 }
 
 /// Llama's `legacy`, whose default is false; any other value counts as Python would count it.
@@ -376,10 +339,6 @@ fn normalizer(value: Value) -> NormalizerWrapper {
     serde_json::from_value(value).expect("a normalizer as the crate writes it")
 }
 
-fn pre_tokenizer(value: Value) -> PreTokenizerWrapper {
-    serde_json::from_value(value).expect("a pre-tokenizer as the crate writes it")
-}
-
 fn replace(pattern: Value, by: &str) -> Value {
     json!({"type": "Replace", "pattern": pattern, "content": by})
 }
@@ -392,16 +351,13 @@ fn byte_level(prefix: bool, use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": use_regex})
 }
 
-fn sequence(list: Vec<Value>) -> Value {
+fn sequence(list: &[Value]) -> Value {
     json!({"type": "Sequence", "pretokenizers": list})
 }
 
 /// Words at white space, each with SentencePiece's mark before it.
 fn at_spaces(scheme: &str) -> Value {
-    sequence(vec![
-        json!({"type": "WhitespaceSplit"}),
-        metaspace(scheme, true),
-    ])
+    sequence(&[json!({"type": "WhitespaceSplit"}), metaspace(scheme, true)])
 }
 
 /// SentencePiece's table of characters, the one step of a file's normalizer that classes keep.

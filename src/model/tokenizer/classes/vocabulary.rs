@@ -6,6 +6,7 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::models::unigram::Unigram;
 
 use super::Result;
+use crate::error::Cause;
 use crate::model::tokenizer::registry::Chosen;
 
 /// A class's model over the file's vocabulary.
@@ -15,18 +16,21 @@ pub(super) struct Model<'a> {
 }
 
 impl Model<'_> {
-    pub fn mismatch(&self, wanted: &str) -> String {
+    fn mismatch(&self, wanted: &str) -> Cause {
         let found = match self.file.get_model() {
             ModelWrapper::BPE(_) => "BPE",
             ModelWrapper::WordPiece(_) => "WordPiece",
             ModelWrapper::WordLevel(_) => "WordLevel",
             ModelWrapper::Unigram(_) => "Unigram",
         };
-        format!(
+        Cause::of(format!(
             "holds a {found} vocabulary, but the class {} ({}) reads it as {wanted}, which gives tokens that mean \
-             nothing; name the class that fits in tokenizer_class of tokenizer_config.json (\"TokenizersBackend\" takes \
-             the file as it is)",
+             nothing",
             self.chosen.name, self.chosen.because
+        ))
+        .with(
+            "name the class that fits in tokenizer_class of tokenizer_config.json (\"TokenizersBackend\" takes the \
+             file as it is)",
         )
     }
 
@@ -81,7 +85,9 @@ impl Model<'_> {
         let entries = self.vocabulary()?.iter().cloned().collect();
         Unigram::from(entries, Some(unknown), false)
             .map(Into::into)
-            .map_err(|error| format!("has no token {unknown}, the class's unknown token ({error})"))
+            .map_err(|error| {
+                format!("has no token {unknown}, the class's unknown token ({error})").into()
+            })
     }
 }
 
