@@ -169,7 +169,7 @@ pub(crate) fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
 
 /// A message of the schema that holds tensors, or others that do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Model,
     Graph,
     Node,
@@ -177,7 +177,7 @@ pub(crate) enum Kind {
     Tensor,
 }
 
-impl Kind {
+impl MessageKind {
     /// What its field `number` holds, if that is one of these.
     pub(crate) fn field(self, number: u32) -> Option<Self> {
         match (self, number) {

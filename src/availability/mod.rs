@@ -9,12 +9,12 @@ use serde::{Serialize, Serializer};
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
 use crate::engine::{native, rten};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
-use crate::runtime::obstacle::{obstacle, package, pointless};
+use crate::runtime::Plugin;
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
-use crate::runtime::{Cause, Plugin};
+use crate::runtime::unusable::{package, pointless, unusable_reason};
 use crate::threads::spawn_scoped;
 
 /// What is here, what works, and what is missing for the rest.
@@ -201,16 +201,16 @@ fn status(
             ..tried(State::Works, report, path, library.version.clone())
         };
     }
-    let obstacle = obstacle(provider, hardware, platform);
+    let lacking = unusable_reason(provider, hardware, platform);
     let Some((library, report)) = reports().next() else {
-        return absent(provider, hardware, libraries, platform, obstacle);
+        return absent(provider, hardware, libraries, platform, lacking);
     };
     let path = Some(library.path.clone());
     let mut status = ProviderStatus {
         plugin: plugin(library, report),
         ..tried(State::Unusable, report, path, library.version.clone())
     };
-    if let Some(Cause { reason, remedy }) = obstacle {
+    if let Some(Cause { reason, remedy }) = lacking {
         // The library names the first of many files that it missed.
         status.detail = status.reason.replace(reason);
         status.remedy = remedy;
@@ -224,11 +224,11 @@ fn absent(
     hardware: &Hardware,
     libraries: &[LibraryReport],
     platform: Platform,
-    obstacle: Option<Cause>,
+    lacking: Option<Cause>,
 ) -> ProviderStatus {
     let usable = libraries.iter().any(|library| library.unusable.is_none());
     let mut state = State::Absent;
-    let (reason, remedy) = if let Some(Cause { reason, remedy }) = obstacle {
+    let (reason, remedy) = if let Some(Cause { reason, remedy }) = lacking {
         (reason, remedy)
     } else if let (Provider::Cpu, false, Some(first)) = (provider, usable, libraries.first()) {
         // Every library has this one, so it is the library that is at fault.

@@ -199,8 +199,8 @@ mod tests {
         WorkerProcess::start(&command, &[]).unwrap()
     }
 
-    fn reason(silence: NoReply) -> String {
-        match silence {
+    fn reason(no_reply: NoReply) -> String {
+        match no_reply {
             NoReply::Failed(reason) => reason,
             NoReply::Interrupted => panic!("nobody interrupted"),
         }
@@ -242,8 +242,8 @@ mod tests {
         let mut worker = shell("read x; exec sleep 600");
         let cancel = CancelToken::new();
         cancel.cancel();
-        let silence = worker.ask(&Request::Work, &cancel).unwrap_err();
-        assert!(matches!(silence, NoReply::Interrupted));
+        let no_reply = worker.ask(&Request::Work, &cancel).unwrap_err();
+        assert!(matches!(no_reply, NoReply::Interrupted));
         drop(worker); // returns only because it kills
     }
 }

@@ -6,18 +6,16 @@
 //! needs from elsewhere, [`process`] names the variables that must be set before, [`library`] loads,
 //! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
 //! whose files may be run unasked, [`asked`] ends programs that are asked, [`remedy`] turns a loader's or
-//! driver's words into a [`cause`] with what helps, and [`obstacle`] knows what this machine lacks. Running models
+//! driver's words into what helps, and [`unusable`] knows what this machine lacks. Running models
 //! in sessions is [`crate::engine::ort`]'s.
 
 mod asked;
 mod binary;
-mod cause;
 mod discovery;
 mod elf;
 mod fault;
 pub(crate) mod library;
 mod node;
-pub(crate) mod obstacle;
 pub(crate) mod placement;
 pub(crate) mod plugin;
 mod preload;
@@ -29,16 +27,16 @@ pub(crate) mod remedy;
 mod search_path;
 pub(crate) mod selection;
 pub(crate) mod trust;
+pub(crate) mod unusable;
 
 use std::path::PathBuf;
 
-pub(crate) use cause::Cause;
 pub use plugin::{Plugin, PluginDevice, PluginReport};
 pub use probe::ProbeCommand;
 pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
 pub use trust::doubt;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Cause, Error, ErrorKind};
 
 /// The engine's name in messages.
 pub(crate) const NAME: &str = "ONNX Runtime";
@@ -54,12 +52,11 @@ pub struct RuntimeOptions {
 }
 
 /// An error of ONNX Runtime's.
-pub(crate) fn engine_error(reason: String) -> Error {
-    Error::engine(NAME, reason)
+pub(crate) fn engine_error(cause: impl Into<Cause>) -> Error {
+    Error::engine(NAME, cause)
 }
 
 /// The same of one provider: a step that `auto` passes over.
 pub(crate) fn provider_error(cause: impl Into<Cause>) -> Error {
-    let Cause { reason, remedy } = cause.into();
-    Error::new(ErrorKind::Provider, NAME, reason).with_remedy_if(remedy)
+    Error::new(ErrorKind::Provider, NAME, cause)
 }

@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
-use super::cause::{Cause, missing_file};
+use super::fault::missing_file;
 use super::library::Library;
-use super::obstacle;
 use super::preload::{self, DRIVER, Prepared};
+use super::unusable;
+use crate::error::Cause;
 use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
 
@@ -41,11 +42,11 @@ pub(crate) fn complete(provider: Provider, words: &str, library: &Library) -> Ca
     // What is loaded is not loaded again; this is for what is missing.
     let prepared = preload::prepare(provider, &library.path);
     let cause = explain(provider, words, &prepared, &library.version);
-    match obstacle::here(provider) {
+    match unusable::here(provider) {
         // A missing file is no wonder where the device is missing.
-        Some(obstacle) => Cause {
-            reason: format!("{} ({})", obstacle.reason, cause.reason),
-            ..obstacle
+        Some(found) => Cause {
+            reason: format!("{} ({})", found.reason, cause.reason),
+            ..found
         },
         None => cause,
     }

@@ -20,9 +20,9 @@ use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
 use super::search_path::{SearchPath, System, real};
-use super::{Cause, Plugin, RuntimeOptions, obstacle, plugin, preload, provider_error};
+use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::provider::{PassedOver, Provider};
 use crate::threads::spawn_scoped;
 use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
@@ -41,7 +41,7 @@ pub(crate) struct Selection<'a> {
     /// The same, each library after its plug-ins.
     plugged: OnceCell<Vec<Candidate>>,
     /// What stands in a provider's way on this machine.
-    obstacle: fn(Provider) -> Option<Cause>,
+    unusable_reason: fn(Provider) -> Option<Cause>,
 }
 
 /// Whether a library has a provider, as far as the files beside it tell.
@@ -79,7 +79,7 @@ impl<'a> Selection<'a> {
             here,
             found: OnceCell::new(),
             plugged: OnceCell::new(),
-            obstacle: obstacle::here,
+            unusable_reason: unusable::here,
         }
     }
 

@@ -29,7 +29,7 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
         here,
         found: OnceCell::new(),
         plugged: OnceCell::new(),
-        obstacle: |_| None,
+        unusable_reason: |_| None,
     }
 }
 
@@ -68,7 +68,7 @@ fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
     let (kind, text) = refusal(&selection, Provider::Cuda);
     assert_eq!(kind, ErrorKind::Provider, "{text}");
     assert!(text.contains("onnxruntime-gpu[cuda,cudnn]"), "{text}");
-    selection.obstacle = |_| Some(Cause::of("no NVIDIA GPU was found"));
+    selection.unusable_reason = |_| Some(Cause::of("no NVIDIA GPU was found"));
     let (_, text) = refusal(&selection, Provider::Cuda);
     assert!(
         text.contains("no NVIDIA GPU was found, and no library"),

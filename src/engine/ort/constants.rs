@@ -6,7 +6,7 @@
 //!
 //! The file is not decoded: numbers are changed where they stand.
 
-use crate::onnx::{self, FLOAT, Kind, fields};
+use crate::onnx::{self, FLOAT, MessageKind, fields};
 
 /// Bits of float32 above which (the sign apart) bfloat16 rounds to infinity.
 const LARGEST: u32 = 0x7F7F_0000;
@@ -19,7 +19,7 @@ const INFINITY: u32 = 0x7F80_0000;
 pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
     let mut found = Vec::new();
     let start = model.as_ptr() as usize;
-    collect(Kind::Model, model, &mut |number| {
+    collect(MessageKind::Model, model, &mut |number| {
         found.push(number.as_ptr() as usize - start);
     })?;
     for &at in &found {
@@ -31,12 +31,12 @@ pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
 
 /// Tells `beyond` of every number in a message that is beyond the range.
 fn collect<'a>(
-    kind: Kind,
+    kind: MessageKind,
     message: &'a [u8],
     beyond: &mut dyn FnMut(&'a [u8]),
 ) -> Result<(), String> {
     let is_float = match kind {
-        Kind::Tensor => {
+        MessageKind::Tensor => {
             let mut parts = fields(message);
             parts.any(|field| {
                 field.is_ok_and(|field| {
@@ -58,9 +58,13 @@ fn collect<'a>(
         }
         let numbers = match (kind, number) {
             // `float_data` and `raw_data`, an attribute's `floats`; packed.
-            (Kind::Tensor, 4 | 9) | (Kind::Attribute, 7) if !content.is_empty() => content,
+            (MessageKind::Tensor, 4 | 9) | (MessageKind::Attribute, 7) if !content.is_empty() => {
+                content
+            }
             // An attribute's `f`.
-            (Kind::Attribute, 2 | 7) | (Kind::Tensor, 4) => whole.get(1..).unwrap_or_default(),
+            (MessageKind::Attribute, 2 | 7) | (MessageKind::Tensor, 4) => {
+                whole.get(1..).unwrap_or_default()
+            }
             _ => continue,
         };
         if is_float {

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::Selection;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Cause, Error, ErrorKind};
 use crate::provider::obtain::how_to_get;
 use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
-use crate::runtime::{Cause, NAME, provider_error};
+use crate::runtime::{NAME, provider_error};
 
 /// Why a candidate was not taken.
 pub(super) enum Refused {
@@ -99,21 +99,21 @@ impl Selection<'_> {
                 Provider::Cpu => {
                     "get it with 'pip install onnxruntime', or name it with --ort-lib".to_owned()
                 }
-                _ => match (self.obstacle)(provider) {
-                    Some(obstacle) => {
-                        let reason = format!("{}, and {reason}", obstacle.reason);
-                        return no_library(reason, obstacle.remedy);
+                _ => match (self.unusable_reason)(provider) {
+                    Some(found) => {
+                        let reason = format!("{}, and {reason}", found.reason);
+                        return no_library(reason, found.remedy);
                     }
                     None => how_to_get(provider),
                 },
             };
             return no_library(reason, Some(remedy));
         };
-        provider_error(match (self.obstacle)(provider) {
+        provider_error(match (self.unusable_reason)(provider) {
             // No package helps where the device is missing.
-            Some(obstacle) => Cause {
-                reason: format!("{}, and {reason}", obstacle.reason),
-                ..obstacle
+            Some(found) => Cause {
+                reason: format!("{}, and {reason}", found.reason),
+                ..found
             },
             None => Cause { reason, remedy },
         })

@@ -1,10 +1,9 @@
 //! `embedctl config`: which settings are in force, and where each comes from.
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::args::{self, ConfigArgs};
-use crate::config::{Config, Setting, Source};
+use crate::config::{Config, SetBy, Setting};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -28,11 +27,10 @@ pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<Exit
         }
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&fields(config, &settings));
-        printer.json(&format!("{}\n", json.context("cannot write JSON")?))?;
+        printer.pretty(&fields(config, &settings))?;
     } else {
         settings.retain(|(_, setting)| {
-            let said = !matches!(setting.source, Source::Default);
+            let said = !matches!(setting.source, SetBy::Default);
             said || (args.all && !setting.values.is_empty())
         });
         printer.config(config, &settings)?;
@@ -49,14 +47,14 @@ fn fields(config: &Config, settings: &[(&str, Setting<'_>)]) -> Value {
         (config.absent.iter()).map(|path| json!({"path": path, "kind": "user", "there": false}));
     let settings = settings.iter().map(|(command, setting)| {
         let (source, file, line, variable) = match &setting.source {
-            Source::File(entry) => (
+            SetBy::File(entry) => (
                 "file",
                 Some(&entry.place.file),
                 Some(entry.place.line),
                 None,
             ),
-            Source::Variable(name) => ("environment", None, None, Some(name)),
-            Source::Default => ("default", None, None, None),
+            SetBy::Variable(name) => ("environment", None, None, Some(name)),
+            SetBy::Default => ("default", None, None, None),
         };
         json!({
             "command": command,

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::limits::{forbids, is_path};
-use super::places::Kind;
+use super::places::FileKind;
 use super::{is_relative, is_switch, key, option};
 
 /// A file of settings is no larger.
@@ -21,7 +21,7 @@ pub struct ConfigFile {
     /// Its path.
     pub path: PathBuf,
     /// Whose it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// What it says, in its order.
     pub entries: Vec<Entry>,
 }
@@ -56,7 +56,11 @@ impl fmt::Display for Line {
 
 impl ConfigFile {
     /// Reads a file; `None` if there is none. `program` is the built command with all subcommands.
-    pub(super) fn read(path: &Path, kind: Kind, program: &Command) -> Result<Option<Self>, String> {
+    pub(super) fn read(
+        path: &Path,
+        kind: FileKind,
+        program: &Command,
+    ) -> Result<Option<Self>, String> {
         let refuse = |reason: &dyn fmt::Display| format!("{}: {reason}", path.display());
         let found = match fs::metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -259,7 +263,7 @@ max-regression = 2.5
         program.build();
         let mut read = 0;
         mutation::each("embedctl.toml", GOOD, 300, |path| {
-            match ConfigFile::read(path, Kind::User, &program) {
+            match ConfigFile::read(path, FileKind::User, &program) {
                 Err(reason) => assert!(reason.starts_with(&path.display().to_string()), "{reason}"),
                 Ok(None) => panic!("the file is there"),
                 Ok(Some(file)) => {

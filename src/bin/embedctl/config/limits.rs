@@ -8,7 +8,7 @@
 use clap::{Arg, ValueHint};
 use embedctl::runtime;
 
-use super::places::Kind;
+use super::places::FileKind;
 
 /// Words in names of options that lead to code, to secrets or to where these are sent.
 const GRAVE: [&str; 9] = [
@@ -27,13 +27,18 @@ const GRAVE: [&str; 9] = [
 const REPLACES: [&str; 2] = ["force", "overwrite"];
 
 /// Why an entry may not stand in that file of that kind; `None`: it may.
-pub(super) fn forbids(kind: Kind, file: &std::path::Path, arg: &Arg, key: &str) -> Option<String> {
+pub(super) fn forbids(
+    kind: FileKind,
+    file: &std::path::Path,
+    arg: &Arg,
+    key: &str,
+) -> Option<String> {
     let long = arg.get_long().unwrap_or_default();
     let grave = GRAVE
         .iter()
         .any(|word| long == *word || long.split('-').any(|part| part == *word));
     match kind {
-        Kind::Project => {
+        FileKind::Project => {
             let what = if grave {
                 "could run code of its author or tell them secrets"
             } else if REPLACES.contains(&long) || (is_path(arg) && long != "model") {
@@ -46,7 +51,7 @@ pub(super) fn forbids(kind: Kind, file: &std::path::Path, arg: &Arg, key: &str) 
                  (`embedctl config` says where that is), or give it as an option"
             ))
         }
-        Kind::User | Kind::Named if grave => {
+        FileKind::User | FileKind::Named if grave => {
             let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
             let doubt = runtime::doubt(&absolute)?;
             Some(format!(
@@ -54,7 +59,7 @@ pub(super) fn forbids(kind: Kind, file: &std::path::Path, arg: &Arg, key: &str) 
                  permission to write away, or give it as an option"
             ))
         }
-        Kind::User | Kind::Named => None,
+        FileKind::User | FileKind::Named => None,
     }
 }
 

@@ -21,7 +21,7 @@ use embedctl::runtime;
 use crate::args;
 use file::ConfigFile;
 pub use file::Entry;
-pub use places::Kind;
+pub use places::FileKind;
 
 /// The files in force, the nearest first.
 #[derive(Debug, Default)]
@@ -36,9 +36,6 @@ pub struct Config {
 
 impl Config {
     /// The files that `arguments` (program name first) and the environment ask for.
-    ///
-    /// # Errors
-    /// If one cannot be read, says what no command has, or what it may not.
     pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
         let Some(typed) = lenient(arguments).filter(|typed| !typed.get_flag("no_config")) else {
             return Ok(Self::default());
@@ -47,7 +44,7 @@ impl Config {
         let mut command = args::command();
         command.build();
         for (path, kind) in places::all(typed.get_one::<PathBuf>("config")) {
-            if let Some(doubt) = (kind == Kind::Project)
+            if let Some(doubt) = (kind == FileKind::Project)
                 .then(|| runtime::doubt(&path))
                 .flatten()
             {
@@ -56,11 +53,11 @@ impl Config {
             }
             match ConfigFile::read(&path, kind, &command).map_err(refusal)? {
                 Some(file) => config.files.push(file),
-                None if kind == Kind::Named => {
+                None if kind == FileKind::Named => {
                     let reason = "--config (or EMBEDCTL_CONFIG): there is no such file";
                     return Err(refusal(format!("{}: {reason}", path.display())));
                 }
-                None if kind == Kind::User => config.absent.push(path),
+                None if kind == FileKind::User => config.absent.push(path),
                 None => {}
             }
         }
@@ -68,9 +65,6 @@ impl Config {
     }
 
     /// `arguments` with what the files say beside them, and what was taken.
-    ///
-    /// # Errors
-    /// If two settings of one file exclude each other.
     pub fn complete(
         &self,
         arguments: Vec<OsString>,
@@ -181,15 +175,15 @@ impl Config {
             let (values, source) = if let Some((name, value)) =
                 variable.and_then(|name| Some((name.clone(), value(&name)?)))
             {
-                (vec![value], Source::Variable(name))
+                (vec![value], SetBy::Variable(name))
             } else if let Some((_, entry)) =
                 taken.iter().find(|(one, _)| one.get_id() == arg.get_id())
             {
-                (entry.values.clone(), Source::File(entry))
+                (entry.values.clone(), SetBy::File(entry))
             } else {
                 let values = arg.get_default_values().iter();
                 let values = values.map(|value| value.to_string_lossy().into_owned());
-                (values.collect(), Source::Default)
+                (values.collect(), SetBy::Default)
             };
             Some(Setting {
                 key,
@@ -209,12 +203,12 @@ pub struct Setting<'a> {
     /// What it is; none where nothing says and there is no fixed default.
     pub values: Vec<String>,
     /// Where that comes from.
-    pub source: Source<'a>,
+    pub source: SetBy<'a>,
 }
 
 /// Where a setting comes from.
 #[derive(Debug)]
-pub enum Source<'a> {
+pub enum SetBy<'a> {
     /// A file.
     File(&'a Entry),
     /// An environment variable.

@@ -7,7 +7,7 @@ const PROJECT: &str = "embedctl.toml";
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// Found in the working folder or above it: of whoever wrote the project.
     Project,
     /// The user's own.
@@ -16,7 +16,7 @@ pub enum Kind {
     Named,
 }
 
-impl Kind {
+impl FileKind {
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,18 +28,18 @@ impl Kind {
 }
 
 /// Where to look, the nearest first: the file that is named and no other; else the project's and the user's.
-pub(super) fn all(named: Option<&PathBuf>) -> Vec<(PathBuf, Kind)> {
+pub(super) fn all(named: Option<&PathBuf>) -> Vec<(PathBuf, FileKind)> {
     if let Some(path) = named {
-        return vec![(path.clone(), Kind::Named)];
+        return vec![(path.clone(), FileKind::Named)];
     }
     let project = std::env::current_dir()
         .ok()
         .and_then(|folder| project(&folder));
     let user = embedctl::profile::config_folder().map(|folder| folder.join("config.toml"));
-    let project = project.map(|path| (path, Kind::Project));
+    let project = project.map(|path| (path, FileKind::Project));
     project
         .into_iter()
-        .chain(user.map(|path| (path, Kind::User)))
+        .chain(user.map(|path| (path, FileKind::User)))
         .collect()
 }
 

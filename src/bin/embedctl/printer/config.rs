@@ -2,14 +2,11 @@
 
 use super::Printer;
 use super::table::Table;
-use crate::config::{Config, Setting, Source};
+use crate::config::{Config, SetBy, Setting};
 use crate::failure::Failure;
 
 impl Printer {
     /// The table, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn config(&self, config: &Config, settings: &[(&str, Setting<'_>)]) -> Result<(), Failure> {
         self.text(&table(config, settings))
     }
@@ -34,9 +31,9 @@ fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
             last = command;
         }
         let source = match &setting.source {
-            Source::File(entry) => entry.place.to_string(),
-            Source::Variable(name) => name.clone(),
-            Source::Default => "default".to_owned(),
+            SetBy::File(entry) => entry.place.to_string(),
+            SetBy::Variable(name) => name.clone(),
+            SetBy::Default => "default".to_owned(),
         };
         let key = setting.key;
         table.line(&format!(

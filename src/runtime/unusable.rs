@@ -4,18 +4,18 @@
 //! A library knows only the file that it missed first. Whether a remedy is apt, the hardware decides:
 //! without an NVIDIA GPU no package makes CUDA work.
 
-use super::cause::Cause;
 use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
+use crate::error::Cause;
 use crate::provider::Provider;
 use crate::provider::obtain::{self, Platform};
 
 /// What stands in the way of `provider` on this machine.
 pub(crate) fn here(provider: Provider) -> Option<Cause> {
-    obstacle(provider, &Hardware::detect(), Platform::HERE)
+    unusable_reason(provider, &Hardware::detect(), Platform::HERE)
 }
 
 /// What stands in the way of `provider` on a machine of that hardware.
-pub(crate) fn obstacle(
+pub(crate) fn unusable_reason(
     provider: Provider,
     hardware: &Hardware,
     platform: Platform,
@@ -178,7 +178,7 @@ mod tests {
             Provider::TensorRtRtx,
             Provider::MiGraphX,
         ] {
-            let found = obstacle(provider, &nothing, LINUX).unwrap();
+            let found = unusable_reason(provider, &nothing, LINUX).unwrap();
             assert!(found.reason.contains("GPU was found"), "{found:?}");
             assert_eq!(found.remedy, None);
         }
@@ -193,34 +193,37 @@ mod tests {
             (Provider::Cuda, MAC),
             (Provider::MiGraphX, WINDOWS),
         ] {
-            let found = obstacle(provider, &hardware, platform).unwrap();
+            let found = unusable_reason(provider, &hardware, platform).unwrap();
             assert_eq!(found.remedy, None, "{provider}");
             assert_eq!(package(provider, &hardware, platform), None, "{provider}");
         }
-        assert_eq!(obstacle(Provider::CoreMl, &hardware, MAC), None);
-        assert_eq!(obstacle(Provider::DirectMl, &hardware, WINDOWS), None);
+        assert_eq!(unusable_reason(Provider::CoreMl, &hardware, MAC), None);
+        assert_eq!(
+            unusable_reason(Provider::DirectMl, &hardware, WINDOWS),
+            None
+        );
     }
 
     #[test]
-    fn a_card_that_cuda_can_use_is_no_obstacle() {
+    fn a_card_that_cuda_can_use_leaves_cuda_usable() {
         let hidden = gpu(Vendor::Nvidia, None, Some(GpuProblem::Hidden));
         let used = gpu(Vendor::Nvidia, Some(0), None);
         let hardware = with(vec![hidden.clone(), used], driver("13.0"));
-        assert_eq!(obstacle(Provider::Cuda, &hardware, LINUX), None);
+        assert_eq!(unusable_reason(Provider::Cuda, &hardware, LINUX), None);
         let hardware = with(vec![hidden], driver("13.0"));
-        let told = obstacle(Provider::Cuda, &hardware, LINUX).unwrap();
+        let told = unusable_reason(Provider::Cuda, &hardware, LINUX).unwrap();
         assert_eq!(told.remedy.as_deref(), Some("unset CUDA_VISIBLE_DEVICES"));
     }
 
     #[test]
-    fn a_note_about_a_working_driver_is_no_obstacle() {
+    fn a_note_about_a_working_driver_leaves_cuda_usable() {
         let noted = Some(NvidiaDriver {
             problem: Some("CUDA numbers differing GPUs fastest first".into()),
             ..NvidiaDriver::default()
         });
         let hardware = with(vec![gpu(Vendor::Nvidia, Some(0), None)], noted.clone());
-        assert_eq!(obstacle(Provider::Cuda, &hardware, LINUX), None);
-        let told = obstacle(Provider::Cuda, &with(Vec::new(), noted), LINUX).unwrap();
+        assert_eq!(unusable_reason(Provider::Cuda, &hardware, LINUX), None);
+        let told = unusable_reason(Provider::Cuda, &with(Vec::new(), noted), LINUX).unwrap();
         assert!(told.reason.contains("fastest first"), "a broken driver");
     }
 
@@ -228,7 +231,9 @@ mod tests {
     fn a_missing_driver_is_told_from_a_container_without_it() {
         let remedy = |problem| {
             let hardware = with(vec![gpu(Vendor::Nvidia, None, Some(problem))], None);
-            obstacle(Provider::Cuda, &hardware, LINUX).unwrap().remedy
+            unusable_reason(Provider::Cuda, &hardware, LINUX)
+                .unwrap()
+                .remedy
         };
         let install = remedy(GpuProblem::NoDriver(Vendor::Nvidia, Some("nouveau".into()))).unwrap();
         assert!(install.contains("install the NVIDIA driver"), "{install}");
@@ -241,7 +246,7 @@ mod tests {
     fn amds_device_file_may_be_missing_or_forbidden() {
         let remedy = |problem| {
             let hardware = with(vec![gpu(Vendor::Amd, None, Some(problem))], None);
-            obstacle(Provider::MiGraphX, &hardware, LINUX)
+            unusable_reason(Provider::MiGraphX, &hardware, LINUX)
                 .unwrap()
                 .remedy
                 .unwrap()
@@ -249,7 +254,7 @@ mod tests {
         assert!(remedy(GpuProblem::NoAccess("/dev/kfd".into())).contains("usermod"));
         assert!(remedy(GpuProblem::NoNode("/dev/kfd".into())).contains("--device /dev/kfd"));
         let well = with(vec![gpu(Vendor::Amd, Some(0), None)], None);
-        assert_eq!(obstacle(Provider::MiGraphX, &well, LINUX), None);
+        assert_eq!(unusable_reason(Provider::MiGraphX, &well, LINUX), None);
     }
 
     #[test]
@@ -270,20 +275,20 @@ mod tests {
                 ..Hardware::default()
             };
             (
-                obstacle(Provider::WebGpu, &hardware, LINUX),
+                unusable_reason(Provider::WebGpu, &hardware, LINUX),
                 pointless(Provider::WebGpu, &hardware),
             )
         };
         let card = || vec![gpu(Vendor::Amd, None, None)];
-        let (obstacle, _) = told(false, &[], card());
-        assert!(obstacle.unwrap().remedy.unwrap().contains("libvulkan1"));
-        let (obstacle, _) = told(true, &[], Vec::new());
-        assert_eq!(obstacle.unwrap().remedy, None);
-        let (obstacle, pointless) = told(true, &["libvulkan_lvp.so"], Vec::new());
-        assert_eq!(obstacle, None, "it works, slowly");
+        let (found, _) = told(false, &[], card());
+        assert!(found.unwrap().remedy.unwrap().contains("libvulkan1"));
+        let (found, _) = told(true, &[], Vec::new());
+        assert_eq!(found.unwrap().remedy, None);
+        let (found, pointless) = told(true, &["libvulkan_lvp.so"], Vec::new());
+        assert_eq!(found, None, "it works, slowly");
         assert!(pointless.is_some());
-        let (obstacle, pointless) = told(true, &["libvulkan_radeon.so"], card());
-        assert_eq!((obstacle, pointless), (None, None));
+        let (found, pointless) = told(true, &["libvulkan_radeon.so"], card());
+        assert_eq!((found, pointless), (None, None));
     }
 
     #[test]
