@@ -38,10 +38,10 @@ pub(crate) fn check(threads: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "--threads {threads}: this process may use {cores} core{}, and more than {most} threads are of no use; leave the \
-         option out for the usual number",
+        "--threads {threads}: this process may use {cores} core{}, and more than {most} threads are of no use",
         if cores == 1 { "" } else { "s" }
     ))
+    .with_remedy("leave the option out for the usual number")
     .of_option("--threads"))
 }
 
@@ -94,24 +94,24 @@ pub(crate) fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
 ///
 /// # Errors
 /// Its own, what its panic said, or that it took too long.
-pub(crate) fn within<T: Send + 'static>(
+pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     limit: Duration,
     cancel: &CancelToken,
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     let (sender, receiver) = bounded(1);
     let spawned = thread::Builder::new()
         .name("limited".to_owned())
         .spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
             // Nobody may be waiting any more.
-            let _ = sender.send(result.unwrap_or_else(|panic| Err(panic_message(&*panic))));
+            let _ = sender.send(result.unwrap_or_else(|panic| Err(panic_message(&*panic).into())));
         });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
-        recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned())),
-        recv(cancel.channel()) -> _ => Err("it was interrupted".to_owned()),
-        recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs())),
+        recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),
+        recv(cancel.channel()) -> _ => Err("it was interrupted".to_owned().into()),
+        recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs()).into()),
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn what_panics_or_does_not_end_is_an_error() {
         let (long, cancel) = (Duration::from_secs(60), CancelToken::new());
-        assert_eq!(within(long, &cancel, || Ok(7)), Ok(7));
-        let panicked = within::<()>(long, &cancel, || panic!("row {}", 7)).unwrap_err();
+        assert_eq!(within(long, &cancel, || Ok::<_, String>(7)), Ok(7));
+        let panicked = within::<(), String>(long, &cancel, || panic!("row {}", 7)).unwrap_err();
         assert!(panicked.contains("row 7"), "{panicked}");
         let (_open, never) = bounded::<()>(0);
         let endless = || {

@@ -114,14 +114,11 @@ impl Cosine {
             Arithmetic::Int8 => "--precision int16",
             _ => "--precision fp32",
         };
-        Err(Error::engine(
-            "native",
-            format!(
-                "with --precision {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below --min-cosine \
-                 {asked}; {better} is more exact",
-                self.texts, self.least
-            ),
-        ))
+        let reason = format!(
+            "with --precision {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below --min-cosine {asked}",
+            self.texts, self.least
+        );
+        Err(Error::engine("native", reason).with_remedy(format!("{better} is more exact")))
     }
 }
 

@@ -28,6 +28,13 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::runtime::{Plugin, RuntimeOptions};
 
+/// Batches that suit ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
+const CPU_LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 128,
+    equal_lengths: false,
+};
+
 /// How to open an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {

@@ -141,8 +141,8 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
             Provider::Native => model.checkpoint.as_ref().err(),
             _ => model.onnx.as_ref().err(),
         };
-        if let Some(reason) = weights {
-            passed_over.push(passed(provider, reason.clone()));
+        if let Some(cause) = weights {
+            passed_over.push(passed(provider, cause.to_string()));
             continue;
         }
         let opened = match provider {

@@ -45,6 +45,20 @@ impl ProviderReport {
         }
     }
 
+    /// What came of a trial: where the matrix products were put, and the time of a run in milliseconds.
+    pub(crate) fn of(provider: Provider, trial: Result<(String, f64), String>) -> Self {
+        match trial {
+            Ok((placement, millis)) => Self {
+                works: true,
+                reason: None,
+                placement: Some(placement),
+                millis: Some(millis),
+                ..Self::refused(provider, String::new())
+            },
+            Err(reason) => Self::refused(provider, reason),
+        }
+    }
+
     /// A provider that does not work, and why.
     pub(crate) fn refused(provider: Provider, reason: impl Into<String>) -> Self {
         Self {

@@ -1,5 +1,6 @@
 //! What a library file is, read from its headers: whether this program could load it at all. Nothing is
-//! loaded for that, so a file that would crash the loader does no harm.
+//! loaded for that, so a file that would crash the loader does no harm. By hand, as in [`super::elf`]: of each format a
+//! magic number and the processor's.
 
 use std::fs::File;
 use std::io::Read;

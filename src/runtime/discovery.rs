@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::cause::Cause;
 use super::python::{self, site_packages};
 use super::search_path::{NAMING_VARIABLES, SearchPath, System, file_name, real, version};
 use super::trust;
 use super::{node, plugin};
+use crate::error::Cause;
 use crate::folder::children;
 
 /// A library that may be tried.

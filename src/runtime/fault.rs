@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::cause::{Cause, missing_file};
 use super::search_path::System;
+use crate::error::Cause;
 
 /// Why a library cannot be used at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +97,18 @@ impl fmt::Display for LibraryFault {
             Self::Words(words) => f.write_str(words),
         }
     }
+}
+
+/// `libcuda.so.1` in `libcuda.so.1: cannot open shared object file: No such file or directory`.
+pub(super) fn missing_file(words: &str) -> Option<&str> {
+    let before = words.split(": cannot open shared object file").next()?;
+    if before.len() == words.len() {
+        return None;
+    }
+    before
+        .rsplit([' ', ':'])
+        .next()
+        .filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

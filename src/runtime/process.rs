@@ -5,10 +5,10 @@
 
 use std::ffi::OsStr;
 
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, Provider, ProviderChoice, ProviderOption};
-use crate::runtime::{Cause, provider_error};
+use crate::runtime::provider_error;
 
 /// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
 pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");

@@ -9,6 +9,7 @@ use ort::environment::Environment;
 use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider as _, ArenaExtendStrategy};
 use ort::session::Session;
 use ort::session::builder::{AutoDevicePolicy, GraphOptimizationLevel, SessionBuilder};
+use serde_json::{Map, json};
 
 use super::placement::{CPU, library_name};
 use super::plugin::devices;
@@ -301,30 +302,32 @@ fn openvino(settings: &ProviderSettings) -> ep::OpenVINO {
 /// a vector is the same everywhere. Its threads are not pinned: every session would take the first core. A
 /// plug-in is told `all` in this way; the library's own provider has options for the rest.
 fn openvino_config(device: &str, settings: &ProviderSettings, all: bool) -> String {
-    let mut properties = Vec::new();
-    match (device, settings.word("precision")) {
-        (_, Some("bf16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "bf16""#),
-        (_, Some("fp16")) => properties.push(r#""INFERENCE_PRECISION_HINT": "f16""#),
-        ("CPU", _) | (_, Some("fp32")) => {
-            properties.push(r#""INFERENCE_PRECISION_HINT": "f32""#);
-        }
-        _ => {}
+    let mut properties = Map::new();
+    let mut set = |name: &str, value: String| {
+        properties.insert(name.to_owned(), value.into());
+    };
+    let precision = match (device, settings.word("precision")) {
+        (_, Some("bf16")) => Some("bf16"),
+        (_, Some("fp16")) => Some("f16"),
+        ("CPU", _) | (_, Some("fp32")) => Some("f32"),
+        _ => None,
+    };
+    if let Some(precision) = precision {
+        set("INFERENCE_PRECISION_HINT", precision.to_owned());
     }
-    let mut properties: Vec<String> = properties.into_iter().map(str::to_owned).collect();
     if device == "CPU" {
-        properties.push(r#""ENABLE_CPU_PINNING": "NO""#.to_owned());
+        set("ENABLE_CPU_PINNING", "NO".to_owned());
         if all {
-            properties.push(r#""NUM_STREAMS": "1""#.to_owned());
+            set("NUM_STREAMS", "1".to_owned());
             let threads = settings.number("threads").unwrap_or(settings.threads);
             if threads > 0 {
-                properties.push(format!(r#""INFERENCE_NUM_THREADS": "{threads}""#));
+                set("INFERENCE_NUM_THREADS", threads.to_string());
             }
         }
     } else if all && let Some(folder) = &settings.cache {
-        let folder = serde_json::Value::from(folder.to_string_lossy());
-        properties.push(format!(r#""CACHE_DIR": {folder}"#));
+        set("CACHE_DIR", folder.to_string_lossy().into_owned());
     }
-    format!(r#"{{"{device}": {{{}}}}}"#, properties.join(", "))
+    json!({ device: properties }).to_string()
 }
 
 fn webgpu(settings: &ProviderSettings) -> Result<ep::WebGPU, String> {
@@ -389,9 +392,9 @@ mod tests {
         let plain = ProviderSettings::default();
         assert_eq!(
             openvino_config("CPU", &plain, false),
-            r#"{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO"}}"#
+            r#"{"CPU":{"INFERENCE_PRECISION_HINT":"f32","ENABLE_CPU_PINNING":"NO"}}"#
         );
-        assert_eq!(openvino_config("GPU", &plain, false), r#"{"GPU": {}}"#);
+        assert_eq!(openvino_config("GPU", &plain, false), r#"{"GPU":{}}"#);
         let asked = ProviderSettings {
             // What is given last counts.
             options: ["openvino.precision=fp32", "openvino.precision=bf16"]

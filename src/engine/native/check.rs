@@ -10,18 +10,13 @@ use crate::provider::{ProviderReport, check_graph as graph};
 /// Computes the small graph in every precision. Takes some milliseconds.
 #[must_use]
 pub fn check() -> ProviderReport {
-    let mut report = ProviderReport::refused(Provider::Native, String::new());
-    match run() {
-        Ok((isa, millis)) => {
-            report.works = true;
-            report.reason = None;
-            report.placement = Some("all inside this program, on the processor".to_owned());
-            report.device = Some(format!("the processor's {isa}"));
-            report.millis = Some(millis);
-        }
-        Err(reason) => report.reason = Some(reason),
+    let ran = run();
+    let isa = ran.as_ref().ok().map(|(isa, _)| *isa);
+    let inside = "all inside this program, on the processor".to_owned();
+    ProviderReport {
+        device: isa.map(|isa| format!("the processor's {isa}")),
+        ..ProviderReport::of(Provider::Native, ran.map(|(_, millis)| (inside, millis)))
     }
-    report
 }
 
 /// The instructions that run here, and how long fp32 took the second time.

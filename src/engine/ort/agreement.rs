@@ -12,8 +12,9 @@ use super::inputs::Reading;
 use super::session::OrtWorker;
 use crate::batch::Batch;
 use crate::engine::{Cosine, Output, Provider, Worker as _};
+use crate::error::Cause;
 use crate::model::{Model, Onnx};
-use crate::runtime::{Cause, provider_error};
+use crate::runtime::provider_error;
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;

@@ -28,11 +28,12 @@ use ort::session::Session;
 use self::inputs::Reading;
 use self::opener::Opener;
 use self::session::OrtWorker;
-use self::settings::{CPU_LIMITS, DEVICE_LIMITS};
+use self::settings::DEVICE_LIMITS;
 use self::weights::{SharedSessions, Weights};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker, single_device,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
+    single_device,
 };
 use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::Model;

@@ -19,14 +19,14 @@ use crate::batch::Batch;
 use crate::cancel::CancelToken;
 use crate::engine::feeds::Feeds;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
-use crate::error::{Error, Result, with_causes};
+use crate::error::{Cause, Error, Result, with_causes};
 use crate::model::{Model, OutputChoice};
 use crate::provider::OptionValue;
 use crate::provider::options::value_of;
 use crate::runtime::library::Library;
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
-use crate::runtime::{Cause, engine_error, provider_error, remedy};
+use crate::runtime::{engine_error, provider_error, remedy};
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;

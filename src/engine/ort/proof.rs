@@ -15,9 +15,8 @@ use super::session::OrtWorker;
 use super::temporary::TemporaryFolder;
 use crate::batch::Batch;
 use crate::engine::{Placed, Provider, Worker};
-use crate::error::with_causes;
+use crate::error::{Cause, with_causes};
 use crate::model::Model;
-use crate::runtime::Cause;
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
 };

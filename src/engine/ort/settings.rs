@@ -14,13 +14,6 @@ use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 use crate::runtime::trust;
 
-/// Batches that suit a CPU: few enough tokens for the activations to stay in the cache.
-pub(super) const CPU_LIMITS: BatchLimits = BatchLimits {
-    tokens: 512,
-    rows: 128,
-    equal_lengths: false,
-};
-
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
     tokens: 16_384,

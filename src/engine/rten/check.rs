@@ -11,17 +11,14 @@ use crate::provider::{Provider, ProviderReport, check_graph as graph};
 /// Runs a small graph. Takes some milliseconds.
 #[must_use]
 pub fn check() -> ProviderReport {
-    let mut report = ProviderReport::refused(Provider::Rten, String::new());
-    match guarded(run).and_then(|(output, millis)| graph::check(&output).map(|()| millis)) {
-        Ok(millis) => {
-            report.works = true;
-            report.reason = None;
-            report.placement = Some("all inside this program, on the processor".to_owned());
-            report.millis = Some(millis);
-        }
-        Err(reason) => report.reason = Some(reason),
-    }
-    report
+    let trial = guarded(run).and_then(|(output, millis)| {
+        graph::check(&output)?;
+        Ok((
+            "all inside this program, on the processor".to_owned(),
+            millis,
+        ))
+    });
+    ProviderReport::of(Provider::Rten, trial)
 }
 
 /// The graph's output, and how long a run after the first took.

@@ -11,6 +11,7 @@ use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use super::stored;
 use crate::batch::Batch;
 use crate::engine::feeds::{Feed, Feeds};
+use crate::error::Cause;
 use crate::model::OutputChoice;
 
 /// A graph, its weights, and what it is fed with.
@@ -34,7 +35,7 @@ impl Threads {
 
 impl Graph {
     /// Reads an ONNX file.
-    pub fn read(path: &Path, feeds: Feeds) -> Result<Self, String> {
+    pub fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
         let model = stored::load(path)?;
         let node = |name: &str| model.node_id(name).map_err(|error| error.to_string());
         let inputs = feeds.inputs.iter().map(|input| node(&input.name));

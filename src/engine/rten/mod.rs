@@ -18,11 +18,11 @@ pub use self::check::check;
 use self::graph::{Graph, Threads};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider, Worker,
-    single_device,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
+    Worker, single_device,
 };
 use crate::batch::Batch;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::model::Model;
 use crate::threads::{panic_message, within};
 
@@ -38,13 +38,6 @@ const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --p
 /// How long opening a graph may take: seconds, for the largest on the slowest machine minutes. A strange one
 /// must not be optimised for ever.
 const OPENING_TIME: Duration = Duration::from_secs(600);
-
-/// Batches whose activations stay in the cache.
-const LIMITS: BatchLimits = BatchLimits {
-    tokens: 512,
-    rows: 128,
-    equal_lengths: false,
-};
 
 /// Opens `model` with the engine inside.
 ///
@@ -66,12 +59,14 @@ pub(super) fn open(
         graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
     });
-    let graph = opened.map_err(|reason| {
+    let graph = opened.map_err(|reason: Cause| {
         if options.cancel.is_cancelled() {
             return Error::interrupted();
         }
+        let Cause { reason, remedy } = reason;
         let reason = reason.trim_end_matches('.');
-        failed(format!("cannot run {}: {reason}; {REMEDY}", path.display()))
+        let error = failed(format!("cannot run {}: {reason}", path.display()));
+        error.with_remedy(remedy.as_deref().unwrap_or(REMEDY))
     })?;
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
@@ -79,8 +74,8 @@ pub(super) fn open(
             ..EngineInfo::new(NAME, VERSION.into(), Provider::Rten)
         },
         limits: BatchLimits {
-            rows: LIMITS.rows.min(rows),
-            ..LIMITS
+            rows: CPU_LIMITS.rows.min(rows),
+            ..CPU_LIMITS
         },
         graph: Arc::new(graph),
     }))
@@ -145,9 +140,10 @@ impl Worker for RtenWorker {
         let (states, width) =
             guarded(|| self.graph.run(&self.threads, batch)).map_err(|reason| {
                 failed(format!(
-                    "failed on a batch of {} rows of {} tokens: {reason}; {REMEDY}",
+                    "failed on a batch of {} rows of {} tokens: {reason}",
                     batch.rows, batch.length
                 ))
+                .with_remedy(REMEDY)
             })?;
         self.states = states;
         Ok(self.graph.feeds.wrap(&self.states, width))

@@ -15,10 +15,11 @@ use memmap2::Mmap;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
-use crate::onnx::{self, Kind, Node, StringEntry, Tensor};
+use crate::error::Cause;
+use crate::onnx::{self, MessageKind, Node, StringEntry, Tensor};
 
 /// Loads the file at `path`.
-pub(super) fn load(path: &Path) -> Result<Model, String> {
+pub(super) fn load(path: &Path) -> Result<Model, Cause> {
     let mapped = map(path)?;
     let mut tensors = Tensors {
         folder: path.parent().unwrap_or(path),
@@ -27,7 +28,7 @@ pub(super) fn load(path: &Path) -> Result<Model, String> {
         count: 0,
         depth: 0,
     };
-    let rewritten = tensors.message(Kind::Model, &mapped)?;
+    let rewritten = tensors.message(MessageKind::Model, &mapped)?;
     drop(mapped);
     let mut options = tensors.options;
     options.prepack_weights(true);
@@ -35,7 +36,7 @@ pub(super) fn load(path: &Path) -> Result<Model, String> {
         Some(bytes) => options.load(bytes),
         None => options.load_file(path),
     }
-    .map_err(|error| error.to_string())
+    .map_err(|error| error.to_string().into())
 }
 
 fn map(path: &Path) -> Result<Mmap, String> {
@@ -62,8 +63,8 @@ struct Tensors<'a> {
 
 impl Tensors<'_> {
     /// The message with what had to change; `None` if nothing had to.
-    fn message(&mut self, kind: Kind, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        if matches!(kind, Kind::Tensor) {
+    fn message(&mut self, kind: MessageKind, bytes: &[u8]) -> Result<Option<Vec<u8>>, Cause> {
+        if matches!(kind, MessageKind::Tensor) {
             return self.tensor(bytes);
         }
         if self.depth > DEEPEST {
@@ -91,13 +92,13 @@ impl Tensors<'_> {
             new.extend_from_slice(&bytes[copied..]);
         }
         self.depth -= 1;
-        if matches!(kind, Kind::Node) {
+        if matches!(kind, MessageKind::Node) {
             return Ok(cast(new.as_deref().unwrap_or(bytes))?.or(new));
         }
         Ok(new)
     }
 
-    fn tensor(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    fn tensor(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Cause> {
         let mut header = Tensor::default();
         for field in onnx::fields(bytes) {
             let field = field?;
@@ -112,7 +113,7 @@ impl Tensors<'_> {
             return Ok(None);
         }
         let name = header.name.clone();
-        let of_tensor = |reason: String| format!("the weight '{name}': {reason}");
+        let of_tensor = |cause: Cause| cause.map(|reason| format!("the weight '{name}': {reason}"));
         let elements = if external {
             let stored = self.external(&header).map_err(of_tensor)?;
             if narrow {
@@ -152,7 +153,7 @@ impl Tensors<'_> {
 
     /// The bytes of a tensor that lies in a file of its own. Links are followed; names that climb out of the
     /// folder are refused.
-    fn external(&mut self, tensor: &Tensor) -> Result<&[u8], String> {
+    fn external(&mut self, tensor: &Tensor) -> Result<&[u8], Cause> {
         let entry = |key: &str| {
             let mut entries = tensor.external_data.iter();
             entries.find(|entry| entry.key == key)
@@ -169,7 +170,8 @@ impl Tensors<'_> {
             return Err(format!(
                 "it lies in {}, which is outside the graph's folder",
                 location.display()
-            ));
+            )
+            .into());
         }
         let file = match self.files.entry(location.to_owned()) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -181,11 +183,12 @@ impl Tensors<'_> {
             None => Some(file.len()),
         };
         end.and_then(|end| file.get(start..end)).ok_or_else(|| {
-            format!(
-                "{} ends before it ({} bytes); fetch the file again",
+            Cause::of(format!(
+                "{} ends before it ({} bytes)",
                 location.display(),
                 file.len()
-            )
+            ))
+            .with("fetch the file again")
         })
     }
 }

@@ -207,7 +207,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
 
 /// What the graph adds to zeros.
 fn sum(onnx: &Path) -> Result<Vec<f32>, String> {
-    let model = stored::load(onnx)?;
+    let model = stored::load(onnx).map_err(|cause| cause.to_string())?;
     let zeros = rten::Value::from_shape([2, 3], vec![0.0_f32; 6]).unwrap();
     let sum = model.run_one(zeros.into(), None).unwrap();
     Ok(sum.into_shape_vec::<f32, 2>().unwrap().1)
@@ -297,7 +297,7 @@ fn damaged_files_are_errors() {
     for cut in (0..whole.len()).step_by(61) {
         std::fs::write(&path, &whole[..cut]).unwrap();
         // A file that is cut between two parts is a smaller model; none may end the program.
-        let _ = guarded(|| stored::load(&path).map(drop));
+        let _ = guarded(|| stored::load(&path).map(drop).map_err(|cause| cause.reason));
     }
     let mut nested = Vec::new();
     for _ in 0..200 {
@@ -311,7 +311,7 @@ fn damaged_files_are_errors() {
     let mut file = Vec::new();
     crate::onnx::append(7, &nested, &mut file);
     std::fs::write(&path, file).unwrap();
-    assert!(stored::load(&path).is_err_and(|reason| reason.contains("nested too deeply")));
+    assert!(stored::load(&path).is_err_and(|cause| cause.reason.contains("nested too deeply")));
 }
 
 #[test]

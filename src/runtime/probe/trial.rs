@@ -23,17 +23,7 @@ pub(super) fn run(
     provider: Provider,
     device: u32,
 ) -> ProviderReport {
-    let mut report = ProviderReport::refused(provider, String::new());
-    match compute(environment, plugin, provider, device) {
-        Ok((placement, millis)) => {
-            report.works = true;
-            report.reason = None;
-            report.placement = Some(placement);
-            report.millis = Some(millis);
-        }
-        Err(reason) => report.reason = Some(reason),
-    }
-    report
+    ProviderReport::of(provider, compute(environment, plugin, provider, device))
 }
 
 fn compute(
