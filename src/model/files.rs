@@ -13,7 +13,7 @@ use super::locate::{self, Located};
 use super::name::ModelName;
 use super::weights::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, resolve, statics};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]
@@ -25,9 +25,6 @@ pub struct ModelFile {
     /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
 }
-
-/// Why a static model has no ONNX file.
-const NO_GRAPH: &str = "is a static model, which the native engine runs: name it with --provider native, or leave --provider out";
 
 impl Model {
     /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
@@ -47,7 +44,8 @@ impl Model {
                 revision,
                 transformer: folder.join(model.folder),
                 folder,
-                onnx: Err(NO_GRAPH.into()),
+                onnx: Err(Cause::of("is a static model, which the native engine runs")
+                    .with("name it with --provider native, or leave --provider out")),
                 checkpoint: Ok(Checkpoint {
                     files: vec![model.weights],
                     config: serde_json::Value::Null,
@@ -125,7 +123,7 @@ impl Model {
     /// If there is none; the error says why.
     pub fn onnx(&self) -> Result<&Onnx> {
         let onnx = self.onnx.as_ref();
-        onnx.map_err(|reason| Error::model(&self.id, reason))
+        onnx.map_err(|cause| Error::model(&self.id, cause))
     }
 
     /// Things a user should be told once, the weights in use considered.

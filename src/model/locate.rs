@@ -8,7 +8,7 @@ use super::hub::{self, Store};
 use super::name::ModelName;
 use super::weights::{self, Checkpoint, Onnx, Weights};
 use super::{ModelOptions, metadata, onnx_file, resolve};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Cause, Error, ErrorKind, Result};
 
 /// A model that is here.
 pub(super) struct Located {
@@ -23,7 +23,7 @@ pub(super) struct Located {
 /// If it is not here.
 pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
     let given = options.model.as_str();
-    let id = match ModelName::of(given).map_err(|reason| Error::model(given, reason))? {
+    let id = match ModelName::of(given).map_err(|cause| Error::model(given, cause))? {
         ModelName::Folder(folder) => {
             hub::refuse_incomplete(&folder)?;
             return Ok(Located {
@@ -60,7 +60,7 @@ pub(super) fn weights(
     transformer: &str,
     has_modules: bool,
     options: &ModelOptions,
-) -> Result<(Result<Onnx, String>, Result<Checkpoint, String>)> {
+) -> Result<(Result<Onnx, Cause>, Result<Checkpoint, Cause>)> {
     let checkpoint = find_checkpoint(folder, transformer, options.weights)?;
     let onnx = match options.weights.or_onnx() {
         true => find_onnx(folder, transformer, options).and_then(read_onnx),
@@ -73,10 +73,10 @@ pub(super) fn weights(
         (Ok(onnx), Ok(checkpoint)) => {
             one_kind_of_output(onnx, checkpoint, options.weights, has_modules)
         }
-        (Ok(onnx), reason) => (Ok(onnx), reason),
+        (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
-        (Err(reason), Ok(checkpoint)) => (Err(reason.to_string()), Ok(checkpoint)),
-        (Err(error), Err(reason)) => return Err(no_weights(folder, error, &reason, options)),
+        (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
+        (Err(error), Err(cause)) => return Err(no_weights(folder, error, &cause.reason, options)),
     })
 }
 
@@ -113,7 +113,7 @@ fn find_checkpoint(
     folder: &Path,
     transformer: &str,
     weights: Weights,
-) -> Result<Result<Checkpoint, String>> {
+) -> Result<Result<Checkpoint, Cause>> {
     let Some(knows) = weights.knows() else {
         return Ok(Err("was not asked for".into()));
     };
@@ -125,14 +125,17 @@ fn find_checkpoint(
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let files = match weights::checkpoint(&paths, transformer) {
         Ok(files) => files,
-        Err(reason) => return Ok(Err(reason)),
+        Err(reason) => return Ok(Err(reason.into())),
     };
     let config = metadata::read(&folder.join(transformer).join("config.json"))?;
     let config: serde_json::Value = config.unwrap_or_default();
-    Ok(knows(&config).map(|()| Checkpoint {
-        files: files.iter().map(|file| folder.join(file)).collect(),
-        config,
-    }))
+    Ok(match knows(&config) {
+        Ok(()) => Ok(Checkpoint {
+            files: files.iter().map(|file| folder.join(file)).collect(),
+            config,
+        }),
+        Err(reason) => Err(reason.into()),
+    })
 }
 
 /// A graph that gives finished vectors and a checkpoint that gives tokens' states are finished in different
@@ -142,7 +145,7 @@ fn one_kind_of_output(
     checkpoint: Checkpoint,
     weights: Weights,
     has_modules: bool,
-) -> (Result<Onnx, String>, Result<Checkpoint, String>) {
+) -> (Result<Onnx, Cause>, Result<Checkpoint, Cause>) {
     if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
         return (Ok(onnx), Ok(checkpoint));
     }
@@ -152,10 +155,11 @@ fn one_kind_of_output(
             Err("the ONNX file, which goes first here, pools by itself".into()),
         ),
         _ => (
-            Err(format!(
-                "{} pools by itself, which the checkpoint, which goes first here, does not; --provider cpu takes it",
+            Err(Cause::of(format!(
+                "{} pools by itself, which the checkpoint, which goes first here, does not",
                 onnx.path.display()
-            )),
+            ))
+            .with("--provider cpu takes it")),
             Ok(checkpoint),
         ),
     }
@@ -182,9 +186,10 @@ fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptio
 
 fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
     if options.model_file.is_some() && options.precision.is_some() {
-        return Err(Error::usage(
-            "--model-file and --precision exclude each other: one of them chooses the file",
-        ));
+        return Err(
+            Error::usage("--model-file and --precision exclude each other")
+                .with_remedy("choose the file by one of them"),
+        );
     }
     if let Some(named) = &options.model_file {
         let file = folder.join(named);
@@ -202,7 +207,7 @@ fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     onnx_file::choose(&paths, transformer, &options.files().onnx)
         .map(|path| folder.join(path))
-        .map_err(|reason| Error::model(folder.display(), reason))
+        .map_err(|cause| Error::model(folder.display(), cause))
 }
 
 /// The files of a folder's subfolder, as paths inside the folder.

@@ -13,8 +13,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 
+use super::lists;
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::small_file;
 use crate::threads;
 
@@ -72,28 +73,29 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, String> {
+pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
     let bytes = small_file::read(path, 4 * MOST_BYTES)
         .map_err(|error| format!("cannot be read ({error})"))?;
     let read = move || Tokenizer::from_bytes(bytes).map_err(|error| error.to_string());
-    threads::within(TOKENIZER_TIME, &CancelToken::new(), read)
-        .map_err(|error| format!("is no tokenizer file ({error})"))
+    threads::within(TOKENIZER_TIME, &CancelToken::new(), read).map_err(|error: String| {
+        Cause::of(format!("is no tokenizer file ({error})")).with("fetch the file again")
+    })
 }
 
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
 pub(crate) const TOKENIZER_TIME: Duration = Duration::from_secs(60);
 
-/// Reads a JSON object that may have the keys in `known` alone; `None` where the file does not exist.
-pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &[&str]) -> Result<Option<T>> {
+/// Reads a JSON object that may have the keys in the list `known` alone; `None` where the file does not exist.
+pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Result<Option<T>> {
     let Some(values) = read::<Map<String, Value>>(path)? else {
         return Ok(None);
     };
-    if let Some(key) = values.keys().find(|key| !known.contains(&key.as_str())) {
+    if let Some(key) = values.keys().find(|key| !lists(known, key)) {
         return Err(Error::model(
             path.display(),
             format!(
                 "has the key '{key}', whose meaning embedctl does not know; it knows {}",
-                known.join(", ")
+                known.replace(' ', ", ")
             ),
         ));
     }

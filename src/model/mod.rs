@@ -47,6 +47,13 @@ pub use options::ModelOptions;
 pub use precision::Precision;
 pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
 
+use crate::error::Cause;
+
+/// Whether a list, words with blanks between, holds `word`.
+fn lists(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|one| one == word)
+}
+
 /// A model whose files are resolved and understood.
 #[derive(Debug)]
 pub struct Model {
@@ -59,9 +66,9 @@ pub struct Model {
     /// The Transformer's folder inside it (the same, or `0_Transformer`).
     pub transformer: PathBuf,
     /// The ONNX file; if there is none, why.
-    pub onnx: Result<Onnx, String>,
+    pub onnx: Result<Onnx, Cause>,
     /// The checkpoint, where the native engine was asked for and knows it; if not, why.
-    pub checkpoint: Result<Checkpoint, String>,
+    pub checkpoint: Result<Checkpoint, Cause>,
     /// What the repository's metadata decides.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.

@@ -141,33 +141,17 @@ fn only_sentences(file: &Path, input: Option<String>, output: Option<String>) ->
 }
 
 /// Keys of a Pooling module's config.json.
-const POOLING_KEYS: [&str; 10] = [
-    "embedding_dimension",
-    "include_prompt",
-    "pooling_mode",
-    "pooling_mode_cls_token",
-    "pooling_mode_lasttoken",
-    "pooling_mode_max_tokens",
-    "pooling_mode_mean_sqrt_len_tokens",
-    "pooling_mode_mean_tokens",
-    "pooling_mode_weightedmean_tokens",
-    "word_embedding_dimension",
-];
+const POOLING_KEYS: &str = "embedding_dimension include_prompt pooling_mode pooling_mode_cls_token \
+    pooling_mode_lasttoken pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens pooling_mode_mean_tokens \
+    pooling_mode_weightedmean_tokens word_embedding_dimension";
 
 /// Keys of a Dense module's config.json.
-const DENSE_KEYS: [&str; 7] = [
-    "activation_function",
-    "bias",
-    "in_features",
-    "module_input_name",
-    "module_output_name",
-    "out_features",
-    "use_residual",
-];
+const DENSE_KEYS: &str = "activation_function bias in_features module_input_name module_output_name \
+    out_features use_residual";
 
 fn pooling(folder: &Path) -> Result<Pooling> {
     let file = folder.join("config.json");
-    let config = metadata::read_known::<PoolingConfig>(&file, &POOLING_KEYS)?.ok_or_else(|| {
+    let config = metadata::read_known::<PoolingConfig>(&file, POOLING_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
     let mut modes = Vec::new();
@@ -229,7 +213,7 @@ fn pooling(folder: &Path) -> Result<Pooling> {
 
 fn dense(folder: &Path) -> Result<Dense> {
     let file = folder.join("config.json");
-    let config = metadata::read_known::<DenseConfig>(&file, &DENSE_KEYS)?.ok_or_else(|| {
+    let config = metadata::read_known::<DenseConfig>(&file, DENSE_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
     only_sentences(&file, config.module_input_name, config.module_output_name)?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::hub::ModelId;
+use crate::error::Cause;
 
 /// What `--model` means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,12 @@ impl ModelName {
     /// is one; [`ModelName::ambiguity`] has a word on it.
     ///
     /// # Errors
-    /// If it is neither; the reason continues the model's name.
-    pub fn of(given: &str) -> Result<Self, String> {
+    /// If it is neither; the cause goes on behind the model's name.
+    pub fn of(given: &str) -> Result<Self, Cause> {
         let id = given.parse();
         let folder = Path::new(given);
-        if let Some(reason) = something_else(given).filter(|_| !folder.is_dir()) {
-            return Err(reason);
+        if let Some(cause) = something_else(given).filter(|_| !folder.is_dir()) {
+            return Err(cause);
         }
         match id {
             Ok(id) if given == Self::DEFAULT => Ok(Self::Hub(id)),
@@ -56,8 +57,8 @@ impl ModelName {
     }
 }
 
-/// What else people name models by, and what to write instead; the reason continues the name.
-fn something_else(given: &str) -> Option<String> {
+/// What else people name models by, and what to write instead.
+fn something_else(given: &str) -> Option<Cause> {
     let hosts = ["huggingface.co/", "hf.co/", "www.huggingface.co/"];
     let (scheme, address) = given.split_once("://").unwrap_or(("", given));
     let host = hosts.iter().find_map(|host| address.strip_prefix(host));
@@ -72,9 +73,9 @@ fn something_else(given: &str) -> Option<String> {
             [org, name, ..] => format!("{org}/{name}"),
             _ => "org/name".to_owned(),
         };
-        return Some(format!(
-            "is an address; name the model by its id: --model {id}"
-        ));
+        return Some(
+            Cause::of("is an address").with(format!("name the model by its id: --model {id}")),
+        );
     }
     let path = Path::new(given);
     let is_onnx = path
@@ -94,11 +95,11 @@ fn something_else(given: &str) -> Option<String> {
     }
     .display();
     Some(if is_onnx {
-        format!(
-            "is an ONNX file, and a model is a folder that has config.json and tokenizer.json too: --model {folder} \
-             --model-file {file}"
+        Cause::of(
+            "is an ONNX file, and a model is a folder that has config.json and tokenizer.json too",
         )
+        .with(format!("name both: --model {folder} --model-file {file}"))
     } else {
-        format!("is a file, and a model is a folder: --model {folder}")
+        Cause::of("is a file, and a model is a folder").with(format!("name that: --model {folder}"))
     })
 }

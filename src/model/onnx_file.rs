@@ -1,6 +1,7 @@
 //! Which ONNX file of a repository or a folder is meant: by its path, or by the kind of its weights.
 
 use super::precision::Precision;
+use crate::error::Cause;
 
 /// What the user says about the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,21 +26,21 @@ pub(super) fn among<'a>(paths: &[&'a str]) -> Vec<&'a str> {
 /// Chooses among the files of a model, whose Transformer lies in the folder `transformer` (empty: the root).
 ///
 /// # Errors
-/// If there is no such file; the reason says what there is, and what helps.
+/// If there is no such file: what there is, and what helps.
 pub(super) fn choose(
     paths: &[&str],
     transformer: &str,
     choice: &OnnxChoice,
-) -> Result<String, String> {
+) -> Result<String, Cause> {
     let files = among(paths);
     if let Some(named) = &choice.file {
         let named = named.trim_start_matches("./");
         return if files.contains(&named) {
             Ok(named.to_owned())
         } else {
-            Err(format!(
-                "has no file {named}, which --model-file asks for{}",
-                alternatives(paths)
+            Err(lacking(
+                &format!("file {named}, which --model-file asks for"),
+                &files,
             ))
         };
     }
@@ -56,11 +57,10 @@ pub(super) fn choose(
         .flat_map(|name| folders.iter().map(move |folder| format!("{folder}{name}")))
         .find(|path| files.contains(&path.as_str()))
         .ok_or_else(|| {
-            format!(
-                "has no ONNX file for {} ({}){}",
-                precision.name(),
-                names.join(", "),
-                alternatives(paths)
+            let kind = precision.name();
+            lacking(
+                &format!("ONNX file for {kind} ({})", names.join(", ")),
+                &files,
             )
         })
 }
@@ -78,26 +78,23 @@ pub(super) fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
     Precision::ALL.into_iter().filter_map(of).collect()
 }
 
-/// What else there is, as the end of a message.
-fn alternatives(paths: &[&str]) -> String {
-    let files = among(paths);
+/// That there is no such file, and which there are instead.
+fn lacking(what: &str, files: &[&str]) -> Cause {
     if files.is_empty() {
-        "; it holds no ONNX file at all: export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name \
-         the folder with --model, or take a repository that has one (many are under onnx-community and Xenova)"
-            .into()
-    } else {
-        format!(
-            "; it has {}: choose with --model-file or --precision",
-            files.join(", ")
-        )
+        return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(
+            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with --model, or \
+             take a repository that has one (many are under onnx-community and Xenova)",
+        );
     }
+    Cause::of(format!("has no {what}; it has {}", files.join(", ")))
+        .with("choose with --model-file or --precision")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn choose_kind(paths: &[&str], precision: Precision) -> Result<String, String> {
+    fn choose_kind(paths: &[&str], precision: Precision) -> Result<String, Cause> {
         let choice = OnnxChoice {
             file: None,
             precision: Some(precision),
@@ -167,9 +164,12 @@ mod tests {
             file: Some("onnx/gone.onnx".into()),
             precision: None,
         };
-        let reason = choose(&["onnx/model.onnx"], "", &choice).unwrap_err();
+        let reason = choose(&["onnx/model.onnx"], "", &choice)
+            .unwrap_err()
+            .reason;
         assert!(reason.contains("onnx/gone.onnx") && reason.contains("onnx/model.onnx"));
-        let reason = choose(&["model.safetensors"], "", &OnnxChoice::default()).unwrap_err();
-        assert!(reason.contains("no ONNX file at all") && reason.contains("optimum-cli"));
+        let cause = choose(&["model.safetensors"], "", &OnnxChoice::default()).unwrap_err();
+        assert!(cause.reason.contains("no ONNX file at all"));
+        assert!(cause.remedy.unwrap().contains("optimum-cli"));
     }
 }

@@ -1,6 +1,7 @@
 //! How many positions an architecture has, where `config.json` leaves that to the reference's defaults,
 //! and whether there is anything beyond them.
 
+use super::lists;
 use super::metadata::TransformerConfig;
 
 /// `max_position_embeddings` of an architecture whose `config.json` does not state it.
@@ -74,10 +75,6 @@ const LEARNED: &str = "albert bart bert bert-generation big_bird biogpt blenderb
 /// `max_position_embeddings` are never used. Nothing in a repository's files says so.
 const AFTER_PADDING: &str = "camembert data2vec-text esm ibert lilt longformer luke markuplm mpnet roberta \
     roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod";
-
-fn lists(list: &str, kind: &str) -> bool {
-    list.split_ascii_whitespace().any(|one| one == kind)
-}
 
 /// What an architecture's positions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

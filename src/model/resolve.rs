@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::config::{ModelConfig, Positions, Prompts, Step};
 use super::graph::Graph;
+use super::lists;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::{self, Modules};
 use super::options::ModelOptions;
@@ -195,7 +196,7 @@ const PROCESSED: &str = "aimv2 align altclip aria audioflamingo3 aya_vision bark
 /// Refuses repositories whose texts the reference hands to a processor of several kinds of input.
 fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
     let kind = transformer.model_type.as_deref().unwrap_or_default();
-    if PROCESSED.split_ascii_whitespace().any(|one| one == kind) {
+    if lists(PROCESSED, kind) {
         return Err(Error::model(
             folder.join("config.json").display(),
             format!(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::metadata;
+use super::{lists, metadata};
 use crate::error::{Error, Result};
 
 /// The names under which the reference looks for this file, in its order.
@@ -49,101 +49,28 @@ pub(super) struct TextArguments {
 }
 
 /// Arguments that say where files come from, which is decided elsewhere.
-const HUB: [&str; 10] = [
-    "cache_dir",
-    "code_revision",
-    "force_download",
-    "local_files_only",
-    "proxies",
-    "revision",
-    "subfolder",
-    "token",
-    "trust_remote_code",
-    "use_auth_token",
-];
+const HUB: &str = "cache_dir code_revision force_download local_files_only proxies revision subfolder token \
+    trust_remote_code use_auth_token";
 
 /// Arguments of tokenizer classes: obeyed by [`super::tokenizer`], or without effect on tokens.
-const TOKENIZER: [&str; 48] = [
-    "add_bos_token",
-    "add_eos_token",
-    "add_prefix_space",
-    "added_tokens_decoder",
-    "additional_special_tokens",
-    "bos_token",
-    "chat_template",
-    "clean_text",
-    "clean_up_tokenization_spaces",
-    "cls_token",
-    "do_basic_tokenize",
-    "do_lower_case",
-    "eos_token",
-    "errors",
-    "extra_ids",
-    "extra_special_tokens",
-    "keep_accents",
-    "legacy",
-    "legacy_behaviour",
-    "mask_token",
-    "mask_token_sent",
-    "max_len",
-    "max_length",
-    "model_input_names",
-    "model_max_length",
-    "name_or_path",
-    "never_split",
-    "offset",
-    "pad_token",
-    "padding",
-    "padding_side",
-    "remove_space",
-    "sep_token",
-    "sp_model_kwargs",
-    "split_by_punct",
-    "split_special_tokens",
-    "src_lang",
-    "stride",
-    "strip_accents",
-    "tgt_lang",
-    "tokenize_chinese_chars",
-    "trim_offsets",
-    "truncation",
-    "truncation_side",
-    "unk_id",
-    "unk_token",
-    "use_fast",
-    "wordpieces_prefix",
-];
+const TOKENIZER: &str = "add_bos_token add_eos_token add_prefix_space added_tokens_decoder \
+    additional_special_tokens bos_token chat_template clean_text clean_up_tokenization_spaces cls_token \
+    do_basic_tokenize do_lower_case eos_token errors extra_ids extra_special_tokens keep_accents legacy \
+    legacy_behaviour mask_token mask_token_sent max_len max_length model_input_names model_max_length name_or_path \
+    never_split offset pad_token padding padding_side remove_space sep_token sp_model_kwargs split_by_punct \
+    split_special_tokens src_lang stride strip_accents tgt_lang tokenize_chinese_chars trim_offsets truncation \
+    truncation_side unk_id unk_token use_fast wordpieces_prefix";
 
 /// Arguments of the model's class that change no vector.
-const MODEL: [&str; 6] = [
-    "add_pooling_layer",
-    "attn_implementation",
-    "device_map",
-    "low_cpu_mem_usage",
-    "use_cache",
-    "use_safetensors",
-];
+const MODEL: &str = "add_pooling_layer attn_implementation device_map low_cpu_mem_usage use_cache \
+    use_safetensors";
 
 /// Arguments of the configuration that change no vector.
-const CONFIG: [&str; 4] = [
-    "output_attentions",
-    "output_hidden_states",
-    "return_dict",
-    "use_cache",
-];
+const CONFIG: &str = "output_attentions output_hidden_states return_dict use_cache";
 
 /// Arguments of the tokenizer's call that change no vector of a text by itself.
-const CALL: [&str; 9] = [
-    "logits_to_keep",
-    "pad_to_multiple_of",
-    "padding",
-    "padding_side",
-    "return_attention_mask",
-    "return_length",
-    "return_offsets_mapping",
-    "return_special_tokens_mask",
-    "verbose",
-];
+const CALL: &str = "logits_to_keep pad_to_multiple_of padding padding_side return_attention_mask return_length \
+    return_offsets_mapping return_special_tokens_mask verbose";
 
 /// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
@@ -207,7 +134,7 @@ impl Reader<'_> {
                 "model_args" | "model_kwargs" => self.model(&key, value, &mut config.notes)?,
                 "config_args" | "config_kwargs" => {
                     for name in self.object(&key, value)?.keys() {
-                        if !HUB.contains(&name.as_str()) && !CONFIG.contains(&name.as_str()) {
+                        if !lists(HUB, name) && !lists(CONFIG, name) {
                             return self.unknown(&format!("{key}.{name}"));
                         }
                     }
@@ -249,10 +176,10 @@ impl Reader<'_> {
 
     fn arguments(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
         let mut arguments = self.object(key, value)?;
-        arguments.retain(|name, _| !HUB.contains(&name.as_str()));
+        arguments.retain(|name, _| !lists(HUB, name));
         match arguments.iter().find(|(name, value)| {
             let named_token = name.ends_with("_token") && value.is_string();
-            !named_token && !TOKENIZER.contains(&name.as_str())
+            !named_token && !lists(TOKENIZER, name)
         }) {
             Some((name, _)) => self.unknown(&format!("{key}.{name}")),
             None => Ok(arguments),
@@ -275,7 +202,7 @@ impl Reader<'_> {
                         ));
                     }
                 }
-                known if HUB.contains(&known) || MODEL.contains(&known) => {}
+                known if lists(HUB, known) || lists(MODEL, known) => {}
                 other => return self.unknown(&format!("{key}.{other}")),
             }
         }
@@ -323,7 +250,7 @@ impl Reader<'_> {
                 "return_tensors" if value == "pt" => {}
                 "stride" if value == 0 => {}
                 "is_split_into_words" | "return_overflowing_tokens" if value != true => {}
-                known if CALL.contains(&known) => {}
+                known if lists(CALL, known) => {}
                 "return_tensors"
                 | "stride"
                 | "is_split_into_words"

@@ -150,7 +150,7 @@ fn model2vec(root: &Path, model: &Model2Vec, options: &ModelOptions) -> Result<S
 /// Reads the tokenizer as it is: no class rebuilds it.
 fn read_tokenizer(folder: &Path) -> Result<Tokenizer> {
     let file = folder.join("tokenizer.json");
-    metadata::tokenizer(&file).map_err(|reason| Error::model(file.display(), reason))
+    metadata::tokenizer(&file).map_err(|cause| Error::model(file.display(), cause))
 }
 
 /// Takes away what would cut, pad, or add special tokens.

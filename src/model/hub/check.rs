@@ -103,9 +103,10 @@ pub fn check(
                     .is_some()
             })
             .unwrap_or(id),
-        Err(reason) => {
-            let reason = format!("'{model}' {reason}");
-            return Err(Error::usage(reason));
+        Err(cause) => {
+            return Err(Error::usage(
+                cause.map(|reason| format!("'{model}' {reason}")),
+            ));
         }
     };
     let store = Store::new(&settings.cache, &id.repository);

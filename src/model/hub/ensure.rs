@@ -100,11 +100,7 @@ fn ensure_one(
     }
     let wanted = Wanted {
         choice: options.files(),
-        model,
-        all: false,
-        extra: Vec::new(),
-        local_dir: None,
-        locked: None,
+        ..Wanted::of(model)
     };
     match download(settings, &wanted, transfer, cancel) {
         Ok(_) => Ok(()),

@@ -8,7 +8,6 @@ use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::model::FileChoice;
 use crate::model::onnx_file::{self, OnnxChoice};
 use crate::model::weights;
 
@@ -59,14 +58,7 @@ pub fn list(
     cancel: &CancelToken,
 ) -> Result<Listed> {
     let store = Store::new(&settings.cache, &model.repository);
-    let wanted = Wanted {
-        model: model.clone(),
-        choice: FileChoice::default(),
-        all: false,
-        extra: Vec::new(),
-        local_dir: None,
-        locked: None,
-    };
+    let wanted = Wanted::of(model.clone());
     let source = with_client(settings, cancel, |client| {
         Revision::find(client, &store, &wanted, transfer)
     })?;
@@ -76,9 +68,9 @@ pub fn list(
         .iter()
         .find_map(|folder| weights::checkpoint(&paths, folder).ok());
     if onnx.is_empty() && checkpoint.is_none() {
-        let reason = onnx_file::choose(&paths, "", &OnnxChoice::default())
+        let cause = onnx_file::choose(&paths, "", &OnnxChoice::default())
             .expect_err("there is no ONNX file to be chosen");
-        return Err(Error::model(model, reason));
+        return Err(Error::model(model, cause));
     }
     let chosen = onnx_file::kinds(&paths);
     // Bytes of a file and of those that go with it.

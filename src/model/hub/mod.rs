@@ -84,6 +84,21 @@ pub struct Wanted {
     pub locked: Option<LockedModel>,
 }
 
+impl Wanted {
+    /// What embedding needs of a model.
+    #[must_use]
+    pub fn of(model: ModelId) -> Self {
+        Self {
+            model,
+            choice: FileChoice::default(),
+            all: false,
+            extra: Vec::new(),
+            local_dir: None,
+            locked: None,
+        }
+    }
+}
+
 /// A model that is here, every file of it verified.
 #[derive(Debug, Clone, Serialize)]
 pub struct Downloaded {

@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::model::onnx_file;
+use crate::error::{Cause, Error, Result};
 use crate::model::weights::{self, FileChoice, Weights};
+use crate::model::{lists, onnx_file};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
@@ -17,20 +17,9 @@ const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
 
 /// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
 /// tokenizers are made from, so that the same cache serves them.
-const OF_TRANSFORMER: [&str; 12] = [
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "chat_template.jinja",
-];
+const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json \
+    added_tokens.json vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model \
+    chat_template.jinja";
 
 /// Endings of weights that embedctl does not read.
 const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckpt"];
@@ -41,12 +30,15 @@ pub(super) fn is_metadata(path: &str) -> bool {
     ["json", "txt", "jinja", "md", "yaml", "yml", "py"].contains(&ending)
 }
 
+fn is_of_transformer(name: &str) -> bool {
+    lists(OF_TRANSFORMER, name) || (name.starts_with("sentence_") && name.ends_with("_config.json"))
+}
+
 /// Whether a file that lies in a model's folder could change what `embed` does, by its name.
 pub(super) fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
-        || OF_TRANSFORMER.contains(&name)
-        || (name.starts_with("sentence_") && name.ends_with("_config.json"))
+        || is_of_transformer(name)
         || [
             ".onnx",
             ".safetensors",
@@ -140,36 +132,39 @@ pub(super) fn select(
 ) -> Result<Selection> {
     let folder = &layout.transformer;
     let onnx = || onnx_file::choose(paths, folder, &choice.onnx);
-    let checkpoint = || {
+    let checkpoint = || -> Result<Vec<String>, Cause> {
         let knows = choice.weights.knows().ok_or("was not asked for")?;
         let files = weights::checkpoint(paths, folder)?;
-        if layout.is_static {
-            return Ok(files);
+        if !layout.is_static {
+            knows(config)?;
         }
-        knows(config).map(|()| files)
+        Ok(files)
     };
-    let nor = |reason, other| {
-        format!("{reason}. Nor can the native engine run it from its checkpoint: {other}")
+    let nor = |cause: Cause, other: Cause| {
+        cause.map(|reason| {
+            format!("{reason}. Nor can the native engine run it from its checkpoint: {other}")
+        })
     };
     let (onnx, checkpoint) = match choice.weights {
         Weights::Onnx => onnx().map(|file| (Some(file), Vec::new())),
-        Weights::Checkpoint(_) => checkpoint().map(|files| (None, files)).map_err(|reason| {
-            format!("cannot be run by --provider native ({reason}); another provider may run its ONNX file")
+        Weights::Checkpoint(_) => checkpoint().map(|files| (None, files)).map_err(|cause| {
+            Cause::of(format!("cannot be run by --provider native ({cause})"))
+                .with("another provider may run its ONNX file")
         }),
         Weights::CheckpointFirst(_) => match checkpoint() {
             Ok(files) => Ok((None, files)),
             Err(other) => onnx()
                 .map(|file| (Some(file), Vec::new()))
-                .map_err(|reason| nor(reason, other)),
+                .map_err(|cause| nor(cause, other)),
         },
         Weights::OnnxFirst(_) => match onnx() {
             Ok(file) => Ok((Some(file), Vec::new())),
-            Err(reason) => checkpoint()
+            Err(cause) => checkpoint()
                 .map(|files| (None, files))
-                .map_err(|other| nor(reason, other)),
+                .map_err(|other| nor(cause, other)),
         },
     }
-    .map_err(|reason| Error::model(model, reason))?;
+    .map_err(|cause| Error::model(model, cause))?;
     Ok(Selection {
         others: metadata(paths, layout),
         onnx,
@@ -196,10 +191,8 @@ pub(super) fn config(path: &Path) -> Value {
 pub(super) fn metadata(paths: &[&str], layout: &Layout) -> Vec<String> {
     let wanted = |path: &str| {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let of_transformer = OF_TRANSFORMER.contains(&name)
-            || (name.starts_with("sentence_") && name.ends_with("_config.json"));
         (folder.is_empty() && OF_REPOSITORY.contains(&name))
-            || (folder == layout.transformer && of_transformer)
+            || (folder == layout.transformer && is_of_transformer(name))
             || (layout.others.iter().any(|other| other == folder)
                 && !OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)))
     };

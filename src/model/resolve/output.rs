@@ -33,10 +33,10 @@ pub(super) fn choose_output(
             return Err(Error::model(
                 file.display(),
                 format!(
-                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have; \
-                     export the model to ONNX with it"
+                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have"
                 ),
-            ));
+            )
+            .with_remedy("export the model to ONNX with it"));
         }
         return Ok(OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()));
     };
