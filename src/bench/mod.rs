@@ -34,6 +34,7 @@ mod tune;
 mod worker;
 mod workload;
 
+pub use compare::{Compared, Comparison, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use flops::Work;
@@ -41,7 +42,7 @@ pub use machine::Machine;
 pub use options::{BenchOptions, TuneOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};
 pub use protocol::{OpenedAs, Stages};
-pub use report::{Compared, Comparison, Latency, Measured, Report, Row, Step, Tuning, Verdict};
+pub use report::{Latency, Measured, Report, Row, Step, Tuning};
 pub use run::run;
 pub use stats::Spread;
 pub use worker::serve;
