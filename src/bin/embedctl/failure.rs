@@ -7,6 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use embedctl::error::Cause;
 use embedctl::{Error, ErrorKind};
 
 use crate::exit::ExitCode;
@@ -19,9 +20,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Options that cannot be meant; `message` names them and the remedy.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Error::usage(message.into()).into()
+    /// Options that cannot be meant, and which others would do.
+    pub fn usage(cause: impl Into<Cause>) -> Self {
+        Error::usage(cause).into()
     }
 
     /// The message and then its causes, outermost first. A cause whose words already stand in the

@@ -4,6 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::output::RunFiles;
 
@@ -13,11 +14,14 @@ use crate::exit::ExitCode;
 /// batches at work are lost anyway.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Watches for signals from now on, for a run with these files.
-///
-/// # Errors
-/// If the system does not let us.
-pub fn watch(cancel: CancelToken, files: RunFiles) -> io::Result<()> {
+/// Watches for signals from now on, for a run with these files; a signal cancels the token.
+pub fn watch(files: RunFiles) -> anyhow::Result<CancelToken> {
+    let cancel = CancelToken::new();
+    wait(cancel.clone(), files).context("cannot watch for signals")?;
+    Ok(cancel)
+}
+
+fn wait(cancel: CancelToken, files: RunFiles) -> io::Result<()> {
     let mut signals = platform::Signals::new()?;
     let leave = move || {
         files.remove();

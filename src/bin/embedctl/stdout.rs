@@ -3,8 +3,6 @@
 
 use std::io;
 
-/// # Errors
-/// If whoever started this process closed its standard output.
 pub fn check() -> io::Result<()> {
     if platform::is_closed() {
         return Err(io::Error::other(

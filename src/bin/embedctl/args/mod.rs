@@ -255,9 +255,6 @@ impl Page {
 }
 
 /// Parses a command line, program name first.
-///
-/// # Errors
-/// clap's answer: a usage error, or the text of `--help` and `--version`.
 pub fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
     let mut matches = without_empty_variables(command())
         .try_get_matches_from(&arguments)

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, anyhow};
 use embedctl::availability::{self, DeviceReport, State};
-use embedctl::cancel::CancelToken;
 use embedctl::engine::Provider;
 use embedctl::output::RunFiles;
 
@@ -14,8 +13,7 @@ use crate::printer::Printer;
 
 /// Finds it out and prints it; then the providers that are required must work.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(RunFiles::new())?;
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let report = availability::report(&command, args.library.ort_lib.as_deref(), &cancel)?;
@@ -25,8 +23,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
         }
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
-        printer.json(&format!("{json}\n"))?;
+        printer.pretty(&report)?;
     } else {
         printer.devices(&report)?;
     }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
 use embedctl::model::hub::{
@@ -33,10 +32,8 @@ pub fn run(
         args,
         printer,
         settings: Settings::from_environment(&super::hub_options(messages))?,
-        cancel: CancelToken::new(),
+        cancel: interrupt::watch(RunFiles::new())?,
     };
-    interrupt::watch(download.cancel.clone(), RunFiles::new())
-        .context("cannot watch for signals")?;
     if args.check {
         return download.each(&args.models, |model| download.check(model));
     }
@@ -133,12 +130,9 @@ impl Download<'_> {
         };
         let lock = Lock::read(path)?;
         let of = |locked: &LockedModel| Wanted {
-            model: locked.id(),
-            choice: FileChoice::default(),
-            all: false,
-            extra: Vec::new(),
             local_dir: self.args.local_dir.clone(),
             locked: Some(locked.clone()),
+            ..Wanted::of(locked.id())
         };
         if self.args.models.is_empty() {
             return Ok(lock.models.iter().map(of).collect());
@@ -154,13 +148,9 @@ impl Download<'_> {
                             || [&locked.requested, &locked.revision].contains(&&id.revision))
                 };
                 lock.models.iter().find(is_it).map(of).ok_or_else(|| {
-                    Failure::from(Error::model(
-                        name,
-                        format!(
-                            "is not in the lock file {}; write it anew with --lock",
-                            path.display()
-                        ),
-                    ))
+                    let reason = format!("is not in the lock file {}", path.display());
+                    let error = Error::model(name, reason);
+                    Failure::from(error.with_remedy("write it anew with --lock"))
                 })
             })
             .collect()
@@ -168,12 +158,10 @@ impl Download<'_> {
 
     fn one(&self, name: &str) -> Result<Wanted, Failure> {
         Ok(Wanted {
-            model: parse(name)?,
             choice: self.choice()?,
             all: self.args.all,
-            extra: Vec::new(),
             local_dir: self.args.local_dir.clone(),
-            locked: None,
+            ..Wanted::of(parse(name)?)
         })
     }
 
@@ -273,40 +261,28 @@ impl Download<'_> {
             ));
         }
         let failed = |remedy: &str| {
-            Failure::from(Error::model(
-                name,
-                format!(
-                    "{} of {} damaged or missing{remedy}",
-                    wrong.len(),
-                    files(checked.files.len())
-                ),
-            ))
+            let (wrong, all) = (wrong.len(), files(checked.files.len()));
+            let error = Error::model(name, format!("{wrong} of {all} damaged or missing"));
+            Failure::from(error.with_remedy(remedy))
         };
         if !foreign.is_empty() {
             self.checked(&checked, false)?;
-            return Err(Failure::from(Error::model(
-                name,
-                format!(
-                    "{} holds what does not belong to it: {}; take it away, or fetch the model into an empty folder \
-                     (--local-dir)",
-                    checked.folder.display(),
-                    foreign.join(", ")
-                ),
-            )));
+            let (folder, foreign) = (checked.folder.display(), foreign.join(", "));
+            let reason = format!("{folder} holds what does not belong to it: {foreign}");
+            let remedy = "take it away, or fetch the model into an empty folder (--local-dir)";
+            return Err(Error::model(name, reason).with_remedy(remedy).into());
         }
         let mut repaired = false;
         if !wrong.is_empty() {
             if matches!(ModelName::of(name), Ok(ModelName::Folder(_))) {
                 self.checked(&checked, false)?;
                 return Err(failed(
-                    "; fetch them again with `embedctl download MODEL --local-dir` and this folder",
+                    "fetch them again with `embedctl download MODEL --local-dir` and this folder",
                 ));
             }
             if self.settings.offline.is_some() {
                 self.checked(&checked, false)?;
-                return Err(failed(
-                    "; run the same without --offline to fetch them again",
-                ));
+                return Err(failed("run the same without --offline to fetch them again"));
             }
             let wanted = Wanted {
                 model: parse(name)?.at(&checked.revision),

@@ -58,8 +58,7 @@ fn embed(
     if options.output.destination == Destination::Stdout {
         stdout::check().context("-o -: vectors cannot be written")?;
     }
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), options.files.clone()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(options.files.clone())?;
     stores::open(&mut options, &args.stores.options, messages, &cancel)?;
     if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
         printer.note("reading records from standard input, one a line, until Ctrl-D");

@@ -1,7 +1,6 @@
 //! `embedctl info`: what a model is, and what would run it here.
 
 use anyhow::Context;
-use embedctl::cancel::CancelToken;
 use embedctl::info;
 use embedctl::model::ModelOptions;
 use embedctl::output::RunFiles;
@@ -18,8 +17,7 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(RunFiles::new())?;
     let options = ModelOptions {
         model: args.model.clone(),
         model_file: args.onnx.model_file.clone(),
@@ -31,8 +29,7 @@ pub fn run(
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
     if args.json {
-        let json = serde_json::to_string_pretty(&info).context("cannot write JSON")?;
-        printer.json(&format!("{json}\n"))?;
+        printer.pretty(&info)?;
     } else {
         printer.info_table(&info)?;
     }

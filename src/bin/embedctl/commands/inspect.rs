@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputFormat, InputOptions, Source};
@@ -31,8 +30,7 @@ pub fn run(
             "--verify and --rejects are about one file; name one",
         ));
     }
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(RunFiles::new())?;
     let named = args.files.iter().chain(&args.rejects).chain(&args.input);
     let storage = stores::storage(
         named.map(PathBuf::as_path),
@@ -95,8 +93,7 @@ fn print(
         "differences": differences,
         "verified": verified,
     });
-    let json = serde_json::to_string_pretty(&object).context("cannot write JSON")?;
-    printer.json(&format!("{json}\n"))
+    printer.pretty(&object)
 }
 
 fn verify(

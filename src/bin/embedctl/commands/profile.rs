@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use embedctl::bench::Machine;
 use embedctl::engine::{self, EngineOptions, ProviderChoice};
+use embedctl::error::Cause;
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::EmbedOptions;
 use embedctl::profile::{self, Profile, Tuned};
@@ -78,11 +79,9 @@ pub fn apply(
         ));
         return Ok(None);
     }
-    let damaged = |reason: String| {
-        Failure::usage(format!(
-            "{}: {reason}; remove it, or use --no-profile",
-            path.display()
-        ))
+    let damaged = |cause: Cause| {
+        Failure::usage(format!("{}: {}", path.display(), cause.reason))
+            .with_hint("remove it, or use --no-profile".into())
     };
     if let Some(precision) = &taken.precision {
         let model = ModelOptions {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use embedctl::Embedder;
-use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::ModelName;
@@ -42,8 +41,7 @@ pub fn run(
     let records = RecordReader::open(&[Source::from(texts)], input)?;
     std::fs::metadata(&args.against)
         .with_context(|| format!("--against {}", args.against.display()))?;
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(RunFiles::new())?;
     let model = embed::model(&args.model, &args.overrides, messages);
     let engine = EngineOptions {
         cancel: cancel.clone(),
@@ -66,7 +64,7 @@ pub fn run(
     let equal = compared.cosine.least >= least;
     if args.json {
         let json = json!({"model": args.model, "engine": info, "equal": equal, "min_cosine": least, "compared": compared});
-        printer.json(&format!("{json:#}\n"))?;
+        printer.pretty(&json)?;
     } else {
         printer.text(&lines(&args.model, info, &compared))?;
     }

@@ -90,9 +90,6 @@ impl State {
 
 impl Numbers {
     /// Writes the files for the first time and goes on doing so; `None` where nobody asked for any.
-    ///
-    /// # Errors
-    /// If one of them is another file of the run, or cannot be written.
     pub fn begin(
         args: &NumberArgs,
         options: &EmbedOptions,

@@ -13,9 +13,6 @@ use crate::failure::Failure;
 
 impl Printer {
     /// The table, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn devices(&self, report: &DeviceReport) -> Result<(), Failure> {
         self.text(&table(report))
     }

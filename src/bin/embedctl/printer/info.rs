@@ -10,9 +10,6 @@ use crate::failure::Failure;
 
 impl Printer {
     /// The table, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn info_table(&self, info: &ModelInfo) -> Result<(), Failure> {
         self.text(&table(info))
     }

@@ -11,9 +11,6 @@ use crate::failure::Failure;
 
 impl Printer {
     /// The tables, to standard output.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn inspection(
         &self,
         folders: &[Folder],

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use bench::BenchTables;
@@ -172,25 +173,22 @@ impl Printer {
     }
 
     /// Text for people, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written; a closed pipe is told apart later.
     pub fn text(&self, text: &str) -> Result<(), Failure> {
         self.data(printable(&self.secrets.redact(text)).as_bytes())
     }
 
     /// JSON, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written; a closed pipe is told apart later.
     pub fn json(&self, text: &str) -> Result<(), Failure> {
         self.data(printable_json(&self.secrets.redact(text)).as_bytes())
     }
 
+    /// The same, over several lines.
+    pub fn pretty(&self, object: &impl Serialize) -> Result<(), Failure> {
+        let json = serde_json::to_string_pretty(object).context("cannot write JSON")?;
+        self.json(&format!("{json}\n"))
+    }
+
     /// What comes from this program alone, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written; a closed pipe is told apart later.
     pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout::check()

@@ -13,9 +13,6 @@ use crate::failure::Failure;
 
 impl Printer {
     /// The table, or with `--log-format json` one object, to standard output.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn survey(&self, survey: &Survey, output: &str) -> Result<(), Failure> {
         if self.json {
             let object = serde_json::to_value(survey).unwrap_or(Value::Null);

@@ -48,8 +48,7 @@ pub fn run(
     let options = options(args, messages)?;
     let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
-    let cancel = CancelToken::new();
-    interrupt::watch(cancel.clone(), RunFiles::new()).context("cannot watch for signals")?;
+    let cancel = interrupt::watch(RunFiles::new())?;
     if args
         .workload
         .input
@@ -75,8 +74,7 @@ pub fn run(
     }
 
     if args.result.json {
-        let json = serde_json::to_string_pretty(&report).context("cannot write the report")?;
-        printer.json(&format!("{json}\n"))?;
+        printer.pretty(&report)?;
     } else {
         printer.text(&BenchTables(&report).to_string())?;
     }
