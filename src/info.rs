@@ -102,11 +102,12 @@ fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
         // Without the device or the library, other weights would not help.
         reason: match status.filter(|_| !works) {
             Some(status) => status.reason.clone(),
-            None => lacks.map(|reason| format!("the model {reason}")),
+            None => lacks.map(|cause| format!("the model {}", cause.reason)),
         },
-        remedy: status
-            .filter(|_| !works)
-            .and_then(|status| status.remedy.clone()),
+        remedy: match status.filter(|_| !works) {
+            Some(status) => status.remedy.clone(),
+            None => lacks.and_then(|cause| cause.remedy.clone()),
+        },
         weights: lacks.is_none().then(|| model.weights_name(native)),
     }
 }

@@ -145,7 +145,7 @@ pub fn default_folder() -> Option<PathBuf> {
 }
 
 /// Where what a user has set is kept: `$XDG_CONFIG_HOME/embedctl`, or `~/.config/embedctl`; on Windows
-/// `%APPDATA%\embedctl`. `None` where no home is known.
+/// `%APPDATA%\embedctl`. `None` where no home is known. Two variables and a home: no matter for the crate `etcetera`.
 #[must_use]
 pub fn config_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

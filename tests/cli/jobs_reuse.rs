@@ -46,7 +46,8 @@ fn distance(one: &str, other: &str) -> f64 {
         .iter()
         .zip(&other)
         .map(|(one, other)| (one - other).abs());
-    apart.fold(0.0, f64::max)
+    // Unlike `f64::max`, it lets a NaN through, which is as far apart as can be.
+    apart.fold(0.0, |most, one| if one <= most { most } else { one })
 }
 
 #[test]
