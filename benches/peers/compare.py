@@ -31,7 +31,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 @dataclass(frozen=True)
 class Setting:
-    """One row of the table. The command lacks its input; embedctl's also lacks its output."""
+    """A row of the table. The command lacks its input; embedctl's also lacks its output."""
 
     tool: str
     label: str
@@ -75,15 +75,22 @@ def onnxruntime_library():
 def settings(batches):
     """All rows of the table; tools that are not here are named on standard error and left out."""
     model = str(path_from_env("MODEL", "fixtures/models/all-MiniLM-L6-v2"))
-    torch_model = path_from_env("TORCH_MODEL", "target/peers/torch-model")
     embedctl = path_from_env("EMBEDCTL", "target/release/embedctl")
     crate = path_from_env("FASTEMBED_RS", "target/peers/release/fastembed-peer")
     python = sys.executable
 
     if embedctl.exists():
         answer = subprocess.run([embedctl, "--version"], capture_output=True, text=True, check=True)
-        command = (embedctl, "embed", "-m", model, "-p", "cpu", "--force", "-q")
-        yield Setting(answer.stdout.strip(), "as it comes", command, is_embedctl=True)
+        command = (embedctl, "embed", "-m", model, "--force", "-q")
+        own = [("ONNX Runtime, fp32", ("-p", "cpu"), 0.999)]
+        for precision, cosine in (("fp32", 0.999999), ("int16", 0.9999), ("int8", 0.998)):
+            own.append((f"native, {precision}", ("-p", "native", "--precision", precision), cosine))
+        if openvino := os.environ.get("OPENVINO"):
+            for precision in ("fp32", "bf16"):
+                options = ("-p", "openvino", "--ort-lib", openvino, "--precision", precision)
+                own.append((f"OpenVINO, {precision}", options, 0.999))
+        for label, options, cosine in own:
+            yield Setting(answer.stdout.strip(), label, (*command, *options), True, cosine)
     else:
         note(f"left out: embedctl (no {embedctl}; see EMBEDCTL)")
 
@@ -102,14 +109,11 @@ def settings(batches):
     tool = f"sentence-transformers {version('sentence-transformers')}"
     command = (python, HERE / "sentence_transformers_peer.py", "--model-dir")
     peers.append((f"{tool} (ONNX)", "", (*command, model), 0.999))
-    if torch_model.exists():
-        for name, dtype, cosine in (("fp32", "float32", 0.999), ("bf16", "bfloat16", 0.99)):
-            torch = (*command, torch_model, "--backend", "torch", "--dtype", dtype)
-            peers.append((f"{tool} (torch {name})", "", torch, cosine))
-            label = f", {CORES} processes"
-            peers.append((f"{tool} (torch {name})", label, torch + workers, cosine))
-    else:
-        note(f"left out: torch (no {torch_model}; see run.sh --setup)")
+    for name, dtype, cosine in (("fp32", "float32", 0.999), ("bf16", "bfloat16", 0.99)):
+        torch = (*command, model, "--backend", "torch", "--dtype", dtype)
+        peers.append((f"{tool} (torch {name})", "", torch, cosine))
+        label = f", {CORES} processes"
+        peers.append((f"{tool} (torch {name})", label, torch + workers, cosine))
 
     for tool, label, command, cosine in peers:
         for batch in batches:
@@ -175,7 +179,7 @@ def compare(args, chosen, corpus, folder):
         active = [setting for setting in active if rates[setting]]
         if args.best:
             best = fastest(rates)
-            active = [setting for setting in active if best[setting.tool] == setting]
+            active = [s for s in active if s.is_embedctl or best[s.tool] == s]
     print(table(rates, f"{corpus.name}, {rows:,} rows, {args.rounds} rounds"), flush=True)
 
 
@@ -197,7 +201,7 @@ def table(rates, title):
         f"{title}; {cpu_name()}, {CORES} cores; ONNX Runtime {version('onnxruntime')}. "
         "The best setting of each tool is bold.",
         "",
-        "| tool | setting | rows/s, median | min–max | runs | embedctl is |",
+        "| tool | setting | rows/s, median | min–max | runs | beside the first |",
         "|---|---|--:|--:|--:|--:|",
     ]
     for setting, values in rates.items():
@@ -207,7 +211,7 @@ def table(rates, title):
         shown = f"{middle:,.0f}"
         if best[setting.tool] == setting:
             shown = f"**{shown}**"
-        ratio = "" if setting.is_embedctl or not ours else f"{ours[0] / middle:.2f}×"
+        ratio = f"{middle / ours[0]:.2f}" if ours else ""
         spread = f"{min(values):,.0f}–{max(values):,.0f}"
         cells = (setting.tool, setting.label, shown, spread, len(values), ratio)
         lines.append("| " + " | ".join(map(str, cells)) + " |")

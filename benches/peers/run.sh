@@ -9,9 +9,9 @@
 # Everything lies in target/peers unless these say otherwise:
 #   PYTHON        the interpreter of the peers' environment
 #   FASTEMBED_RS  the program built from fastembed-rs/
-#   TORCH_MODEL   the model's folder with model.safetensors added
 #   MODEL         the model's folder (fixtures/models/all-MiniLM-L6-v2)
 #   EMBEDCTL      the program to compare (target/release/embedctl)
+#   OPENVINO      ONNX Runtime's library with OpenVINO in it, for embedctl with that too
 #   ORT_DYLIB_PATH  ONNX Runtime (the library inside the environment's package)
 set -eu
 
@@ -31,8 +31,6 @@ if [ "${1:-}" = --setup ]; then
     fi
     CARGO_TARGET_DIR=$work cargo build --release --locked \
         --manifest-path "$here/fastembed-rs/Cargo.toml"
-    "$python" "$here/unpack_weights.py" \
-        "${MODEL:-$root/fixtures/models/all-MiniLM-L6-v2}" "${TORCH_MODEL:-$work/torch-model}"
     [ $# -gt 0 ] || exit 0
 fi
 

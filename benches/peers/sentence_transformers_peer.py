@@ -1,8 +1,8 @@
 """Embeds a file with sentence-transformers and prints one JSON line with the rate.
 
 What is timed is `SentenceTransformer.encode` alone, which sorts by length, tokenizes, runs the
-model, pools and normalizes. The backend `torch` needs model.safetensors in the folder;
-unpack_weights.py makes that file from the ONNX one. `--processes` uses a multi-process pool, which
+model, pools and normalizes. The backend `torch` needs model.safetensors in the folder.
+`--processes` uses a multi-process pool, which
 the backend `onnx` cannot: its session cannot be sent to another process. What cannot be run prints
 a line with the reason in `skipped`.
 """
