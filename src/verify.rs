@@ -1,8 +1,6 @@
 //! Comparing a model's vectors with those that another program made of the same texts: sentence-transformers, as a
 //! rule.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::embedder::Embedder;
@@ -45,12 +43,12 @@ pub struct Worst {
 pub fn against(
     embedder: &mut Embedder,
     mut records: RecordReader,
-    file: &Path,
+    file: &Readable,
 ) -> Result<Comparison> {
     let width = embedder.dimensions();
-    let strange = |reason: String| Error::input(Place::file(file.display().to_string()), reason);
+    let strange = |reason: String| Error::input(Place::file(&file.name), reason);
     let mut vectors: Vec<f32> = Vec::new();
-    read_vectors(&Readable::file(file)?, &mut |vector| {
+    read_vectors(file, &mut |vector| {
         if vector.values.len() != width {
             return Err(strange(format!(
                 "holds vectors of {} components, and this model's have {width}",
@@ -62,7 +60,9 @@ pub fn against(
         Ok(())
     })?;
     let mut theirs = vectors.chunks_exact(width);
-    let mut found: Option<Comparison> = None;
+    let mut apart = 0.0_f32;
+    // What all come to, and of the least the text and its row.
+    let mut found: Option<(Cosine, usize, String)> = None;
     let names = records.names();
     while let Some(window) = records.next_window()? {
         if let Some(reject) = window.rejects.first() {
@@ -72,47 +72,36 @@ pub fn against(
         }
         let texts: Vec<&str> = window.texts.iter().collect();
         for (text, ours) in texts.iter().zip(embedder.embed(&texts)?) {
-            let row = found.as_ref().map_or(0, |found| found.cosine.texts);
             let theirs = theirs
                 .next()
                 .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;
-            let apart = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-            let apart = apart.max_by(f32::total_cmp).unwrap_or_default();
+            let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+            apart = differences.fold(apart, f32::max);
             let cosine = Cosine::of([Cosine::between(&ours, theirs)]).expect("there is one");
-            let worst = || -> Result<Worst> {
-                Ok(Worst {
-                    row: row + 1,
-                    text: (*text).to_owned(),
-                    ids: embedder.tokenize(&[text].iter().collect())?.get(0).to_vec(),
-                })
-            };
             found = Some(match found {
-                None => Comparison {
-                    cosine,
-                    apart,
-                    dimensions: width,
-                    worst: worst()?,
-                },
-                Some(before) => Comparison {
-                    worst: if cosine.least < before.cosine.least {
-                        worst()?
-                    } else {
-                        before.worst
-                    },
-                    cosine: before.cosine.join(cosine),
-                    apart: [before.apart, apart]
-                        .into_iter()
-                        .max_by(f32::total_cmp)
-                        .expect("there are two"),
-                    dimensions: width,
-                },
+                Some((all, row, worst)) if all.least <= cosine.least => (all.join(cosine), row, worst),
+                before => {
+                    let all = before.map_or(cosine, |(all, ..)| all.join(cosine));
+                    (all, all.texts, (*text).to_owned())
+                }
             });
         }
     }
     if theirs.next().is_some() {
         return Err(counts(&strange, vectors.len() / width, "fewer"));
     }
-    found.ok_or_else(|| strange("holds no vector, so there is nothing to compare".to_owned()))
+    let Some((cosine, row, text)) = found else {
+        return Err(strange(
+            "holds no vector, so there is nothing to compare".to_owned(),
+        ));
+    };
+    let ids = embedder.tokenize(&[&text].iter().collect())?.get(0).to_vec();
+    Ok(Comparison {
+        cosine,
+        apart,
+        dimensions: width,
+        worst: Worst { row, text, ids },
+    })
 }
 
 fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Error {

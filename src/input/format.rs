@@ -43,54 +43,27 @@ impl fmt::Display for InputFormat {
     }
 }
 
-impl InputFormat {
-    /// Whether a path's endings name a format.
-    #[must_use]
-    pub fn is_named_by(path: &Path) -> bool {
-        by_ending(path).0.is_some()
-    }
-}
-
 /// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
 pub(super) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) {
-    let name = path.file_name().map(|name| name.to_string_lossy());
-    let name = name.as_deref().unwrap_or_default();
-    let (stem, encoding) = match split(name) {
-        (stem, "gz") => (stem, Some(Encoding::Gzip)),
-        (stem, "zst") => (stem, Some(Encoding::Zstd)),
-        (stem, "bz2") => (stem, Some(Encoding::Bzip2)),
-        (stem, "xz") => (stem, Some(Encoding::Xz)),
-        _ => (name.to_ascii_lowercase(), None),
-    };
-    let format = match split(&stem) {
-        (_, "txt") => Some(InputFormat::Text),
-        (_, "jsonl" | "ndjson") => Some(InputFormat::Jsonl),
-        (_, "csv") => Some(InputFormat::Csv),
-        (_, "tsv") => Some(InputFormat::Tsv),
-        (_, "parquet") => Some(InputFormat::Parquet),
-        (_, "arrow" | "arrows" | "ipc" | "feather") => Some(InputFormat::Arrow),
-        _ => None,
-    };
-    (format, encoding)
-}
-
-const ENDINGS: [&str; 14] = [
-    "gz", "zst", "bz2", "xz", "txt", "jsonl", "ndjson", "csv", "tsv", "parquet", "arrow", "arrows",
-    "ipc", "feather",
-];
-
-/// A name in lower case without its last ending, and that ending among those that are known.
-fn split(name: &str) -> (String, &'static str) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
-    for ending in ENDINGS {
-        if let Some(stem) = name
-            .strip_suffix(ending)
-            .and_then(|rest| rest.strip_suffix('.'))
-        {
-            return (stem.to_owned(), ending);
-        }
-    }
-    (name, "")
+    let (stem, encoding) = match name.rsplit_once('.') {
+        Some((stem, "gz")) => (stem, Some(Encoding::Gzip)),
+        Some((stem, "zst")) => (stem, Some(Encoding::Zstd)),
+        Some((stem, "bz2")) => (stem, Some(Encoding::Bzip2)),
+        Some((stem, "xz")) => (stem, Some(Encoding::Xz)),
+        _ => (name.as_str(), None),
+    };
+    let format = stem.rsplit_once('.').and_then(|(_, ending)| match ending {
+        "txt" => Some(InputFormat::Text),
+        "jsonl" | "ndjson" => Some(InputFormat::Jsonl),
+        "csv" => Some(InputFormat::Csv),
+        "tsv" => Some(InputFormat::Tsv),
+        "parquet" => Some(InputFormat::Parquet),
+        "arrow" | "arrows" | "ipc" | "feather" => Some(InputFormat::Arrow),
+        _ => None,
+    });
+    (format, encoding)
 }
 
 #[cfg(test)]

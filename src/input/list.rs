@@ -1,4 +1,4 @@
-//! Inputs as they are given: files, folders, patterns, `-`.
+//! Inputs as they are given: files, folders, patterns, addresses, `-`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,6 +8,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::format::{self, InputFormat};
 use super::source::Source;
 use crate::error::{Error, Result};
+use crate::storage::{Address, Storage};
 
 /// The sources that `inputs` name, in order. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
@@ -20,7 +21,7 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
     for input in inputs {
         if input == Path::new("-") {
             sources.push(Source::Stdin);
-        } else if is_address(input) {
+        } else if Address::is_url_path(input) {
             sources.push(Source::Path(input.clone()));
         } else if input.is_dir() {
             let known = |path: &Path| {
@@ -71,12 +72,61 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
     Ok(sources)
 }
 
+/// The same sources, with the objects that an address among them means in its place: the one of that name, those that
+/// a pattern fits, or all below a prefix whose names tell a format (with `format`, whatever their names), without
+/// hidden ones.
+///
+/// # Errors
+/// If an address means nothing, or its store refuses.
+pub fn resolve(
+    sources: Vec<Source>,
+    format: Option<InputFormat>,
+    storage: &Storage,
+) -> Result<Vec<Source>> {
+    let mut resolved = Vec::with_capacity(sources.len());
+    for source in sources {
+        match source.path().filter(|path| Address::is_url_path(path)) {
+            None => resolved.push(source),
+            Some(path) => {
+                let address = Address::parse(&path.to_string_lossy())?;
+                resolved.extend(objects(&address, format, storage)?);
+            }
+        }
+    }
+    Ok(resolved)
+}
+
+fn objects(
+    address: &Address,
+    format: Option<InputFormat>,
+    storage: &Storage,
+) -> Result<impl Iterator<Item = Source> + use<>> {
+    let mut objects = storage.list(address)?;
+    if address.is_prefix() && format.is_none() {
+        objects.retain(|object| {
+            let below = object.address().key().strip_prefix(address.key());
+            let hidden = below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
+            !hidden && format::by_ending(object.address().path()).0.is_some()
+        });
+        if objects.is_empty() {
+            return Err(Error::usage(format!(
+                "{address}: no object below it has a name that tells its format; say it with -i"
+            )));
+        }
+    }
+    let sources = objects.into_iter();
+    Ok(sources.map(|object| Source::Object(object.into())))
+}
+
+/// As Spark and Arrow have it: what begins with `.` or `_` is no data.
+fn is_hidden(name: &[u8]) -> bool {
+    matches!(name.first(), Some(b'.' | b'_'))
+}
+
 /// The files below `root` that are wanted, sorted by path.
 fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
-    // As Spark and Arrow have it: what begins with `.` or `_` is no data.
     let is_data = |entry: &DirEntry| {
-        let name = entry.file_name().as_encoded_bytes();
-        entry.depth() == 0 || !(name.starts_with(b".") || name.starts_with(b"_"))
+        entry.depth() == 0 || !is_hidden(entry.file_name().as_encoded_bytes())
     };
     let mut found = Vec::new();
     for entry in WalkDir::new(root)
@@ -104,11 +154,6 @@ fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
     }
     found.sort();
     Ok(found.into_iter().map(Source::Path).collect())
-}
-
-/// Whether it is a URL, which is no path here.
-fn is_address(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| path.contains("://"))
 }
 
 fn is_pattern(path: &Path) -> bool {

@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
-pub use list::expand;
+pub use list::{expand, resolve};
 pub use options::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, Delimiter, InputOptions, Part, Share,
     WINDOW_BYTES,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Inspection;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{self, EngineInfo, EngineOptions, Provider};
+use crate::engine::{self, Cosine, EngineInfo, EngineOptions, Provider};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, PoolingMode};
@@ -21,7 +21,7 @@ const LEAST_INT8: f64 = 0.99;
 #[derive(Debug, Clone)]
 pub struct Texts {
     /// What holds them, a record a row, in the rows' order.
-    pub source: Source,
+    pub sources: Vec<Source>,
     /// How to read it.
     pub input: InputOptions,
 }
@@ -86,14 +86,15 @@ pub fn verify(
     let cosines: Vec<f64> = vectors
         .iter()
         .zip(&again)
-        .map(|(old, new)| cosine(old, new))
+        .map(|(old, new)| {
+            // Of as many components as the shorter one has: one may have been cut.
+            let width = old.len().min(new.len());
+            Cosine::between(&old[..width], &new[..width])
+        })
         .collect();
-    let (worst, least) = cosines
-        .iter()
-        .copied()
-        .enumerate()
-        .min_by(|one, other| one.1.total_cmp(&other.1))
-        .unwrap_or((0, 1.0));
+    let cosine = Cosine::of(cosines.iter().copied());
+    let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
+    let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
     let enough = match made["engine"]["precision"].as_str() {
         Some("int8") => LEAST_INT8,
         _ => LEAST,
@@ -101,8 +102,8 @@ pub fn verify(
     Ok(Verified {
         rows: cosines.len(),
         least_cosine: least,
-        mean_cosine: cosines.iter().sum::<f64>() / (cosines.len() as f64).max(1.0),
-        worst_row: wanted.get(worst).copied().unwrap_or(0),
+        mean_cosine: mean,
+        worst_row: worst.map_or(0, |worst| wanted[worst]),
         same: least >= enough,
         engine: embedder.engine().clone(),
     })
@@ -133,7 +134,7 @@ fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>
 
 /// The wanted rows' texts. There must be as many as there are vectors: what is left out cannot be told.
 fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Result<Vec<String>> {
-    let mut reader = RecordReader::open(std::slice::from_ref(&texts.source), texts.input.clone())?;
+    let mut reader = RecordReader::open(&texts.sources, texts.input.clone())?;
     let names = reader.names();
     let mut found = Vec::with_capacity(wanted.len());
     let mut row = 0;
@@ -156,7 +157,7 @@ fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Resul
     let bad = bad.map_or(String::new(), |reason| format!(" (such as: {reason})"));
     Err(Error::usage(format!(
         "--verify: {} has {row} texts{bad}, and there are {all} vectors",
-        names.first().map_or("the input", String::as_str)
+        names.join(", ")
     ))
     .with_remedy(
         "name what was embedded with --input, and the field of its texts with --text-field",
@@ -226,23 +227,6 @@ fn same_model(embedder: &Embedder, made: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Of as many components as the shorter one has, since one may have been cut; lengths don't matter.
-fn cosine(one: &[f32], other: &[f32]) -> f64 {
-    let sum = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(&a, &b)| f64::from(a) * f64::from(b))
-            .sum()
-    };
-    let width = one.len().min(other.len());
-    let (one, other) = (&one[..width], &other[..width]);
-    let lengths = (sum(one, one) * sum(other, other)).sqrt();
-    if lengths == 0.0 {
-        return f64::from(u8::from(one == other));
-    }
-    sum(one, other) / lengths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,12 +236,5 @@ mod tests {
         assert_eq!(rows(10, 5), [0, 2, 4, 6, 8]);
         assert_eq!(rows(3, 10), [0, 1, 2]);
         assert!(rows(0, 10).is_empty());
-    }
-
-    #[test]
-    fn cosines_look_at_directions_alone() {
-        assert!((cosine(&[1.0, 2.0], &[2.0, 4.0, 9.0]) - 1.0).abs() < 1e-12);
-        assert!(cosine(&[1.0, 0.0], &[0.0, 1.0]).abs() < 1e-12);
-        assert!((cosine(&[0.0], &[0.0]) - 1.0).abs() < 1e-12);
     }
 }

@@ -84,6 +84,26 @@ impl Readable {
         }
     }
 
+    /// The same, or `None` where nothing is there.
+    ///
+    /// # Errors
+    /// If the system or the store refuses, or a file there is no regular one.
+    pub fn find(path: &Path, storage: Option<&Storage>) -> Result<Option<Self>> {
+        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
+            let address = Address::parse(&path.to_string_lossy())?;
+            return Ok(storage.look_for(&address)?.map(Self::from));
+        }
+        let refused = |error| Error::io("read", path, error);
+        match small_file::open(path) {
+            Ok(file) => {
+                let found = file.metadata().map_err(refused)?;
+                Ok(Some(Self::of_file(path, found.len())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
     /// A file of this machine.
     ///
     /// # Errors
@@ -157,16 +177,7 @@ impl Bytes for FileBytes {
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
-        let path = PathBuf::from(name);
-        let refused = |error| Error::io("read", &path, error);
-        match small_file::open(&path) {
-            Ok(file) => {
-                let found = file.metadata().map_err(refused)?;
-                Ok(Some(Readable::of_file(&path, found.len())))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(refused(error)),
-        }
+        Readable::find(&PathBuf::from(name), None)
     }
 }
 

@@ -10,7 +10,7 @@ use embedctl::engine::Provider;
 use embedctl::error::Cause;
 use embedctl::model::{ModelName, Precision};
 
-use super::embed::{BatchArgs, RecordArgs};
+use super::embed::{BatchArgs, RecordArgs, StoreArgs};
 use super::engine::RuntimeArgs;
 use super::model::TokenArgs;
 use super::values::{Named, cosine, percent, positive, precision, providers, seconds};
@@ -36,6 +36,8 @@ pub struct BenchArgs {
     pub measurement: MeasurementArgs,
     #[command(flatten)]
     pub result: ResultArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// What is embedded.
@@ -60,7 +62,7 @@ pub struct WorkloadArgs {
     )]
     pub corpus: Option<Corpus>,
 
-    /// Records of your own instead; may be repeated; '-': standard input
+    /// Records of your own instead: what embed reads, addresses too; may be repeated; '-': standard input
     ///
     /// Read as embed reads them, 65,536 records or 256 MiB at most, and kept as JSONL in the folder for
     /// temporary files while the benchmark runs.

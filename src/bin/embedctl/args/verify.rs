@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::embed::RecordArgs;
+use super::embed::{RecordArgs, StoreArgs};
 use super::engine::EngineArgs;
 use super::model::OverrideArgs;
 
@@ -19,11 +19,11 @@ pub struct VerifyModelArgs {
     #[arg(value_name = "MODEL", value_hint = ValueHint::DirPath)]
     pub model: String,
 
-    /// The vectors: a row for each text (.npy, or what embed writes)
+    /// The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too
     #[arg(long, value_name = "VECTORS", value_hint = ValueHint::FilePath)]
     pub against: PathBuf,
 
-    /// The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]
+    /// The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub texts: Option<PathBuf>,
 
@@ -33,6 +33,8 @@ pub struct VerifyModelArgs {
     pub overrides: OverrideArgs,
     #[command(flatten)]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 
     /// Print one JSON object instead of lines
     #[arg(long)]
@@ -50,6 +52,7 @@ The files to compare with, made in Python:
 Examples:
   embedctl verify-model org/name --against reference.npy
   embedctl verify-model ./my-model --against reference.npy --texts texts.txt --precision int8
+  embedctl verify-model org/name --against s3://models/reference.npy
 
 Exit codes:
   0    the least cosine is --min-cosine or more (fp32: 0.9999, int16: 0.999, int8: 0.99)

@@ -9,7 +9,7 @@ use embedctl::inspect::{self, Difference, Folder, Inspection, Texts, Verified};
 use embedctl::model::ModelOptions;
 use embedctl::output::{OutputFormat, RunFiles};
 use embedctl::runtime::RuntimeOptions;
-use embedctl::storage::{Address, Readable, Storage};
+use embedctl::storage::{Readable, Storage};
 use serde_json::json;
 
 use super::stores;
@@ -104,9 +104,9 @@ fn verify(
     storage: Option<&Storage>,
     cancel: &CancelToken,
 ) -> Result<Verified, Failure> {
-    let (source, format) = texts(args, &file.file, storage)?;
+    let (sources, format) = texts(args, &file.file, storage)?;
     let texts = Texts {
-        source,
+        sources,
         input: InputOptions {
             format,
             csv_delimiter: args.records.csv_delimiter,
@@ -137,13 +137,11 @@ fn texts(
     args: &InspectArgs,
     file: &Readable,
     storage: Option<&Storage>,
-) -> Result<(Source, Option<InputFormat>), Failure> {
+) -> Result<(Vec<Source>, Option<InputFormat>), Failure> {
     if let Some(input) = &args.input {
         let format = args.records.input_format;
-        return Ok(match Address::is_url_path(input) {
-            true => (Source::Object(Readable::open(input, storage)?), format),
-            false => (Source::Path(input.clone()), format),
-        });
+        let sources = stores::sources(std::slice::from_ref(input), format, storage)?;
+        return Ok((sources, format));
     }
     let is_matrix = OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix);
     let rows = match is_matrix {
@@ -155,5 +153,5 @@ fn texts(
         })?,
         false => file.clone(),
     };
-    Ok((Source::Object(rows), None))
+    Ok((vec![Source::Object(rows)], None))
 }

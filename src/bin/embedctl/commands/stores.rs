@@ -1,14 +1,15 @@
 //! Addresses among the inputs and outputs of a run: the object stores that they need.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
-use embedctl::input::{InputFormat, Source};
+use embedctl::input::{self, InputFormat, Source};
 use embedctl::model::hub::Settings;
 use embedctl::output::Destination;
 use embedctl::pipeline::EmbedOptions;
 use embedctl::storage::{Address, Storage, StorageOption};
 
+use super::embed;
 use crate::args::MessageArgs;
 use crate::failure::Failure;
 
@@ -30,19 +31,23 @@ pub fn open(
     let Some(storage) = storage(inputs.chain(outputs), settings, messages, cancel)? else {
         return Ok(());
     };
-    options.files.use_storage(storage.clone());
-    let mut sources = Vec::with_capacity(options.sources.len());
-    for source in std::mem::take(&mut options.sources) {
-        match source.path().filter(|path| Address::is_url_path(path)) {
-            None => sources.push(source),
-            Some(path) => {
-                let address = Address::parse(&path.to_string_lossy())?;
-                sources.extend(found(&storage, &address, options.input.format.is_some())?);
-            }
-        }
-    }
-    options.sources = sources;
+    let sources = std::mem::take(&mut options.sources);
+    options.sources = input::resolve(sources, options.input.format, &storage)?;
+    options.files.use_storage(storage);
     Ok(())
+}
+
+/// The sources that are named: files, folders, patterns and addresses are looked up.
+pub fn sources(
+    inputs: &[PathBuf],
+    format: Option<InputFormat>,
+    storage: Option<&Storage>,
+) -> Result<Vec<Source>, Failure> {
+    let sources = embed::sources(inputs, format)?;
+    Ok(match storage {
+        Some(storage) => input::resolve(sources, format, storage)?,
+        None => sources,
+    })
 }
 
 /// The object stores, where one of the paths is an address.
@@ -63,31 +68,4 @@ pub fn storage<'a>(
     }
     let hub = Settings::from_environment(&super::hub_options(messages))?;
     Ok(Some(Storage::new(hub, settings.to_vec(), cancel)?))
-}
-
-/// The objects that an address means; of all below a prefix, those whose names tell a format, unless all have the
-/// same.
-fn found(
-    storage: &Storage,
-    address: &Address,
-    any_name: bool,
-) -> Result<impl Iterator<Item = Source>, Failure> {
-    let mut objects = storage.list(address)?;
-    if address.is_prefix() && !any_name {
-        // As in folders: what begins with `.` or `_` is no data.
-        let is_data = |key: &str| !key.split('/').any(|part| part.starts_with(['.', '_']));
-        objects.retain(|object| {
-            let below = object.address().key().strip_prefix(address.key());
-            below.is_none_or(is_data) && InputFormat::is_named_by(object.address().path())
-        });
-        if objects.is_empty() {
-            return Err(Failure::usage(format!(
-                "{address}: no object below it has a name that tells its format; say it with -i"
-            )));
-        }
-    }
-    let sources = objects
-        .into_iter()
-        .map(|object| Source::Object(object.into()));
-    Ok(sources)
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
-use embedctl::input::{InputOptions, RecordReader, Source};
+use embedctl::input::{InputOptions, RecordReader};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
+use embedctl::storage::{Readable, Storage};
 use embedctl::verify::{self, Comparison};
 use serde_json::json;
 
-use super::embed;
+use super::{embed, stores};
 use crate::args::{MessageArgs, VerifyModelArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -27,9 +28,13 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
+    let cancel = interrupt::watch(RunFiles::new())?;
+    let named = [Some(&args.against), args.texts.as_ref()];
+    let named = named.into_iter().flatten().map(PathBuf::as_path);
+    let storage = stores::storage(named, &args.stores.options, messages, &cancel)?;
     let texts = match &args.texts {
         Some(texts) => texts.clone(),
-        None => beside(&args.against)?,
+        None => beside(&args.against, storage.as_ref())?,
     };
     let input = InputOptions {
         format: args.records.input_format,
@@ -38,10 +43,9 @@ pub fn run(
         ..InputOptions::default()
     };
     // What is not there is found before the model is opened.
-    let records = RecordReader::open(&[Source::from(texts)], input)?;
-    std::fs::metadata(&args.against)
-        .with_context(|| format!("--against {}", args.against.display()))?;
-    let cancel = interrupt::watch(RunFiles::new())?;
+    let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
+    let records = RecordReader::open(&texts, input)?;
+    let against = Readable::open(&args.against, storage.as_ref())?;
     let model = embed::model(&args.model, &args.overrides, messages);
     let engine = EngineOptions {
         cancel: cancel.clone(),
@@ -52,7 +56,7 @@ pub fn run(
     }
     let (_, settled) = engine::settle(&model, &engine)?;
     let mut embedder = Embedder::open(&model, &engine)?;
-    let compared = verify::against(&mut embedder, records, &args.against)?;
+    let compared = verify::against(&mut embedder, records, &against)?;
     let info = embedder.engine();
     let least = args.engine.min_cosine.unwrap_or_else(|| {
         if info.is_reduced() {
@@ -80,17 +84,16 @@ pub fn run(
 }
 
 /// The texts that stand beside vectors, under their name.
-fn beside(vectors: &Path) -> Result<PathBuf, Failure> {
-    let names = ["jsonl", "txt"].map(|ending| vectors.with_extension(ending));
-    match names.iter().find(|path| path.is_file()) {
-        Some(found) => Ok(found.clone()),
-        None => Err(Failure::usage(format!(
-            "the texts of {} are neither in {} nor in {}; name them with --texts",
-            vectors.display(),
-            names[0].display(),
-            names[1].display()
-        ))),
+fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, Failure> {
+    for ending in ["jsonl", "txt"] {
+        let path = vectors.with_extension(ending);
+        if Readable::find(&path, storage)?.is_some() {
+            return Ok(path);
+        }
     }
+    Err(Failure::usage(
+        "the texts of --against stand neither in a .jsonl nor in a .txt of its name; name them with --texts",
+    ))
 }
 
 fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {

@@ -5,7 +5,7 @@ mod configurations;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufReader, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -18,8 +18,9 @@ use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::ModelName;
 use embedctl::model::hub::{self, Settings};
 use embedctl::output::RunFiles;
+use embedctl::storage::Storage;
 
-use super::embed::sources;
+use super::stores;
 use crate::args::{BenchArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -45,10 +46,12 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, Failure> {
-    let options = options(args, messages)?;
+    let cancel = interrupt::watch(RunFiles::new())?;
+    let named = args.workload.input.iter().map(PathBuf::as_path);
+    let storage = stores::storage(named, &args.stores.options, messages, &cancel)?;
+    let options = options(args, messages, storage.as_ref())?;
     let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
-    let cancel = interrupt::watch(RunFiles::new())?;
     if args
         .workload
         .input
@@ -139,7 +142,11 @@ fn regressions(comparison: &Comparison) -> String {
     )
 }
 
-fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Failure> {
+fn options(
+    args: &BenchArgs,
+    messages: &MessageArgs,
+    storage: Option<&Storage>,
+) -> Result<BenchOptions, Failure> {
     let configurations = configurations::listed(args, messages)?;
     let tune = if args.measurement.tune {
         Some(configurations::tune_options(args, &configurations)?)
@@ -149,7 +156,7 @@ fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Fai
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     Ok(BenchOptions {
         configurations,
-        workload: workload(args)?,
+        workload: workload(args, storage)?,
         duration: Duration::from_secs_f64(args.measurement.duration),
         samples: args.measurement.samples,
         worker: vec![program.into_os_string(), OsString::from(WORKER)],
@@ -157,7 +164,7 @@ fn options(args: &BenchArgs, messages: &MessageArgs) -> Result<BenchOptions, Fai
     })
 }
 
-fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
+fn workload(args: &BenchArgs, storage: Option<&Storage>) -> Result<WorkloadOptions, Failure> {
     let workload = &args.workload;
     let records = &workload.records;
     if workload.input.is_empty() {
@@ -166,7 +173,7 @@ fn workload(args: &BenchArgs) -> Result<WorkloadOptions, Failure> {
         ));
     }
     Ok(WorkloadOptions::Records {
-        sources: sources(&workload.input, records.input_format)?,
+        sources: stores::sources(&workload.input, records.input_format, storage)?,
         input: InputOptions {
             format: records.input_format,
             csv_delimiter: records.csv_delimiter,
