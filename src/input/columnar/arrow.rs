@@ -8,7 +8,7 @@ use ::arrow::datatypes::SchemaRef;
 use ::arrow::ipc::reader::{FileReader, FileReaderBuilder, StreamReader};
 
 use super::footer::{Block, blocks, rows};
-use super::open::guarded;
+use super::open::{footer, guarded};
 use super::table::Table;
 use super::{Batches, at_most, entered};
 use crate::error::Result;
@@ -69,8 +69,8 @@ impl ArrowFile {
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<u64>> {
         let blocks = self.blocks.iter().zip(1..);
         blocks.map(|(block, number)| {
-            let place = || format!("record batch {number} of {}", self.blocks.len());
-            guarded(&self.source, place, || rows(self.bytes.as_ref(), *block))
+            let spot = || (format!("record batch {number} of {}", self.blocks.len()).into(), 0);
+            guarded(&self.source, spot, || rows(self.bytes.as_ref(), *block))
         })
     }
 
@@ -112,10 +112,6 @@ fn file_reader(
     guarded(source, footer, build)
 }
 
-fn footer() -> String {
-    "its footer".to_owned()
-}
-
 impl Batches for ArrowFile {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -126,9 +122,10 @@ impl Batches for ArrowFile {
         if number > of || self.row >= self.end {
             return Ok(None);
         }
-        let place = || format!("record batch {number} of {of}");
+        let rows = self.row;
+        let spot = || (format!("record batch {number} of {of}").into(), rows);
         let reader = &mut self.reader;
-        let Some(batch) = guarded(&self.source, place, || reader.next().transpose())? else {
+        let Some(batch) = guarded(&self.source, spot, || reader.next().transpose())? else {
             return Ok(None);
         };
         let place = self.place();
@@ -202,6 +199,7 @@ pub(super) struct ArrowStream {
     reader: StreamReader<Shared>,
     consumed: Box<dyn Fn() -> u64 + Send>,
     batches: u64,
+    rows: u64,
 }
 
 impl ArrowStream {
@@ -220,6 +218,7 @@ impl ArrowStream {
             reader,
             consumed,
             batches: 0,
+            rows: 0,
         })
     }
 }
@@ -230,13 +229,15 @@ impl Batches for ArrowStream {
     }
 
     fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>> {
-        let place = self.place();
-        let number = self.batches + 1;
+        let (number, rows) = (self.batches + 1, self.rows);
         let reader = &mut self.reader;
-        let name = || format!("record batch {number}");
-        let batch = guarded(&self.source, name, || reader.next().transpose())?;
-        self.batches += u64::from(batch.is_some());
-        Ok(batch.map(|batch| (batch, place)))
+        let spot = || (format!("record batch {number}").into(), rows);
+        let batch = guarded(&self.source, spot, || reader.next().transpose())?;
+        Ok(batch.map(|batch| {
+            self.batches += 1;
+            self.rows += batch.num_rows() as u64;
+            (batch, Seek::Reread)
+        }))
     }
 
     fn place(&self) -> Seek {
@@ -248,12 +249,12 @@ impl Batches for ArrowStream {
     }
 
     fn next_stream(&mut self) -> Result<bool> {
-        let next = || "the next stream".to_owned();
+        let next = || ("the next stream".into(), 0);
         if !guarded(&self.source, next, || self.shared.goes_on())? {
             return Ok(false);
         }
         self.reader = stream_reader(&self.source, &self.shared)?;
-        self.batches = 0;
+        (self.batches, self.rows) = (0, 0);
         Ok(true)
     }
 }
@@ -261,7 +262,7 @@ impl Batches for ArrowStream {
 fn stream_reader(source: &Planned, shared: &Shared) -> Result<StreamReader<Shared>> {
     guarded(
         source,
-        || "the stream's schema".to_owned(),
+        || ("the stream's schema".into(), 0),
         || StreamReader::try_new(shared.clone(), None),
     )
 }

@@ -1,5 +1,6 @@
 //! Opening a table: which kind its first bytes say it is, and where reading begins.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ pub(crate) fn stretches(source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
     let mut start = [0; ARROW.len()];
     let is_file = bytes.len() >= ARROW.len() as u64 && {
         let read = bytes.read_at(0, &mut start);
-        read.map_err(|error| damaged(source, "its start", error))?;
+        read.map_err(|error| damaged(source, START, error))?;
         start == ARROW
     };
     match is_file {
@@ -133,7 +134,7 @@ fn arrow(
     from: &mut From<'_>,
     filling: &mut Filling,
 ) -> Result<Option<Opened>> {
-    let failed = |error| damaged(source, "its start", error);
+    let failed = |error| damaged(source, START, error);
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= ARROW.len() as u64) {
         let mut start = [0; ARROW.len()];
@@ -216,7 +217,7 @@ fn check_parquet(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
     let read = |offset: u64| {
         let mut found = [0; 4];
         let read = bytes.read_at(offset, &mut found);
-        read.map_err(|error| damaged(source, "its start", error))?;
+        read.map_err(|error| damaged(source, START, error))?;
         Ok(found)
     };
     if bytes.is_empty() {
@@ -265,22 +266,32 @@ fn check_arrow(source: &Planned, start: &[u8]) -> Result<()> {
     }
 }
 
-/// What `decode` makes of the source at `place`. Decoders panic over some damage; that is the data's fault.
-pub(super) fn guarded<T, E: StdError + Send + Sync + 'static>(
+/// What `decode` makes of the source at `spot`. Decoders panic over some damage; that is the data's fault.
+pub(super) fn guarded<'s, T, E: StdError + Send + Sync + 'static>(
     source: &Planned,
-    place: impl Fn() -> String,
+    spot: impl Fn() -> Spot<'s>,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
     match caught(decode) {
-        Ok(decoded) => decoded.map_err(|error| damaged(source, &place(), error)),
-        Err(panic) => Err(damaged(source, &place(), panic)),
+        Ok(decoded) => decoded.map_err(|error| damaged(source, spot(), error)),
+        Err(panic) => Err(damaged(source, spot(), panic)),
     }
 }
 
-/// The error of a table that cannot be read on at `place`.
+/// What of a table cannot be read, and how many whole rows come before it.
+pub(super) type Spot<'s> = (Cow<'s, str>, u64);
+
+const START: Spot<'static> = (Cow::Borrowed("its start"), 0);
+
+/// Of Parquet, and of Arrow's files.
+pub(super) fn footer() -> Spot<'static> {
+    (Cow::Borrowed("its footer"), 0)
+}
+
+/// The error of a table that cannot be read on at `spot`.
 pub(super) fn damaged(
     source: &Planned,
-    place: &str,
+    (what, rows): Spot<'_>,
     error: impl StdError + Send + Sync + 'static,
 ) -> Error {
     // A store's refusal, in words already.
@@ -303,11 +314,12 @@ pub(super) fn damaged(
     ] {
         said = said.strip_prefix(prefix).unwrap_or(said);
     }
-    Error::input(
-        Place::file(&source.name),
-        format!("{place} cannot be read ({said}), so it is cut short or damaged"),
-    )
-    .with_remedy("copy or write it again")
+    let place = match rows {
+        0 => Place::file(&source.name),
+        rows => Place::file(&source.name).line(rows),
+    };
+    let reason = format!("{what} cannot be read ({said}), so it is cut short or damaged");
+    Error::input(place, reason).with_remedy("copy or write it again")
 }
 
 /// Whether a system call was refused, and nothing is known about the data.

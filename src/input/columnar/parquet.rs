@@ -14,7 +14,7 @@ use ::parquet::file::reader::Length;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::open::{damaged, guarded};
+use super::open::{Spot, damaged, footer, guarded};
 use super::pages::Chunks;
 use super::table::Table;
 use super::{Batches, at_most, entered};
@@ -148,7 +148,7 @@ impl Parquet {
         let chunks = self.chunks.of_groups([group].into_iter());
         guarded(
             &self.source,
-            || self.group_name(),
+            || self.spot(),
             || {
                 ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
                     .with_row_groups(vec![self.group])
@@ -161,8 +161,9 @@ impl Parquet {
     }
 
     /// The row group that is read, for messages.
-    fn group_name(&self) -> String {
-        format!("row group {} of {}", self.group + 1, self.groups())
+    fn spot(&self) -> Spot<'static> {
+        let group = format!("row group {} of {}", self.group + 1, self.groups());
+        (group.into(), self.read_rows)
     }
 }
 
@@ -178,8 +179,8 @@ impl Batches for Parquet {
                 Some(reader) => reader,
                 None => self.open_group()?,
             };
-            let name = || self.group_name();
-            if let Some(batch) = guarded(&self.source, name, || reader.next().transpose())? {
+            let spot = || self.spot();
+            if let Some(batch) = guarded(&self.source, spot, || reader.next().transpose())? {
                 self.reader = Some(reader);
                 let batch = at_most(batch, self.end - self.read_rows);
                 self.row += batch.num_rows() as u64;
@@ -191,7 +192,7 @@ impl Batches for Parquet {
             if u64::try_from(rows).is_ok_and(|rows| self.row < rows) {
                 let short = format!("it holds {} of {rows} rows", self.row);
                 let short = std::io::Error::other(short);
-                return Err(damaged(&self.source, &self.group_name(), short));
+                return Err(damaged(&self.source, self.spot(), short));
             }
             self.group += 1;
             self.row = 0;
@@ -212,8 +213,4 @@ impl Batches for Parquet {
         let share = self.read_rows.min(rows) as f64 / rows as f64;
         (self.chunks.len() as f64 * share) as u64
     }
-}
-
-fn footer() -> String {
-    "its footer".to_owned()
 }

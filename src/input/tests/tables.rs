@@ -626,6 +626,19 @@ fn what_is_no_table_or_cut_is_told() {
     torn[4..whole.len() / 4].fill(0xa5);
     let file = arrow_file(&batches);
     let stream = arrow_stream(&batches);
+    let second = {
+        use parquet::file::reader::{FileReader, SerializedFileReader};
+        let reader = SerializedFileReader::new(bytes::Bytes::from(whole.clone())).unwrap();
+        let group = reader.metadata().row_group(1);
+        let column = |index: usize| group.column(index).byte_range();
+        let (start, _) = column(0);
+        let (last, length) = column(group.num_columns() - 1);
+        let mut torn = whole.clone();
+        let [start, end] = [start, last + length].map(|at| usize::try_from(at).unwrap());
+        torn[start..end].fill(0xa5);
+        torn
+    };
+    let both = arrow_stream(&[batch(0, 30), batch(30, 30)]);
     for (name, content, expected) in [
         (
             "a.parquet",
@@ -639,6 +652,17 @@ fn what_is_no_table_or_cut_is_told() {
             "is no Parquet file",
         ),
         ("d.parquet", torn, "row group "),
+        // The whole rows before it are told.
+        (
+            "second.parquet",
+            second,
+            "second.parquet:10: row group 2 of 3 cannot be read",
+        ),
+        (
+            "second.arrows",
+            both[..both.len() - 100].to_vec(),
+            "second.arrows:30: record batch 2 cannot be read",
+        ),
         (
             "e.arrow",
             file[..file.len() - 20].to_vec(),
