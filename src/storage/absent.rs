@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::{Address, StorageOption};
@@ -127,10 +126,6 @@ impl ObjectFile {
     }
 
     pub fn read_at(&self, _: u64, _: usize) -> Result<Vec<u8>> {
-        match self.0 {}
-    }
-
-    pub fn reader(self: &Arc<Self>, _: u64) -> ObjectReader {
         match self.0 {}
     }
 }

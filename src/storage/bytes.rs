@@ -259,51 +259,39 @@ impl Seek for Seeking {
     }
 }
 
-/// An object, and the parts of it that were fetched.
-struct ObjectBytes {
-    object: Object,
-    parts: ObjectFile,
-}
-
 impl From<Object> for Readable {
     fn from(object: Object) -> Self {
         Self {
             name: object.address().to_string(),
-            bytes: Arc::new(ObjectBytes {
-                parts: object.random_access(),
-                object,
-            }),
+            bytes: Arc::new(object.random_access()),
         }
     }
 }
 
 /// The cause of every error is one of this library's, which says what helps.
-impl Bytes for ObjectBytes {
+impl Bytes for ObjectFile {
     fn len(&self) -> u64 {
-        self.object.size()
+        self.size()
     }
 
     fn etag(&self) -> Option<&str> {
-        self.object.etag()
+        self.object().etag()
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         if into.len() as u64 > self.len().saturating_sub(offset) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let bytes = self
-            .parts
-            .read_at(offset, into.len())
-            .map_err(io::Error::other)?;
+        let bytes = Self::read_at(self, offset, into.len()).map_err(io::Error::other)?;
         into.copy_from_slice(&bytes);
         Ok(())
     }
 
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(self.object.read_from(offset)))
+        Ok(Box::new(self.object().read_from(offset)))
     }
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
-        Ok(self.object.beside(ending)?.map(Readable::from))
+        Ok(self.object().beside(ending)?.map(Readable::from))
     }
 }

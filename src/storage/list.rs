@@ -1,5 +1,6 @@
 //! What there is: the objects that an address means, with size, etag and time.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
@@ -103,10 +104,10 @@ impl Storage {
     /// If there is none, or the store refuses; either says what helps.
     pub fn list(&self, address: &Address) -> Result<Vec<Object>> {
         let several = address.is_pattern() || address.is_prefix();
-        let mut objects = match address.scheme() {
-            Scheme::Hub => self.list_dataset(address)?,
-            _ if several => self.list_below(address, address.fixed_prefix())?,
-            _ => vec![self.look(address)?],
+        let mut objects = match several {
+            false => vec![self.look(address)?],
+            true if address.scheme() == Scheme::Hub => self.list_dataset(address)?,
+            true => self.list_below(address)?,
         };
         if address.is_pattern() {
             let pattern = GlobBuilder::new(address.key())
@@ -123,10 +124,9 @@ impl Storage {
         }
         objects.sort_by(|one, other| one.address.cmp(&other.address));
         if objects.is_empty() {
-            let what = match (address.is_pattern(), address.scheme()) {
-                (true, _) => "no object fits the pattern",
-                (false, Scheme::Hub) if !several => "there is no such file",
-                (false, _) => "there is no object below it",
+            let what = match address.is_pattern() {
+                true => "no object fits the pattern",
+                false => "there is no object below it",
             };
             return Err(Error::usage(format!("{address}: {what}; check its name")));
         }
@@ -158,8 +158,7 @@ impl Storage {
         }
         let is_hidden = |failure: &Failure| address.scheme().is_web() && is_denied(failure);
         let location = self.location(address, None)?;
-        let (store, path) = (location.store.clone(), location.path.clone());
-        match self.attempt(async move { store.head(&path).await })? {
+        match self.head(&location)? {
             Ok(meta) => Ok(Some(Object::new(self, location, address.clone(), &meta))),
             Err(failure) if is_missing(&failure) || is_hidden(&failure) => Ok(None),
             Err(failure) => Err(self.explain(address, Doing::Read, failure)),
@@ -172,15 +171,11 @@ impl Storage {
     /// If it is not there, or the store refuses.
     pub fn look(&self, address: &Address) -> Result<Object> {
         if address.scheme() == Scheme::Hub {
-            let listed = self.list_dataset(address)?;
-            return listed
-                .into_iter()
-                .next()
-                .ok_or_else(|| missing(address, false));
+            let found = self.look_for(address)?;
+            return found.ok_or_else(|| missing(address, false));
         }
         let location = self.location(address, None)?;
-        let (store, path) = (location.store.clone(), location.path.clone());
-        let failure = match self.attempt(async move { store.head(&path).await })? {
+        let failure = match self.head(&location)? {
             Ok(meta) => return Ok(Object::new(self, location, address.clone(), &meta)),
             Err(failure) => failure,
         };
@@ -213,28 +208,22 @@ impl Storage {
         Err(self.explain(address, Doing::Read, failure))
     }
 
-    /// Everything below a prefix: folders with their last slash, or empty.
-    fn list_below(&self, address: &Address, prefix: &str) -> Result<Vec<Object>> {
-        let prefix = if prefix.is_empty() {
-            address.key()
-        } else {
-            prefix
-        };
-        let below = address.with_key(prefix.trim_end_matches('/'));
-        let below = if address.is_pattern() && address.fixed_prefix().is_empty() {
-            address.with_key("")
-        } else {
-            below
-        };
+    /// What a store says of one name.
+    pub(super) fn head(&self, location: &Location) -> Result<Result<ObjectMeta, Failure>> {
+        let Location { store, path } = location.clone();
+        self.attempt(async move { store.head(&path).await })
+    }
+
+    /// Everything below a prefix, or below the folders in which a pattern begins.
+    fn list_below(&self, address: &Address) -> Result<Vec<Object>> {
+        let below = address.with_key(address.fixed_prefix().trim_end_matches('/'));
         let Location { store, path } = self.location(&below, None)?;
-        let found: Vec<ObjectMeta> = {
-            let store = store.clone();
-            let list = async move { store.list(Some(&path)).try_collect().await };
-            self.wait(address, Doing::List, list)?
-        };
+        let listed = Arc::clone(&store);
+        let list = async move { listed.list(Some(&path)).try_collect().await };
+        let found: Vec<ObjectMeta> = self.wait(address, Doing::List, list)?;
         let object = |meta: ObjectMeta| {
             let location = Location {
-                store: store.clone(),
+                store: Arc::clone(&store),
                 path: meta.location.clone(),
             };
             let address = address.with_key(meta.location.as_ref());
@@ -248,9 +237,7 @@ impl Storage {
         let dataset = dataset(self.settings(), self.cancel(), id)?;
         let several = address.is_pattern() || address.is_prefix();
         let is_meant = |path: &str| match several {
-            true => {
-                path.starts_with(address.fixed_prefix()) && path.starts_with(prefix_of(address))
-            }
+            true => path.starts_with(address.fixed_prefix()),
             false => path == address.key(),
         };
         let meant = dataset.files.iter().filter(|(path, _)| is_meant(path));
@@ -271,15 +258,6 @@ impl Storage {
                 })
             })
             .collect()
-    }
-}
-
-/// The prefix that is meant by an address that is no pattern.
-fn prefix_of(address: &Address) -> &str {
-    if address.is_pattern() {
-        ""
-    } else {
-        address.key()
     }
 }
 

@@ -304,15 +304,6 @@ impl ObjectFile {
             self.object.again(broken, &mut failures)?;
         }
     }
-
-    /// Reads from a byte on, through the parts that are kept.
-    #[must_use]
-    pub fn reader(self: &std::sync::Arc<Self>, offset: u64) -> impl Read + Send + use<> {
-        Cursor {
-            file: std::sync::Arc::clone(self),
-            offset,
-        }
-    }
 }
 
 impl Blocks {
@@ -334,29 +325,5 @@ impl Blocks {
         while self.kept.len() > 1 && size(&self.kept) > KEPT {
             self.kept.pop_front();
         }
-    }
-}
-
-struct Cursor {
-    file: std::sync::Arc<ObjectFile>,
-    offset: u64,
-}
-
-impl Read for Cursor {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.file.size().saturating_sub(self.offset);
-        let count = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        if count == 0 {
-            return Ok(0);
-        }
-        let bytes = self
-            .file
-            .read_at(self.offset, count)
-            .map_err(io::Error::other)?;
-        buffer[..count].copy_from_slice(&bytes);
-        self.offset += count as u64;
-        Ok(count)
     }
 }

@@ -123,8 +123,7 @@ impl Storage {
     }
 
     fn find(&self, address: &Address, location: &Location) -> Result<Found> {
-        let (store, path) = (location.store.clone(), location.path.clone());
-        match self.attempt(async move { store.head(&path).await })? {
+        match self.head(location)? {
             Ok(_) => Ok(Found::Object),
             Err(failure) if is_missing(&failure) => Ok(Found::Nothing),
             // Whoever may not list is not told what is not there, either.
