@@ -214,10 +214,7 @@ impl Planned {
     pub(super) fn bytes(&self) -> Option<Arc<dyn Bytes>> {
         match &self.source {
             Source::Object(object) => Some(Arc::clone(&object.bytes)),
-            Source::Path(path) => Some(Arc::new(FileBytes {
-                path: path.clone(),
-                len: self.bytes?,
-            })),
+            Source::Path(path) => Some(Arc::new(FileBytes::new(path, self.bytes?))),
             Source::Stdin => None,
         }
     }

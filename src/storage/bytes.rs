@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Address, Object, ObjectFile, Storage};
 use crate::error::{Error, Result};
@@ -114,10 +114,9 @@ impl Readable {
     }
 
     fn of_file(path: &Path, len: u64) -> Self {
-        let path = path.to_path_buf();
         Self {
             name: path.display().to_string(),
-            bytes: Arc::new(FileBytes { path, len }),
+            bytes: Arc::new(FileBytes::new(path, len)),
         }
     }
 
@@ -155,10 +154,11 @@ impl Readable {
     }
 }
 
-/// A regular file.
+/// A regular file, which stays open from its first part on: another one that gets its name meanwhile is not mixed in.
 pub(crate) struct FileBytes {
-    pub path: PathBuf,
-    pub len: u64,
+    path: PathBuf,
+    len: u64,
+    parts: Mutex<Option<File>>,
 }
 
 impl Bytes for FileBytes {
@@ -167,11 +167,21 @@ impl Bytes for FileBytes {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.open(offset)?.read_exact(into)
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *parts {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(into)
     }
 
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(self.open(offset)?))
+        let mut file = File::open(&self.path)?;
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        Ok(Box::new(file))
     }
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
@@ -182,18 +192,19 @@ impl Bytes for FileBytes {
 }
 
 impl FileBytes {
-    fn open(&self, offset: u64) -> io::Result<File> {
-        let mut file = File::open(&self.path)?;
-        if offset > 0 {
-            file.seek(SeekFrom::Start(offset))?;
+    pub(crate) fn new(path: &Path, len: u64) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            len,
+            parts: Mutex::default(),
         }
-        Ok(file)
     }
 }
 
 /// Reads and seeks in bytes, for formats that want both: in chunks, so that small reads cost no request.
 pub(crate) struct Seeking {
     bytes: Arc<dyn Bytes>,
+    chunk: u64,
     at: u64,
     buffer: Vec<u8>,
     buffered: u64,
@@ -203,9 +214,15 @@ impl Seeking {
     const CHUNK: u64 = 256 * 1024;
 
     pub(crate) fn new(bytes: Arc<dyn Bytes>) -> Self {
+        Self::in_chunks(bytes, Self::CHUNK, 0)
+    }
+
+    /// From `at` on, so many bytes at a time.
+    pub(crate) fn in_chunks(bytes: Arc<dyn Bytes>, chunk: u64, at: u64) -> Self {
         Self {
             bytes,
-            at: 0,
+            chunk,
+            at,
             buffer: Vec::new(),
             buffered: 0,
         }
@@ -226,13 +243,13 @@ impl Read for Seeking {
         let within = ahead.filter(|&ahead| ahead + wanted <= self.buffer.len() as u64);
         let start = match within {
             Some(start) => start,
-            None if wanted >= Self::CHUNK => {
+            None if wanted >= self.chunk => {
                 self.bytes.read_at(self.at, &mut into[..length])?;
                 self.at += wanted;
                 return Ok(length);
             }
             None => {
-                let chunk = rest.min(Self::CHUNK);
+                let chunk = rest.min(self.chunk);
                 self.buffer
                     .resize(usize::try_from(chunk).unwrap_or(length), 0);
                 self.bytes.read_at(self.at, &mut self.buffer)?;
@@ -293,5 +310,52 @@ impl Bytes for ObjectFile {
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
         Ok(self.object().beside(ending)?.map(Readable::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_replaced_while_its_parts_are_read_stays_the_one_that_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "first of two").unwrap();
+        fs::write(&other, "another file").unwrap();
+        let file = Readable::file(&path).unwrap();
+        let mut part = [0; 5];
+        file.bytes.read_at(0, &mut part).unwrap();
+        assert_eq!(&part, b"first");
+        // Windows does not replace what is open.
+        if fs::rename(&other, &path).is_ok() {
+            file.bytes.read_at(6, &mut part).unwrap();
+            assert_eq!(&part, b"of tw");
+            assert_eq!(file.read_whole(99).unwrap(), b"another file");
+        }
+        let missing = Readable::find(&other, None).unwrap();
+        assert!(missing.is_none() && Readable::find(folder.path(), None).is_err());
+    }
+
+    #[test]
+    fn seeking_reads_the_same_in_any_chunks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let content: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        fs::write(&path, &content).unwrap();
+        let bytes = Readable::file(&path).unwrap().bytes;
+        for chunk in [1, 7, 64, 5000] {
+            let mut seeking = Seeking::in_chunks(Arc::clone(&bytes), chunk, 3);
+            let mut part = [0; 10];
+            seeking.read_exact(&mut part).unwrap();
+            assert_eq!(part, content[3..13]);
+            seeking.seek(SeekFrom::End(-20)).unwrap();
+            let mut rest = Vec::new();
+            seeking.read_to_end(&mut rest).unwrap();
+            assert_eq!(rest, content[980..]);
+            seeking.seek(SeekFrom::Current(-990)).unwrap();
+            seeking.read_exact(&mut part).unwrap();
+            assert_eq!(part, content[10..20]);
+        }
     }
 }

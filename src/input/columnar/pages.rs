@@ -62,8 +62,7 @@ impl ChunkReader for Chunks {
     type T = Box<dyn Read + Send>;
 
     fn get_read(&self, start: u64) -> ::parquet::errors::Result<Self::T> {
-        let mut reader = Seeking::new(Arc::clone(&self.bytes));
-        reader.seek(SeekFrom::Start(start))?;
+        let mut reader = Seeking::in_chunks(Arc::clone(&self.bytes), AHEAD, start);
         if let Some(most) = self.most(start) {
             let mut head = Vec::new();
             (&mut reader).take(HEAD).read_to_end(&mut head)?;
@@ -93,6 +92,9 @@ impl ChunkReader for Chunks {
 
 /// Bytes of a page's header in which its sizes are.
 const HEAD: u64 = 16;
+
+/// Bytes that are read for a header, which is some dozen long. Pages themselves are asked for as a whole.
+const AHEAD: u64 = 4 << 10;
 
 /// The size of a page's content, which its header says second, behind its kind: two numbers in Thrift's compact
 /// encoding, each behind a byte that says so.
