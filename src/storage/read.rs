@@ -260,23 +260,29 @@ impl ObjectFile {
     /// If the object has changed or gone, or the store refuses.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = offset + length as u64;
-        if let Some(part) = blocks.find(offset, end) {
-            return Ok(part);
+        let begun = blocks.from(offset);
+        if begun.len() >= length {
+            return Ok(begun.slice(..length));
         }
+        // What is there of it is not fetched again.
+        let (start, end) = (offset + begun.len() as u64, offset + length as u64);
         // Who reads on gets more at a time.
-        let ahead = if offset == blocks.end {
+        let ahead = if start == blocks.end {
             blocks.length * 2
         } else {
             BLOCK
         };
         let least = ahead.clamp(BLOCK, LARGEST_FETCH);
-        let fetched = offset..end.max(offset + least).min(self.size().max(end));
+        let fetched = start..end.max(start + least).min(self.size().max(end));
         let bytes = self.fetch(fetched.clone())?;
         blocks.end = fetched.end;
         blocks.length = fetched.end - fetched.start;
-        blocks.keep(offset, bytes.clone());
-        Ok(bytes.slice(..length))
+        blocks.keep(start, bytes.clone());
+        let rest = bytes.slice(..length - begun.len());
+        Ok(match begun.is_empty() {
+            true => rest,
+            false => [begun, rest].concat().into(),
+        })
     }
 
     fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
@@ -307,14 +313,14 @@ impl ObjectFile {
 }
 
 impl Blocks {
-    fn find(&self, offset: u64, end: u64) -> Option<Bytes> {
-        let block = self.kept.iter().rev();
-        let (start, bytes) = block
-            .into_iter()
-            .find(|(start, bytes)| *start <= offset && end <= start + bytes.len() as u64)?;
-        let from = usize::try_from(offset - start).ok()?;
-        let to = usize::try_from(end - start).ok()?;
-        Some(bytes.slice(from..to))
+    /// What follows `offset`, as far as it is here.
+    fn from(&self, offset: u64) -> Bytes {
+        let follows = |(start, bytes): &(u64, Bytes)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            (from < bytes.len()).then(|| bytes.slice(from..))
+        };
+        let found = self.kept.iter().filter_map(follows);
+        found.max_by_key(Bytes::len).unwrap_or_default()
     }
 
     fn keep(&mut self, offset: u64, bytes: Bytes) {

@@ -253,6 +253,18 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
 const SIZE: usize = 3 << 20;
 
 #[test]
+fn what_is_kept_of_an_object_is_not_fetched_again() {
+    let store = Faulty::start(SIZE, |_, _, reply| reply);
+    let object = store.storage().look(&at("s3://b/k")).unwrap();
+    let file = object.random_access();
+    for (from, length) in [(0, 10), (5, 2 << 20), (1 << 20, 100), ((2 << 20) + 5, 7)] {
+        let part = file.read_at(from as u64, length).unwrap();
+        assert!(part == content(SIZE)[from..from + length], "{from}");
+    }
+    assert_eq!(store.ranges(), [0, 1 << 20]);
+}
+
+#[test]
 fn a_cut_connection_is_resumed_where_it_was_cut() {
     for url in ["s3://b/k", "http"] {
         let store = Faulty::start(SIZE, |count, _, reply| match count {
