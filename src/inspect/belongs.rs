@@ -1,15 +1,15 @@
 //! Whether files that stand together were written together: their SHA-256 against the provenance's.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::output::{self, Compression, OutputFormat};
+use crate::output::hash::Hash;
+use crate::output::{self, OutputFormat};
 use crate::storage::Readable;
 
 /// Something that was written with a file.
@@ -77,48 +77,18 @@ pub(super) fn check(
 
 /// The SHA-256 of what the provenance means by `name`.
 fn hash(file: &Readable, name: &str, format: OutputFormat, cancel: &CancelToken) -> Result<String> {
-    let failed = |error| file.failed(error);
-    let compression = match format {
-        OutputFormat::Jsonl(compression) if name == "lines" => compression,
-        _ => Compression::None,
-    };
-    let start = match name {
-        "values" => start(file, format).map_err(failed)?,
-        _ => 0,
-    };
-    let bytes = file.bytes.reader_from(start).map_err(failed)?;
-    let content: Box<dyn Read> = match compression {
-        Compression::None => bytes,
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
-        Compression::Zstd => Box::new(zstd::Decoder::new(bytes).map_err(failed)?),
-    };
-    let mut content = BufReader::with_capacity(1 << 18, content);
-    let mut hasher = Sha256::new();
+    let mut content = BufReader::with_capacity(1 << 18, output::hashed(file, format, name)?);
+    let mut hash = Hash::default();
     loop {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let bytes = content.fill_buf().map_err(failed)?;
+        let bytes = content.fill_buf().map_err(|error| file.failed(error))?;
         if bytes.is_empty() {
-            break;
+            return Ok(hash.hex());
         }
-        hasher.update(bytes);
+        hash.add(bytes);
         let count = bytes.len();
         content.consume(count);
     }
-    let hash = hasher.finalize();
-    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Where a matrix's values begin.
-fn start(file: &Readable, format: OutputFormat) -> io::Result<u64> {
-    if format != OutputFormat::Npy {
-        return Ok(8); // rows and width
-    }
-    let mut head = [0; 12];
-    file.bytes.read_at(0, &mut head)?;
-    Ok(match head[6] {
-        1 => 10 + u64::from(u16::from_le_bytes([head[8], head[9]])),
-        _ => 12 + u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]])),
-    })
 }

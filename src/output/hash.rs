@@ -11,7 +11,7 @@ impl Hash {
         self.0.update(bytes);
     }
 
-    pub(super) fn hex(&self) -> String {
+    pub(crate) fn hex(&self) -> String {
         let hash = self.0.clone().finalize();
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -14,10 +14,11 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::hash::Hash;
+use super::made::KEY;
 use super::retype;
 use super::table::Table;
 use super::target::Target;
-use super::writer::{Finish, PROVENANCE_KEY, VectorWriter};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 
@@ -165,7 +166,7 @@ impl Writer {
     fn finish(&mut self, provenance: &serde_json::Value) -> Result<(), ArrowError> {
         match self {
             Self::File(writer) => {
-                writer.write_metadata(PROVENANCE_KEY, provenance.to_string());
+                writer.write_metadata(KEY, provenance.to_string());
                 writer.finish()
             }
             Self::Stream(writer) => {

@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use super::OutputFormat;
 use super::sidecar::PROVENANCE;
-use super::writer::PROVENANCE_KEY as KEY;
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
 use crate::storage::Readable;
 use crate::threads::caught;
+
+/// Key of a file's metadata that holds the run's provenance.
+pub(super) const KEY: &str = "embedctl";
 
 /// A provenance is some kilobytes; what is larger is none.
 const MOST_BYTES: u64 = 64 << 20;

@@ -41,6 +41,7 @@ pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
+pub(crate) use read::hashed;
 pub use read::{ChosenVectors, StoredVector, TakeVector, read_vectors};
 pub(crate) use sidecar::{PROVENANCE, ROWS, sidecar_path};
 pub use temporary::RunFiles;

@@ -15,9 +15,10 @@ use arrow::datatypes::{Field, Schema};
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
+use super::made::KEY;
 use super::table::Table;
 use super::target::Target;
-use super::writer::{Finish, PROVENANCE_KEY, VectorWriter};
+use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 
@@ -93,12 +94,10 @@ impl VectorWriter for ParquetWriter {
         let schema = Schema::clone(self.table.schema(&finish.schema));
         // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
         // (pyarrow's and pandas' read functions) show the metadata of that one alone.
-        let schema = schema.with_metadata(HashMap::from([(
-            PROVENANCE_KEY.to_owned(),
-            provenance.clone(),
-        )]));
+        let metadata = HashMap::from([(KEY.to_owned(), provenance.clone())]);
+        let schema = schema.with_metadata(metadata);
         let writer = self.open(&finish.schema)?;
-        writer.append_key_value_metadata(KeyValue::new(PROVENANCE_KEY.to_owned(), provenance));
+        writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), provenance));
         writer.append_key_value_metadata(KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
             encode_arrow_schema(&schema),

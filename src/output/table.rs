@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use serde_json::Value;
 
 use super::encoding::Encoding;
-use super::writer::PROVENANCE_KEY;
+use super::made::KEY;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 
@@ -58,7 +58,7 @@ impl Table {
             let columns = columns.fields().iter().cloned();
             let fields: Vec<_> = columns.chain(self.encoding.fields()).collect();
             let made = self.made.iter();
-            let metadata = made.map(|made| (PROVENANCE_KEY.to_owned(), made.clone()));
+            let metadata = made.map(|made| (KEY.to_owned(), made.clone()));
             let metadata: HashMap<String, String> = metadata.collect();
             Arc::new(Schema::new_with_metadata(fields, metadata))
         })

@@ -3,7 +3,7 @@
 //! Each is locked as long as its run lives, whatever ends that run, so that another run can tell an
 //! abandoned one from one at work.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError as Busy};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
+use super::hash::Hash;
 use super::place::parent;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
@@ -293,10 +292,10 @@ pub(super) fn prefix(name: &OsStr) -> String {
         return format!(".{text}.embedctl-");
     }
     // Names that begin alike must not be taken for each other.
-    let hash = Sha256::digest(OsString::from(name).as_encoded_bytes());
-    let hash: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut hash = Hash::default();
+    hash.add(name.as_encoded_bytes());
     let end = text.floor_char_boundary(NAME_BYTES);
-    format!(".{}~{hash}.embedctl-", &text[..end])
+    format!(".{}~{}.embedctl-", &text[..end], &hash.hex()[..16])
 }
 
 #[cfg(test)]

@@ -9,9 +9,6 @@ use super::target::Target;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 
-/// Key of a file's metadata that holds the run's provenance.
-pub(super) const PROVENANCE_KEY: &str = "embedctl";
-
 /// What a writer needs to know at the end.
 #[derive(Debug)]
 pub struct Finish<'a> {

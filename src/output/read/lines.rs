@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::{Map, Value};
 
-use super::{CUT, StoredVector, TakeVector, failed, in_order};
+use super::{CUT, StoredVector, TakeVector, decompressed, failed, in_order};
 use crate::error::{Error, Place, Result};
 use crate::output::options::Compression;
 use crate::output::quantize::Dtype;
@@ -19,12 +19,7 @@ pub(super) fn jsonl(
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let failed = |error| failed(file, error);
-    let bytes = in_order(file)?;
-    let bytes: Box<dyn Read> = match compression {
-        Compression::None => Box::new(bytes),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
-        Compression::Zstd => Box::new(zstd::Decoder::new(bytes).map_err(failed)?),
-    };
+    let bytes = decompressed(in_order(file)?, compression).map_err(failed)?;
     let mut lines = BufReader::new(bytes);
     let mut line = Vec::new();
     for number in 1_u64.. {

@@ -7,12 +7,12 @@ mod lines;
 mod lists;
 
 use std::error::Error as StdError;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 pub use chosen::ChosenVectors;
 
-use super::options::OutputFormat;
+use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
 use crate::storage::Readable;
@@ -62,6 +62,35 @@ fn read_as(file: &Readable, format: OutputFormat, take: &mut TakeVector<'_>) -> 
         }
         OutputFormat::Pgcopy => binary::pgcopy(file, in_order(file)?, take),
     }
+}
+
+/// What the hash of that name in a file's provenance is over: of a matrix the values behind its header, of lines what
+/// they were before they were compressed, of all else its bytes.
+///
+/// # Errors
+/// If the file cannot be read, or begins otherwise.
+pub(crate) fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Result<Box<dyn Read>> {
+    let mut bytes = in_order(file)?;
+    match (name, format) {
+        ("lines", OutputFormat::Jsonl(compression)) => {
+            return decompressed(bytes, compression).map_err(|error| failed(file, error));
+        }
+        ("values", OutputFormat::Npy) => drop(binary::npy_shape(file, &mut bytes)?),
+        ("values", _) => drop(binary::bin_shape(file, &mut bytes, format)?),
+        _ => {}
+    }
+    Ok(Box::new(bytes))
+}
+
+fn decompressed(
+    bytes: impl BufRead + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn Read>> {
+    Ok(match compression {
+        Compression::None => Box::new(bytes),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
+    })
 }
 
 /// Its bytes from the first to the last.
