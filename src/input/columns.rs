@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Array, Int64Builder, RecordBatch,
-    StringArray, StringBuilder,
+    ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
 };
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
+use super::builder::Builder;
 use super::cells::{self, Basis, Cell};
-use super::columnar;
 use super::fields::{IdType, KeepType};
+use super::fit;
 use super::options::InputOptions;
+use super::texts::is_text;
 use crate::error::{Error, Result};
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
 
@@ -46,14 +47,6 @@ struct Column {
     /// As a table has it.
     field: Option<FieldRef>,
     builder: Builder,
-}
-
-enum Builder {
-    String(StringBuilder),
-    Int(Int64Builder),
-    Float(Float64Builder),
-    Bool(BooleanBuilder),
-    Undecided(Vec<Option<Box<str>>>),
 }
 
 impl Columns {
@@ -173,7 +166,7 @@ impl Columns {
             let (name, from) = (&column.name, found.data_type());
             match column.kind {
                 Some((kind, Basis::Declared)) => {
-                    if !columnar::takes(kind, from) {
+                    if !fit::takes(kind, from) {
                         return Err(format!(
                             "the column `{name}` has the type {from}, which `--keep {name}:{kind}` does not take; \
                              leave the type out (`--keep {name}`), and it is kept as it is"
@@ -183,7 +176,7 @@ impl Columns {
                 _ if self.fixed => {
                     let field = column.field();
                     let to = field.data_type();
-                    if !columnar::follows(from, to) || is_json(&field) != is_json(found) {
+                    if !fit::follows(from, to) || is_json(&field) != is_json(found) {
                         return Err(format!(
                             "the column `{name}` has the type {from}, but what was read before made it {to}; give \
                              it one type for all inputs, for example `--keep {name}:string`"
@@ -323,7 +316,7 @@ impl Columns {
         for column in &mut self.kept {
             let array = column.builder.finish();
             arrays.push(match &column.field {
-                Some(field) => columnar::fit(&array, field.data_type())?,
+                Some(field) => fit::fit(&array, field.data_type())?,
                 None => array,
             });
         }
@@ -356,7 +349,7 @@ pub(super) fn is_json(field: &Field) -> bool {
 fn lines_kind(field: &Field) -> Option<KeepType> {
     Some(match field.data_type() {
         _ if is_json(field) => KeepType::Json,
-        kind if columnar::is_text(kind) => KeepType::String,
+        kind if is_text(kind) => KeepType::String,
         DataType::Boolean => KeepType::Bool,
         kind if kind.is_integer() => KeepType::Int,
         DataType::Float64 => KeepType::Float,
@@ -388,66 +381,5 @@ impl Column {
         } else {
             field
         })
-    }
-}
-
-impl Builder {
-    fn new(kind: Option<KeepType>) -> Self {
-        match kind {
-            None => Self::Undecided(Vec::new()),
-            Some(KeepType::String | KeepType::Json) => Self::String(StringBuilder::new()),
-            Some(KeepType::Int) => Self::Int(Int64Builder::new()),
-            Some(KeepType::Float) => Self::Float(Float64Builder::new()),
-            Some(KeepType::Bool) => Self::Bool(BooleanBuilder::new()),
-        }
-    }
-
-    /// How many values were pushed.
-    fn len(&self) -> usize {
-        match self {
-            Self::String(builder) => builder.len(),
-            Self::Int(builder) => builder.len(),
-            Self::Float(builder) => builder.len(),
-            Self::Bool(builder) => builder.len(),
-            Self::Undecided(values) => values.len(),
-        }
-    }
-
-    fn data_type(&self) -> DataType {
-        match self {
-            Self::String(_) | Self::Undecided(_) => DataType::Utf8,
-            Self::Int(_) => DataType::Int64,
-            Self::Float(_) => DataType::Float64,
-            Self::Bool(_) => DataType::Boolean,
-        }
-    }
-
-    /// Appends a cell of this column's type, or null.
-    fn push(&mut self, cell: &Cell<'_>) {
-        match (self, cell) {
-            (Self::String(builder), Cell::String(text)) => builder.append_value(text),
-            (Self::String(builder), Cell::Json(raw)) => builder.append_value(raw),
-            (Self::Int(builder), Cell::Int(number)) => builder.append_value(*number),
-            (Self::Float(builder), Cell::Float(number)) => builder.append_value(*number),
-            (Self::Bool(builder), Cell::Bool(value)) => builder.append_value(*value),
-            (Self::Undecided(values), Cell::Json(raw)) => values.push(Some((*raw).into())),
-            (Self::String(builder), Cell::Null) => builder.append_null(),
-            (Self::Int(builder), Cell::Null) => builder.append_null(),
-            (Self::Float(builder), Cell::Null) => builder.append_null(),
-            (Self::Bool(builder), Cell::Null) => builder.append_null(),
-            (Self::Undecided(values), Cell::Null) => values.push(None),
-            (_, cell) => unreachable!("{cell:?} was made for another column"),
-        }
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::String(builder) => Arc::new(builder.finish()),
-            Self::Int(builder) => Arc::new(builder.finish()),
-            Self::Float(builder) => Arc::new(builder.finish()),
-            Self::Bool(builder) => Arc::new(builder.finish()),
-            // Only a window without any row closes while types are undecided.
-            Self::Undecided(_) => Arc::new(StringBuilder::new().finish()),
-        }
     }
 }

@@ -1,9 +1,15 @@
-//! Formats of records, and how a file's name tells its format and compression.
+//! Formats of records, and how a file's name or its first bytes tell them.
 
 use std::fmt;
 use std::path::Path;
 
 use super::compression::Encoding;
+
+/// What a Parquet file begins and ends with.
+pub(super) const PARQUET: &[u8] = b"PAR1";
+
+/// What an Arrow file begins with; a stream follows it.
+pub(super) const ARROW: &[u8] = b"ARROW1\0\0";
 
 /// The format of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +46,17 @@ impl fmt::Display for InputFormat {
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
         })
+    }
+}
+
+/// The format that a source's first bytes are the start of, where that is certain.
+pub(super) fn recognised(start: &[u8]) -> Option<InputFormat> {
+    if start.starts_with(PARQUET) {
+        Some(InputFormat::Parquet)
+    } else if start.starts_with(ARROW) || start.starts_with(&[0xff; 4]) {
+        Some(InputFormat::Arrow)
+    } else {
+        None
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use super::InputOptions;
 use super::cells::Cell;
 use super::columns::Columns;
 use super::fields::IdType;
 use super::json::{self, JsonType};
+use super::options::InputOptions;
 use super::paths::{Paths, Values};
 use super::window::{Known, Record};
 

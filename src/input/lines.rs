@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
-use super::columnar::{ARROW, PARQUET};
+use super::format::{ARROW, PARQUET};
 use crate::record::Reject;
 
 /// How much is read at a time.

@@ -10,12 +10,14 @@
 //! A reader of lines holds one window and one record at most, whatever the size of the sources; a record
 //! above the limit is rejected while it is being read. A reader of tables holds one decoded batch more.
 
+mod builder;
 mod cells;
 mod columnar;
 mod columns;
 mod compression;
 mod csv;
 mod fields;
+mod fit;
 mod format;
 mod json;
 mod jsonl;
@@ -25,12 +27,14 @@ mod options;
 mod pace;
 mod parse;
 mod paths;
+mod plan;
 mod reader;
 mod rows;
 mod sample;
 mod source;
 mod template;
 mod text;
+mod texts;
 mod window;
 
 #[cfg(test)]
@@ -121,16 +125,16 @@ impl RecordReader {
     }
 
     fn open_with(sources: &[Source], options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
-        options::check(sources, &options)?;
+        plan::check(sources, &options)?;
         let sources = sources
             .iter()
             .zip(0..)
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
-        options::check_fields(&sources, &options)?;
-        options::check_delimiter(&sources, &options)?;
+        plan::check_fields(&sources, &options)?;
+        plan::check_delimiter(&sources, &options)?;
         for source in &sources {
-            options::check_text(source, &options)?;
+            plan::check_text(source, &options)?;
         }
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
         let columns = Columns::new(&options, &names);
@@ -141,11 +145,11 @@ impl RecordReader {
         filling.keeps_rejected = options.rejected_columns;
         filling
             .warnings
-            .extend(options::repeated_ids(&sources, &options));
+            .extend(plan::repeated_ids(&sources, &options));
         Ok(Self {
             names,
             total_bytes: sources.iter().map(|source| source.bytes).sum(),
-            sources: options::parts(sources, &options)?,
+            sources: plan::parts(sources, &options)?,
             stdin,
             opened: None,
             begun: 0,

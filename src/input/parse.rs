@@ -7,9 +7,10 @@ use super::columns::Columns;
 use super::format::InputFormat;
 use super::jsonl::{self, Jsonl, Unseen};
 use super::lines::Line;
+use super::options::InputOptions;
 use super::source::Planned;
 use super::window::{Known, Record};
-use super::{InputOptions, text};
+use super::text;
 use crate::error::{Error, Result};
 
 /// What a line holds.

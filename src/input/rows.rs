@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::columnar;
 use super::columns::Columns;
+use super::format;
 use super::options::Part;
 use super::pace::Pace;
 use super::parse::{Parsed, Parser};
@@ -35,7 +35,7 @@ impl RowReader {
             .map_err(|reason| source.usage(reason))?;
         let opened = source.open(from, limit)?;
         if source.guessed
-            && let Some(format) = columnar::recognised(opened.lines.ahead())
+            && let Some(format) = format::recognised(opened.lines.ahead())
         {
             return Err(source.usage(format!(
                 "this is no text, it looks like {format}; say `-i {format}`"

@@ -12,7 +12,7 @@ use super::format::{self, InputFormat};
 use super::lines::{LineReader, Start};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
-use super::{columnar, json};
+use super::json;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::position::Seek;
 use crate::storage::{Bytes, FileBytes, Readable};
@@ -190,7 +190,7 @@ impl Planned {
                     .take(8)
                     .read_to_end(&mut start)
                     .map_err(failed)?;
-                format = columnar::recognised(&start);
+                format = format::recognised(&start);
             }
         }
         let format = format.ok_or_else(|| unknown(&name))?;

@@ -16,9 +16,6 @@ use crate::input::source::Planned;
 use crate::position::Seek;
 use crate::storage::{Bytes, Seeking};
 
-/// What an Arrow file begins with; a stream follows it.
-pub(crate) const ARROW: &[u8] = b"ARROW1\0\0";
-
 /// An Arrow file, by its footer.
 pub(super) struct ArrowFile {
     source: Arc<Planned>,

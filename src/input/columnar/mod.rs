@@ -6,21 +6,16 @@
 //! ```
 
 mod arrow;
-mod fit;
 mod footer;
 mod open;
 mod pages;
 mod parquet;
 mod select;
 mod table;
-mod texts;
 
-pub(super) use arrow::ARROW;
-pub(super) use fit::{fit, follows, takes};
 pub(crate) use footer::check as check_arrow_file;
-pub(super) use open::{PARQUET, open, recognised, stretches};
+pub(super) use open::{open, stretches};
 pub(crate) use pages::Chunks;
-pub(super) use texts::is_text;
 
 use std::sync::Arc;
 

@@ -6,14 +6,14 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::arrow::{ARROW, ArrowFile, ArrowStream};
+use super::arrow::{ArrowFile, ArrowStream};
 use super::parquet::Parquet;
 use super::table::Table;
 use super::{Batches, TableReader};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::input::columns::Columns;
 use crate::input::compression::Counted;
-use crate::input::format::InputFormat;
+use crate::input::format::{ARROW, InputFormat, PARQUET};
 use crate::input::options::{InputOptions, Part};
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
@@ -22,21 +22,8 @@ use crate::position::Seek;
 use crate::storage::Bytes;
 use crate::threads::caught;
 
-/// What a Parquet file begins and ends with.
-pub(crate) const PARQUET: &[u8] = b"PAR1";
 const ENCRYPTED: &[u8] = b"PARE";
 const FEATHER_1: &[u8] = b"FEA1";
-
-/// The format that a source's first bytes are the start of, where that is certain.
-pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
-    if start.starts_with(PARQUET) {
-        Some(InputFormat::Parquet)
-    } else if start.starts_with(ARROW) || start.starts_with(&[0xff; 4]) {
-        Some(InputFormat::Arrow)
-    } else {
-        None
-    }
-}
 
 /// Opens a table, and gives the window's columns their types. `None`: of many streams, there is not one.
 ///

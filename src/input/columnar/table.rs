@@ -7,14 +7,15 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::fit::{fit, misfits, not_json, takes};
 use super::select::{Column, find, is_ambiguous};
-use super::texts::{Strings, is_text};
 use crate::error::{Error, Result};
 use crate::input::columns::{Columns, is_json};
 use crate::input::fields::{IdType, KeepType};
+use crate::input::fit::{fit, misfits, not_json, takes};
+use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::source::Planned;
+use crate::input::texts::{Strings, is_text};
 use crate::record::Origin;
 
 /// The asked columns of one table.
@@ -197,7 +198,7 @@ impl Table {
         let value = fit(found, &DataType::Utf8View).and_then(|text| Strings::new(&text));
         let value = value.ok().and_then(|text| {
             text.get(row)
-                .map(|text| format!(" ({})", crate::input::json::excerpt(text)))
+                .map(|text| format!(" ({})", json::excerpt(text)))
         });
         let value = value.unwrap_or_default();
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {

@@ -75,8 +75,12 @@ pub(crate) fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Resul
         ("lines", OutputFormat::Jsonl(compression)) => {
             return decompressed(bytes, compression).map_err(|error| failed(file, error));
         }
-        ("values", OutputFormat::Npy) => drop(binary::npy_shape(file, &mut bytes)?),
-        ("values", _) => drop(binary::bin_shape(file, &mut bytes, format)?),
+        ("values", OutputFormat::Npy) => {
+            binary::npy_shape(file, &mut bytes)?;
+        }
+        ("values", _) => {
+            binary::bin_shape(file, &mut bytes, format)?;
+        }
         _ => {}
     }
     Ok(Box::new(bytes))

@@ -16,7 +16,7 @@ pub(super) enum Strings {
 }
 
 /// Whether a column of this type holds strings and nothing else: plain, or in a dictionary.
-pub(crate) fn is_text(kind: &DataType) -> bool {
+pub(super) fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
         DataType::Dictionary(_, values) => is_text(values),

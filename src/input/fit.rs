@@ -5,12 +5,12 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 
+use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
 use crate::error::{Error, Result};
-use crate::input::fields::KeepType;
 
 /// Whether `--keep NAME:TYPE` takes a column of this type.
-pub(crate) fn takes(wanted: KeepType, from: &DataType) -> bool {
+pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
     if let DataType::Dictionary(_, values) = from {
         return takes(wanted, values);
     }
@@ -25,7 +25,7 @@ pub(crate) fn takes(wanted: KeepType, from: &DataType) -> bool {
 }
 
 /// Whether values of `from` can follow values of `to` in one column, each as it is.
-pub(crate) fn follows(from: &DataType, to: &DataType) -> bool {
+pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
     if from == to || *from == DataType::Null {
         return true;
     }
@@ -41,7 +41,7 @@ pub(crate) fn follows(from: &DataType, to: &DataType) -> bool {
 }
 
 /// `array` as a column of type `to`. What doesn't fit is null there: see [`misfits`].
-pub(crate) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(ArrayRef::clone(array));
     }

@@ -1,0 +1,81 @@
+//! The rows of one column, as they are gathered.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
+};
+use arrow::datatypes::DataType;
+
+use super::cells::Cell;
+use super::fields::KeepType;
+
+/// Gathers values of one type; or of none yet, as they are written.
+pub(super) enum Builder {
+    String(StringBuilder),
+    Int(Int64Builder),
+    Float(Float64Builder),
+    Bool(BooleanBuilder),
+    Undecided(Vec<Option<Box<str>>>),
+}
+
+impl Builder {
+    pub(super) fn new(kind: Option<KeepType>) -> Self {
+        match kind {
+            None => Self::Undecided(Vec::new()),
+            Some(KeepType::String | KeepType::Json) => Self::String(StringBuilder::new()),
+            Some(KeepType::Int) => Self::Int(Int64Builder::new()),
+            Some(KeepType::Float) => Self::Float(Float64Builder::new()),
+            Some(KeepType::Bool) => Self::Bool(BooleanBuilder::new()),
+        }
+    }
+
+    /// How many values were pushed.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::String(builder) => builder.len(),
+            Self::Int(builder) => builder.len(),
+            Self::Float(builder) => builder.len(),
+            Self::Bool(builder) => builder.len(),
+            Self::Undecided(values) => values.len(),
+        }
+    }
+
+    pub(super) fn data_type(&self) -> DataType {
+        match self {
+            Self::String(_) | Self::Undecided(_) => DataType::Utf8,
+            Self::Int(_) => DataType::Int64,
+            Self::Float(_) => DataType::Float64,
+            Self::Bool(_) => DataType::Boolean,
+        }
+    }
+
+    /// Appends a cell of this column's type, or null.
+    pub(super) fn push(&mut self, cell: &Cell<'_>) {
+        match (self, cell) {
+            (Self::String(builder), Cell::String(text)) => builder.append_value(text),
+            (Self::String(builder), Cell::Json(raw)) => builder.append_value(raw),
+            (Self::Int(builder), Cell::Int(number)) => builder.append_value(*number),
+            (Self::Float(builder), Cell::Float(number)) => builder.append_value(*number),
+            (Self::Bool(builder), Cell::Bool(value)) => builder.append_value(*value),
+            (Self::Undecided(values), Cell::Json(raw)) => values.push(Some((*raw).into())),
+            (Self::String(builder), Cell::Null) => builder.append_null(),
+            (Self::Int(builder), Cell::Null) => builder.append_null(),
+            (Self::Float(builder), Cell::Null) => builder.append_null(),
+            (Self::Bool(builder), Cell::Null) => builder.append_null(),
+            (Self::Undecided(values), Cell::Null) => values.push(None),
+            (_, cell) => unreachable!("{cell:?} was made for another column"),
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::String(builder) => Arc::new(builder.finish()),
+            Self::Int(builder) => Arc::new(builder.finish()),
+            Self::Float(builder) => Arc::new(builder.finish()),
+            Self::Bool(builder) => Arc::new(builder.finish()),
+            // Only a window without any row closes while types are undecided.
+            Self::Undecided(_) => Arc::new(StringBuilder::new().finish()),
+        }
+    }
+}
