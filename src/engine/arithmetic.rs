@@ -142,6 +142,14 @@ mod tests {
     }
 
     #[test]
+    fn cosines_look_at_directions_alone() {
+        assert!((Cosine::between(&[1.0, 2.0], &[2.0, 4.0]) - 1.0).abs() < 1e-12);
+        assert!(Cosine::between(&[1.0, 0.0], &[0.0, 1.0]).abs() < 1e-12);
+        assert!((Cosine::between(&[0.0], &[0.0]) - 1.0).abs() < 1e-12);
+        assert!(Cosine::between(&[0.0], &[1.0]).abs() < 1e-12);
+    }
+
+    #[test]
     fn samples_join_and_nan_is_the_worst() {
         let first = Cosine::of([1.0, 0.5]).unwrap();
         let both = first.join(Cosine::of([f64::NAN]).unwrap());

@@ -1,8 +1,9 @@
 //! Object stores: the library's own reading, listing and writing, and whole runs of the real binary, against servers
 //! that others have made (moto for S3 and, behind a front, for Google; azurite for Azure) and against ones that go wrong on demand.
 //!
-//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `inspected.rs`: `inspect`. `refused.rs`: who says no, and what is said
-//! then. `stopped.rs`: interrupts and kills.
+//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `inspected.rs`: `inspect`. `compared.rs`:
+//! what other commands read there. `documented.rs`: the commands of the documentation. `refused.rs`: who says no, and
+//! what is said then. `stopped.rs`: interrupts and kills.
 
 #[path = "../support/hub/mod.rs"]
 mod hub;
@@ -13,6 +14,7 @@ mod servers;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod compared;
 mod datasets;
 #[cfg(unix)]
 mod inputs;
