@@ -17,6 +17,8 @@ mod support;
 mod compared;
 mod datasets;
 #[cfg(unix)]
+mod documented;
+#[cfg(unix)]
 mod inputs;
 mod inspected;
 mod objects;
