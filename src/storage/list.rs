@@ -9,8 +9,9 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::address::{Address, Scheme};
+use super::failure::Failure;
 use super::refusal::{Doing, is_denied, is_missing};
-use super::store::{Failure, Location, Storage};
+use super::store::{Location, Storage};
 use crate::error::{Error, Result};
 use crate::model::hub::{dataset, dataset_address};
 

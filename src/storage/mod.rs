@@ -6,7 +6,11 @@
 //! a file. Without the feature `cloud` there is nothing here but addresses, and an error that says what is lacking.
 
 mod address;
+#[cfg(feature = "cloud")]
+mod body;
 mod bytes;
+#[cfg(feature = "cloud")]
+mod failure;
 #[cfg(feature = "cloud")]
 mod list;
 mod option;

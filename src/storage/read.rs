@@ -14,9 +14,9 @@ use object_store::{GetOptions, GetRange};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
+use super::failure::{Failure, Refusal, watched};
 use super::list::Object;
 use super::refusal::Doing;
-use super::store::{Failure, watched};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
@@ -143,7 +143,7 @@ impl Object {
         };
         // Answers that say no, after `object_store` has asked often enough.
         let refused =
-            |refusal: &super::transport::Refusal| refusal.error.is_none() || refusal.no_credentials;
+            |refusal: &Refusal| refusal.error.is_none() || refusal.no_credentials;
         let is_final = failure.refusal.as_ref().is_some_and(refused);
         if *failures == RETRIES || is_final {
             return Err(self.storage.explain(self.address(), Doing::Read, failure));

@@ -2,8 +2,7 @@
 //! whole addresses, signatures among them.
 
 use super::address::{Address, Scheme};
-use super::store::Failure;
-use super::transport::Refusal;
+use super::failure::{Failure, Refusal};
 use crate::error::{Error, ErrorKind};
 
 /// What was tried.
@@ -58,7 +57,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
         let reason = "there are no credentials for it, and this machine gets none from a cloud";
         return (reason.to_owned(), Some(credentials(scheme).to_owned()));
     }
-    if let Some((_, reason)) = &refusal.error {
+    if let Some(reason) = &refusal.error {
         return (reason.clone(), None);
     }
     let host = &refusal.host;

@@ -1,7 +1,6 @@
 //! The stores of a run: built from the environment and `--storage-option`, one for each bucket, and driven by one
 //! thread, so that the rest of the program stays synchronous.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -23,8 +22,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
 use super::address::{Address, Scheme};
+use super::failure::{Failure, watched};
 use super::refusal::{self, Doing};
-use super::transport::{Connector, Manners, REFUSAL, Refusal, Wires};
+use super::transport::{Connector, Manners, Wires};
 use super::{RETRIES, StorageOption};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,13 +68,6 @@ impl fmt::Debug for Storage {
 pub(super) struct Location {
     pub store: Arc<dyn ObjectStore>,
     pub path: Path,
-}
-
-/// An operation of `object_store` that failed, and the words it was refused with.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub error: object_store::Error,
-    pub refusal: Option<Refusal>,
 }
 
 impl Storage {
@@ -351,20 +344,6 @@ impl Storage {
         let known = |option: &StorageOption| Some((option.key.parse().ok()?, option.value.clone()));
         self.0.options.iter().filter_map(known)
     }
-}
-
-/// Keeps what the last request of an operation was refused with.
-pub(super) async fn watched<T>(
-    operation: impl Future<Output = object_store::Result<T>>,
-) -> Result<T, Failure> {
-    let noted = async {
-        let result = operation.await;
-        result.map_err(|error| Failure {
-            error,
-            refusal: REFUSAL.with(|refusal| refusal.borrow_mut().take()),
-        })
-    };
-    REFUSAL.scope(RefCell::new(None), noted).await
 }
 
 /// Google's own clients ask the emulator that this variable names, without credentials where they have none.

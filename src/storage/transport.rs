@@ -7,21 +7,16 @@
 //!                                     └──── body in chunks, by a bounded channel
 //! ```
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
-};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE};
 use http::{Method, Request, StatusCode, Uri};
-use http_body::{Body, Frame, SizeHint};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
@@ -30,6 +25,8 @@ use object_store::client::{
 use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
+use super::body::{Streamed, collected, ranged};
+use super::failure::Refusal;
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
 use crate::model::hub::{
@@ -39,8 +36,6 @@ use crate::model::hub::{
 /// Bytes of a body that travel together, and how many such may wait for their reader.
 const CHUNK: usize = 128 << 10;
 const WAITING: usize = 4;
-/// Bytes of a refusal's body that are looked at.
-const LARGEST_REFUSAL: usize = 64 << 10;
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
 /// Where machines in a cloud ask for their credentials; anywhere else nobody answers.
@@ -54,30 +49,6 @@ const METADATA: [&str; 4] = [
 const METADATA_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a request may take that cleans up after the run was interrupted.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
-
-tokio::task_local! {
-    /// What the last request of an operation was refused with. `object_store` keeps it in a text.
-    pub(super) static REFUSAL: RefCell<Option<Refusal>>;
-}
-
-/// What a server said when it refused.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Refusal {
-    /// Who.
-    pub host: String,
-    /// HTTP's word for it; 0 where no answer came.
-    pub status: u16,
-    /// The store's own word: `NoSuchBucket`.
-    pub code: Option<String>,
-    /// The store's own sentence.
-    pub message: Option<String>,
-    /// Where the bucket is, if the server says so.
-    pub region: Option<String>,
-    /// Whether credentials were asked for where only machines in a cloud get any.
-    pub no_credentials: bool,
-    /// What stood between us and it.
-    pub error: Option<(ErrorKind, String)>,
-}
 
 /// The connections of a run.
 #[derive(Debug)]
@@ -162,17 +133,19 @@ impl HttpService for Service {
                 let error = Error::new(ErrorKind::Exhausted, "", error.to_string());
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
+            let refusal = || Refusal {
+                host: host(&asked),
+                no_credentials: is_metadata(&asked),
+                ..Refusal::default()
+            };
             let answer = answer.await.unwrap_or_else(|_| {
                 let error = Error::internal("a request ended without an answer");
                 Err(HttpError::new(HttpErrorKind::Unknown, error))
             });
             match answer {
                 Ok(response) if is_fine(response.status()) => Ok(response),
-                Ok(response) => noted(&asked, response).await,
-                Err(error) => {
-                    note(Refusal::of_error(&asked, &error));
-                    Err(error)
-                }
+                Ok(response) => refusal().answered(response).await,
+                Err(error) => Err(refusal().unanswered(error)),
             }
         })
     }
@@ -181,49 +154,6 @@ impl HttpService for Service {
 /// What is no refusal to be explained.
 fn is_fine(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
-}
-
-/// Keeps what a refusal says, and passes it on.
-async fn noted(asked: &Uri, response: HttpResponse) -> Result<HttpResponse, HttpError> {
-    let (parts, body) = response.into_parts();
-    let body = body.bytes().await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&body[..body.len().min(LARGEST_REFUSAL)]);
-    let header = |name| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
-    let element = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        let (value, _) = rest.split_once(&format!("</{name}>"))?;
-        Some(value.trim().to_owned()).filter(|value| !value.is_empty())
-    };
-    note(Refusal {
-        host: host(asked),
-        status: parts.status.as_u16(),
-        code: element("Code")
-            .or_else(|| header("x-ms-error-code"))
-            .or_else(|| header("x-error-code")),
-        message: element("Message").or_else(|| header("x-error-message")),
-        region: element("Region").or_else(|| header("x-amz-bucket-region")),
-        no_credentials: is_metadata(asked),
-        error: None,
-    });
-    Ok(HttpResponse::from_parts(parts, body.into()))
-}
-
-fn note(refusal: Refusal) {
-    let _ = REFUSAL.try_with(|last| *last.borrow_mut() = Some(refusal));
-}
-
-impl Refusal {
-    fn of_error(asked: &Uri, error: &HttpError) -> Self {
-        let own = std::error::Error::source(error)
-            .and_then(|source| source.downcast_ref::<Error>())
-            .map(|own| (own.kind(), own.to_string()));
-        Self {
-            host: host(asked),
-            no_credentials: is_metadata(asked),
-            error: own,
-            ..Self::default()
-        }
-    }
 }
 
 fn is_metadata(uri: &Uri) -> bool {
@@ -255,10 +185,7 @@ impl Service {
             return;
         }
         let (chunks, received) = mpsc::channel(WAITING);
-        let streamed = HttpResponseBody::new(Streamed {
-            chunks: received,
-            left: length,
-        });
+        let streamed = HttpResponseBody::new(Streamed::new(received, length));
         let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
         if sent.is_ok() {
             let body = body.into_with_config().limit(u64::MAX).reader();
@@ -433,78 +360,4 @@ fn ask(
 fn fatal(reason: impl Into<String>) -> HttpError {
     let error = Error::new(ErrorKind::Storage, "", reason);
     HttpError::new(HttpErrorKind::Unknown, error)
-}
-
-/// A request's body in one piece, as the signature needs it anyway.
-fn collected(mut body: object_store::client::HttpRequestBody) -> Result<Bytes, HttpError> {
-    let mut context = Context::from_waker(Waker::noop());
-    let mut whole: Vec<Bytes> = Vec::new();
-    // Its bytes are in memory: it is never pending.
-    while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
-        whole.extend(frame?.into_data());
-    }
-    Ok(match whole.len() {
-        0 => Bytes::new(),
-        1 => whole.swap_remove(0),
-        _ => whole.concat().into(),
-    })
-}
-
-/// What was asked for from a byte on, where a server sends files from their beginning only; and the bytes to skip.
-fn ranged(
-    asked: &http::HeaderMap,
-    response: http::Response<ureq::Body>,
-) -> (http::Response<ureq::Body>, u64) {
-    let from = || {
-        let range = asked.get(RANGE)?.to_str().ok()?;
-        let from = range.strip_prefix("bytes=")?.strip_suffix('-')?;
-        let length = response.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
-        Some((from.parse::<u64>().ok()?, length.parse::<u64>().ok()?))
-    };
-    if response.status() != StatusCode::OK {
-        return (response, 0);
-    }
-    let Some((from, length)) = from().filter(|(from, length)| from < length) else {
-        return (response, 0);
-    };
-    let (mut parts, body) = response.into_parts();
-    parts.status = StatusCode::PARTIAL_CONTENT;
-    let range = format!("bytes {from}-{}/{length}", length - 1);
-    if let Ok(range) = HeaderValue::from_str(&range) {
-        parts.headers.insert(CONTENT_RANGE, range);
-    }
-    parts.headers.insert(CONTENT_LENGTH, (length - from).into());
-    (http::Response::from_parts(parts, body), from)
-}
-
-/// A body that comes from the thread that reads it.
-#[derive(Debug)]
-struct Streamed {
-    chunks: mpsc::Receiver<Result<Bytes, HttpError>>,
-    left: Option<u64>,
-}
-
-impl Body for Streamed {
-    type Data = Bytes;
-    type Error = HttpError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
-        self.chunks.poll_recv(context).map(|chunk| {
-            let chunk = chunk?;
-            if let (Ok(chunk), Some(left)) = (&chunk, &mut self.left) {
-                *left = left.saturating_sub(chunk.len() as u64);
-            }
-            Some(chunk.map(Frame::data))
-        })
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self.left {
-            Some(left) => SizeHint::with_exact(left),
-            None => SizeHint::default(),
-        }
-    }
 }

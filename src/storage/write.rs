@@ -9,8 +9,9 @@ use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::address::Address;
+use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing};
-use super::store::{Failure, Location, Storage, watched};
+use super::store::{Location, Storage};
 use crate::error::{Error, Result};
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
