@@ -5,6 +5,8 @@
 //! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: none of these starts
 //! begins UTF-8 text that anybody writes.
 
+mod start;
+
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +18,6 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 /// How much compressed data is read at a time.
 const CHUNK: usize = 64 * 1024;
-
-const GZIP_START: &[u8] = &[0x1f, 0x8b, 8];
-const ZSTD_START: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const XZ_START: &[u8] = b"\xfd7zXZ\0";
-/// `BZh` and a level, then the start of a block (pi) or of the end (its square root).
-const BZIP2_START: &[u8] = b"BZh";
-const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17rE8P\x90"];
 
 /// Memory that xz may use: `xz -9` needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
@@ -68,19 +63,10 @@ pub(super) fn decode(
 ) -> io::Result<Decoded> {
     let mut source = Counted::new(source, size);
     let consumed = source.count();
-    let start = start(&mut source, named)?;
-    let found = match start.as_slice() {
-        bytes if bytes.starts_with(GZIP_START) => Encoding::Gzip,
-        bytes if bytes.starts_with(ZSTD_START) => Encoding::Zstd,
-        bytes if bytes.starts_with(XZ_START) => Encoding::Xz,
-        bytes if is_bzip2(bytes) => Encoding::Bzip2,
-        // What zstd calls a skippable frame; parallel compressors begin with one. It is ASCII, so the
-        // name has to say that this is zstd.
-        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if named == Some(Encoding::Zstd) => Encoding::Zstd,
-        _ => Encoding::Plain,
-    };
+    let start = start::read(&mut source, named)?;
+    let found = start::encoding(&start, named);
     if let Some(named) = named.filter(|&named| named != found) {
-        let kind = if cut(&start, named) {
+        let kind = if start::is_cut(&start, named) {
             ErrorKind::UnexpectedEof
         } else {
             ErrorKind::InvalidInput
@@ -155,62 +141,6 @@ pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String
             )
         }),
         _ => explain(named, error),
-    }
-}
-
-/// Bytes of the longest start: bzip2's.
-const LONGEST_START: usize = BZIP2_START.len() + 1 + 6;
-
-fn is_bzip2(start: &[u8]) -> bool {
-    let block = start.get(BZIP2_START.len() + 1..).unwrap_or_default();
-    start.starts_with(BZIP2_START) && BZIP2_BLOCKS.iter().any(|known| block.starts_with(known))
-}
-
-/// The first bytes, no more of them than it takes to decide: a pipe may be slow to give the next.
-fn start(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
-    let mut start = [0; LONGEST_START];
-    let mut length = 0;
-    while length < start.len() && may_become(&start[..length], named) {
-        match source.read(&mut start[length..]) {
-            Ok(0) => break,
-            Ok(bytes) => length += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(start[..length].to_vec())
-}
-
-/// Whether more bytes could make `start` that of a compressed stream.
-fn may_become(start: &[u8], named: Option<Encoding>) -> bool {
-    let kinds = [
-        Encoding::Gzip,
-        Encoding::Zstd,
-        Encoding::Bzip2,
-        Encoding::Xz,
-    ];
-    let skippable = named == Some(Encoding::Zstd) && start.len() < ZSTD_START.len();
-    skippable || kinds.iter().any(|&kind| cut(start, kind))
-}
-
-fn is_less(start: &[u8], whole: &[u8]) -> bool {
-    start.len() < whole.len() && whole.starts_with(start)
-}
-
-/// Whether `start` is less than the start of a stream of this kind.
-fn cut(start: &[u8], kind: Encoding) -> bool {
-    match kind {
-        Encoding::Gzip => is_less(start, GZIP_START),
-        Encoding::Zstd => is_less(start, ZSTD_START),
-        Encoding::Xz => is_less(start, XZ_START),
-        Encoding::Bzip2 => match start.split_at_checked(BZIP2_START.len() + 1) {
-            None => BZIP2_START.starts_with(start) || start.starts_with(BZIP2_START),
-            Some((head, block)) => {
-                let known = |known: &&[u8]| known.len() > block.len() && known.starts_with(block);
-                head.starts_with(BZIP2_START) && BZIP2_BLOCKS.iter().any(known)
-            }
-        },
-        Encoding::Plain => false,
     }
 }
 
