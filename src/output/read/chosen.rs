@@ -12,12 +12,10 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::file::metadata::PageIndexPolicy;
-use arrow::array::{Array, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float32Type};
+use arrow::datatypes::DataType;
 
 use super::binary::{self, floats};
-use super::lists::{element, list};
+use super::lists::{Vectors, element};
 use super::{guarded, read_as, unreadable};
 use crate::error::{Error, Result};
 use crate::input::Chunks;
@@ -157,18 +155,13 @@ impl ChosenVectors {
                             .build()
                     })?;
                     while let Some(batch) = guarded(named, || reader.next().transpose())? {
-                        let lists: Vec<_> = (columns.iter())
+                        let lists = (columns.iter())
                             .filter_map(|name| batch.column_by_name(name))
-                            .collect();
+                            .map(|column| guarded(named, || Vectors::of(column)))
+                            .collect::<Result<Vec<_>>>()?;
                         for row in 0..batch.num_rows() {
-                            let mut vector = Vec::with_capacity(width);
-                            for column in lists.iter().filter(|column| column.is_valid(row)) {
-                                let values = cast(&list(column, row), &DataType::Float32)
-                                    .map_err(|error| unreadable(named.path(), error.to_string()))?;
-                                vector.extend_from_slice(
-                                    values.as_primitive::<Float32Type>().values(),
-                                );
-                            }
+                            let parts = lists.iter().filter_map(|column| column.get(row));
+                            let vector = parts.collect::<Vec<_>>().concat();
                             if vector.len() == width {
                                 take(done, &vector);
                             }

@@ -10,6 +10,7 @@ use ::parquet::arrow::arrow_reader::{
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Schema};
+use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::{StoredVector, TakeVector, failed, guarded, in_order};
@@ -94,13 +95,11 @@ fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
         let Some(dtype) = element(column.data_type()) else {
             continue;
         };
-        for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
-            let values = cast(&list(column, row), &DataType::Float32)
-                .map_err(|error| Error::internal(format!("reading vectors: {error}")))?;
-            let column = field.name();
-            let values = values.as_primitive::<Float32Type>().values();
+        let vectors = Vectors::of(column)
+            .map_err(|error| Error::internal(format!("reading vectors: {error}")))?;
+        for values in (0..column.len()).filter_map(|row| vectors.get(row)) {
             take(StoredVector {
-                column,
+                column: field.name(),
                 dtype,
                 values,
             })?;
@@ -109,10 +108,44 @@ fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn list(column: &ArrayRef, row: usize) -> ArrayRef {
-    match column.data_type() {
-        DataType::FixedSizeList(..) => column.as_fixed_size_list().value(row),
-        DataType::List(_) => column.as_list::<i32>().value(row),
-        _ => column.as_list::<i64>().value(row),
+/// A column of lists of numbers, these as float32.
+pub(super) struct Vectors<'a> {
+    lists: &'a ArrayRef,
+    values: ArrayRef,
+}
+
+impl<'a> Vectors<'a> {
+    /// Those of a column of which [`element`] knows what is in it.
+    pub(super) fn of(lists: &'a ArrayRef) -> Result<Self, ArrowError> {
+        let values = match lists.data_type() {
+            DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
+            DataType::List(_) => lists.as_list::<i32>().values(),
+            _ => lists.as_list::<i64>().values(),
+        };
+        let values = cast(values, &DataType::Float32)?;
+        Ok(Self { lists, values })
+    }
+
+    /// The numbers of a row; `None` where it is null.
+    pub(super) fn get(&self, row: usize) -> Option<&[f32]> {
+        if self.lists.is_null(row) {
+            return None;
+        }
+        let within = |start: i64, end: i64| Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
+        let range = match self.lists.data_type() {
+            DataType::FixedSizeList(_, width) => {
+                let start = i64::from(self.lists.as_fixed_size_list().value_offset(row));
+                within(start, start + i64::from(*width))
+            }
+            DataType::List(_) => {
+                let offsets = self.lists.as_list::<i32>().value_offsets();
+                within(offsets[row].into(), offsets[row + 1].into())
+            }
+            _ => {
+                let offsets = self.lists.as_list::<i64>().value_offsets();
+                within(offsets[row], offsets[row + 1])
+            }
+        };
+        self.values.as_primitive::<Float32Type>().values().get(range?)
     }
 }
