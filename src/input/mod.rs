@@ -131,11 +131,7 @@ impl RecordReader {
             .zip(0..)
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
-        plan::check_fields(&sources, &options)?;
-        plan::check_delimiter(&sources, &options)?;
-        for source in &sources {
-            plan::check_text(source, &options)?;
-        }
+        plan::check_sources(&sources, &options)?;
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
         let columns = Columns::new(&options, &names);
         let window_bytes = options.window_bytes.min(options::MOST_BYTES);

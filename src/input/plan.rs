@@ -103,8 +103,15 @@ const MOST_DOTS: usize = 127;
 /// Fields that can be kept: each is a column with buffers of its own all along.
 const MOST_KEPT: usize = 1024;
 
+/// Checks that nothing is asked of the sources that their formats do not have.
+pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    check_fields(sources, options)?;
+    check_delimiter(sources, options)?;
+    (sources.iter()).try_for_each(|source| check_text(source, options))
+}
+
 /// Checks that no field is named where no source has any.
-pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
+fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     let defaults = InputOptions::default();
     let named = [
         ("--text-field", &options.text_field, &defaults.text_field),
@@ -130,7 +137,7 @@ pub(super) fn check_fields(sources: &[Planned], options: &InputOptions) -> Resul
 }
 
 /// Checks that a delimiter is not named where no source has any.
-pub(super) fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
+fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
     let has_one = |one: &Planned| matches!(one.format, InputFormat::Csv | InputFormat::Tsv);
     if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
         return Err(
@@ -142,7 +149,7 @@ pub(super) fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Re
 }
 
 /// Checks that nothing is asked of text that only JSONL has.
-pub(super) fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
+fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
     let text_field = &options.text_field;
     let strange = options.kept().find(|keep| {
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))

@@ -97,19 +97,24 @@ pub(crate) fn stretches(source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
         check_parquet(source, bytes.as_ref())?;
         return Ok(Some(Parquet::open(source, bytes)?.rows().collect()));
     }
-    let mut start = [0; ARROW.len()];
-    let is_file = bytes.len() >= ARROW.len() as u64 && {
-        let read = bytes.read_at(0, &mut start);
-        read.map_err(|error| damaged(source, START, error))?;
-        start == ARROW
-    };
-    match is_file {
+    match is_arrow_file(source, bytes.as_ref())? {
         true => ArrowFile::open(source, bytes)?
             .rows()
             .collect::<Result<_>>()
             .map(Some),
         false => Ok(None),
     }
+}
+
+/// Whether this is an Arrow file, and no stream.
+fn is_arrow_file(source: &Planned, bytes: &dyn Bytes) -> Result<bool> {
+    let mut start = [0; ARROW.len()];
+    if bytes.len() < start.len() as u64 {
+        return Ok(false);
+    }
+    let read = bytes.read_at(0, &mut start);
+    read.map_err(|error| damaged(source, START, error))?;
+    Ok(start == ARROW)
 }
 
 type Opened = (Box<dyn Batches>, Table, u64, u64);
@@ -123,24 +128,22 @@ fn arrow(
 ) -> Result<Option<Opened>> {
     let failed = |error| damaged(source, START, error);
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-    if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= ARROW.len() as u64) {
-        let mut start = [0; ARROW.len()];
-        bytes.read_at(0, &mut start).map_err(failed)?;
-        if start == ARROW {
-            from.pace.source = None;
-            let mut file = ArrowFile::open(source, bytes)?;
-            let table = Table::new(source, options, &file.schema(), columns, warnings)?;
-            if !options.window_per_batch {
-                file.project(&table)?;
-            }
-            let (first, end) = part(source);
-            file.stop_before(end);
-            let rows = match source.start {
-                Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), row)?,
-                _ => file.enter(first)?,
-            };
-            return Ok(Some((Box::new(file), table, rows, 0)));
+    if let Some(bytes) = bytes
+        && is_arrow_file(source, bytes.as_ref())?
+    {
+        from.pace.source = None;
+        let mut file = ArrowFile::open(source, bytes)?;
+        let table = Table::new(source, options, &file.schema(), columns, warnings)?;
+        if !options.window_per_batch {
+            file.project(&table)?;
         }
+        let (first, end) = part(source);
+        file.stop_before(end);
+        let rows = match source.start {
+            Some((_, Seek::Batch { batch, row })) => file.seek(index(batch), row)?,
+            _ => file.enter(first)?,
+        };
+        return Ok(Some((Box::new(file), table, rows, 0)));
     }
     if source.part != Part::Whole {
         return Err(source.usage("an Arrow stream cannot be read in parts"));
