@@ -128,6 +128,42 @@ fn credentials_that_have_expired() {
 }
 
 #[test]
+fn inputs_that_are_refused_leave_nothing() {
+    let denied = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
+    let expired = "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
+    for (status, body, parts) in [
+        (
+            403,
+            denied,
+            ["access is denied: it may not be read", "s3:GetObject"],
+        ),
+        (
+            400,
+            expired,
+            ["have expired", "aws configure export-credentials"],
+        ),
+    ] {
+        let server = always(status, &[], body);
+        let sandbox = Sandbox::new();
+        for input in ["s3://b/in.parquet", "s3://b/in/"] {
+            let mut command = sandbox.embed_command(&format!("{input} -o out.npy"));
+            command
+                .env("AWS_ENDPOINT_URL", format!("http://{}", server.host()))
+                .env("AWS_EC2_METADATA_DISABLED", "true")
+                .envs(KEYS);
+            let run = sandbox.finish(&mut command);
+            assert_eq!(run.code, Some(1), "{run}");
+            let parts = match input.ends_with('/') && status == 403 {
+                true => ["access is denied: it may not be listed", "s3:ListBucket"],
+                false => parts,
+            };
+            says(&run.stderr, &[&[input], &parts[..]].concat());
+            assert_eq!(sandbox.files(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
 fn google_accepts_no_other_key() {
     let test = "google_accepts_no_other_key";
     let (Some(store), Some(other)) = (google(test), Server::google(test, &[])) else {
