@@ -1,16 +1,12 @@
 //! The way to the Hub: proxies, and whose certificates are trusted.
 
 use std::process::Command;
-use std::sync::Arc;
 
 use embedctl::model::hub::Settings;
 use insta::assert_snapshot;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::hub::proxy::Proxy;
-use crate::hub::{At, Fault, Hub};
+use crate::hub::{At, Fault, Hub, certified};
 use crate::sandbox::Run;
 use crate::world::{ONNX, World};
 
@@ -122,28 +118,6 @@ fn what_is_offline_asks_no_proxy() {
 }
 
 // Certificates.
-
-/// A certificate for this machine, signed by somebody whom nobody knows; that somebody's own, in PEM.
-fn certified() -> (Arc<ServerConfig>, String) {
-    let mut of_issuer = CertificateParams::new(Vec::new()).unwrap();
-    of_issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let issuer = CertifiedIssuer::self_signed(of_issuer, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let certificate = CertificateParams::new(names)
-        .unwrap()
-        .signed_by(&key, &issuer)
-        .unwrap();
-    let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], secret)
-        .unwrap();
-    (Arc::new(config), issuer.pem())
-}
 
 fn encrypted_world() -> World {
     let (config, issuer) = certified();

@@ -1,7 +1,7 @@
 //! Object stores: the library's own reading, listing and writing, and whole runs of the real binary, against servers
 //! that others have made (moto for S3 and, behind a front, for Google; azurite for Azure) and against ones that go wrong on demand.
 //!
-//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `inspected.rs`: `inspect`. `compared.rs`:
+//! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `network.rs`: the way there. `inspected.rs`: `inspect`. `compared.rs`:
 //! what other commands read there. `documented.rs`: the commands of the documentation. `refused.rs`: who says no, and
 //! what is said then. `stopped.rs`: interrupts and kills.
 
@@ -21,6 +21,7 @@ mod documented;
 #[cfg(unix)]
 mod inputs;
 mod inspected;
+mod network;
 mod objects;
 mod refused;
 mod runs;

@@ -5,6 +5,7 @@
 
 #![allow(dead_code)] // Each test file uses some of it.
 
+mod certificate;
 mod fault;
 pub mod http;
 pub mod proxy;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
+pub use certificate::certified;
 use fault::Rule;
 pub use fault::{At, Fault};
 pub use http::Request;
