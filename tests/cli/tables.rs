@@ -112,6 +112,24 @@ fn folders_and_patterns_are_read_whole() {
 }
 
 #[test]
+fn ids_that_are_line_numbers_of_several_files_do_not_repeat_in_silence() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\ntwo\n");
+    sandbox.write("b.txt", "three\n");
+    let note = "ids are line numbers, so those of 2 text inputs repeat; `--source-columns` adds the columns";
+    let run = sandbox.embed("a.txt b.txt -o -");
+    assert!(run.stderr.contains(note), "{run}");
+    let run = sandbox.embed("a.txt b.txt --source-columns -o -");
+    assert!(!run.stderr.contains("repeat"), "{run}");
+    let rows = run.stdout.lines().map(|line| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        format!("{} {}", row["file"], row["id"])
+    });
+    let expected = ["\"a.txt\" \"1\"", "\"a.txt\" \"2\"", "\"b.txt\" \"1\""];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_draw_is_the_same_for_every_window() {
     let sandbox = Sandbox::new();
     sandbox.write("a.parquet", parquet());

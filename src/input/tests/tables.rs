@@ -1,6 +1,7 @@
 //! Parquet and Arrow: what is read of them, in which types, and what damage does.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
@@ -697,28 +698,56 @@ fn what_is_no_table_or_cut_is_told() {
     assert!(error.contains("decompress it first"), "{error}");
 }
 
+/// Bytes in memory, and how many of them were read.
+struct Memory(Vec<u8>, AtomicUsize);
+
+impl Bytes for Memory {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        let start = usize::try_from(offset).unwrap();
+        let found = self.0.get(start..start + into.len());
+        self.1.fetch_add(into.len(), Ordering::Relaxed);
+        let mut into = into;
+        into.write_all(found.ok_or(std::io::ErrorKind::UnexpectedEof)?)
+    }
+    fn reader_from(&self, offset: u64) -> std::io::Result<Box<dyn std::io::Read + Send>> {
+        let rest = self.0[usize::try_from(offset).unwrap()..].to_vec();
+        Ok(Box::new(Cursor::new(rest)))
+    }
+
+    fn beside(&self, _: &str) -> Result<Option<Readable>> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn of_parquet_the_asked_columns_alone_are_read() {
+    let rows = 4000;
+    let words: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..rows).map(|row| format!("text {row}")),
+    ));
+    let padding: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..rows).map(|row| format!("{row:0500}")),
+    ));
+    let columns = [("before", padding.clone()), ("text", words), ("behind", padding)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let content = parquet(&[batch], 1000, Compression::UNCOMPRESSED);
+    let size = content.len();
+    let memory = Arc::new(Memory(content, AtomicUsize::new(0)));
+    let object = Readable {
+        name: "s3://bucket/wide.parquet".to_owned(),
+        bytes: memory.clone(),
+    };
+    let reader = RecordReader::open(&[Source::Object(object)], options()).unwrap();
+    assert_eq!(texts(&windows(reader).unwrap()).len(), rows);
+    let read = memory.1.load(Ordering::Relaxed);
+    assert!(read < size / 10, "{read} of {size}");
+}
+
 #[test]
 fn objects_are_read_as_files_are() {
-    struct Memory(Vec<u8>);
-    impl Bytes for Memory {
-        fn len(&self) -> u64 {
-            self.0.len() as u64
-        }
-        fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
-            let start = usize::try_from(offset).unwrap();
-            let found = self.0.get(start..start + into.len());
-            let mut into = into;
-            into.write_all(found.ok_or(std::io::ErrorKind::UnexpectedEof)?)
-        }
-        fn reader_from(&self, offset: u64) -> std::io::Result<Box<dyn std::io::Read + Send>> {
-            let rest = self.0[usize::try_from(offset).unwrap()..].to_vec();
-            Ok(Box::new(Cursor::new(rest)))
-        }
-
-        fn beside(&self, _: &str) -> Result<Option<Readable>> {
-            Ok(None)
-        }
-    }
     let mut containers = containers();
     containers.truncate(5);
     containers.push((
@@ -731,7 +760,7 @@ fn objects_are_read_as_files_are() {
     for (name, content) in containers {
         let object = Readable {
             name: format!("s3://bucket/{name}"),
-            bytes: Arc::new(Memory(content)),
+            bytes: Arc::new(Memory(content, AtomicUsize::new(0))),
         };
         let reader = RecordReader::open(&[Source::Object(object)], options()).unwrap();
         assert!(reader.names()[0].starts_with("s3://bucket/"));
