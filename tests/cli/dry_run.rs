@@ -86,6 +86,14 @@ fn a_larger_input_is_estimated_from_a_sample() {
         fs::metadata(sandbox.path("out.parquet")).unwrap().len(),
     );
     assert!(found["estimate"]["seconds"].as_f64() > Some(0.0));
+    // All of it, where that is asked for.
+    let (code, found) = survey(&sandbox, "a.txt -o all.parquet --limit 0");
+    assert_eq!(code, Some(0), "{found}");
+    let sample = &found["sample"];
+    assert_eq!(
+        (&sample["whole"], &sample["records"]),
+        (&json!(true), &json!(4000))
+    );
 }
 
 #[test]
