@@ -5,24 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
-use ::arrow::ipc::reader::{FileReader, FileReaderBuilder, StreamReader};
+use ::arrow::ipc::reader::{FileDecoder, StreamReader};
 
-use super::footer::{Block, blocks, rows};
+use super::footer::{Footer, content, rows};
 use super::open::{footer, guarded};
 use super::table::Table;
 use super::{Batches, at_most, entered};
 use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;
-use crate::storage::{Bytes, Seeking};
+use crate::storage::Bytes;
 
 /// An Arrow file, by its footer.
 pub(super) struct ArrowFile {
     source: Arc<Planned>,
     bytes: Arc<dyn Bytes>,
-    schema: SchemaRef,
-    reader: FileReader<Seeking>,
-    blocks: Vec<Block>,
+    footer: Footer,
+    /// Made with the first batch.
+    decoder: Option<FileDecoder>,
+    /// What is decoded; `None`: all columns.
+    columns: Option<Vec<usize>>,
     batch: usize,
     /// Rows of the first batch to leave out.
     skip: u64,
@@ -35,14 +37,13 @@ pub(super) struct ArrowFile {
 impl ArrowFile {
     /// Reads the footer.
     pub(super) fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
-        let blocks = guarded(source, footer, || blocks(bytes.as_ref()))?;
-        let reader = file_reader(source, &bytes, None)?;
+        let footer = guarded(source, footer, || Footer::read(bytes.as_ref()))?;
         Ok(Self {
             source: Arc::clone(source),
-            schema: reader.schema(),
             bytes,
-            reader,
-            blocks,
+            footer,
+            decoder: None,
+            columns: None,
             batch: 0,
             skip: 0,
             row: 0,
@@ -51,10 +52,8 @@ impl ArrowFile {
     }
 
     /// Decodes what `table` asks for alone.
-    pub(super) fn project(&mut self, table: &Table) -> Result<()> {
-        let columns = projection(&self.schema, table);
-        self.reader = file_reader(&self.source, &self.bytes, Some(columns))?;
-        Ok(())
+    pub(super) fn project(&mut self, table: &Table) {
+        self.columns = Some(projection(&self.footer.schema, table));
     }
 
     /// Stops before the row `end`.
@@ -64,19 +63,16 @@ impl ArrowFile {
 
     /// Rows of each batch, by what stands before its columns.
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<u64>> {
-        let blocks = self.blocks.iter().zip(1..);
-        blocks.map(|(block, number)| {
-            let spot = || (format!("record batch {number} of {}", self.blocks.len()).into(), 0);
-            guarded(&self.source, spot, || rows(self.bytes.as_ref(), *block))
+        let (batches, of) = (&self.footer.batches, self.footer.batches.len());
+        batches.iter().zip(1..).map(move |(block, number)| {
+            let spot = || (format!("record batch {number} of {of}").into(), 0);
+            guarded(&self.source, spot, || rows(self.bytes.as_ref(), block))
         })
     }
 
     /// Goes to a row of a batch, and returns how many come before it.
     pub(super) fn seek(&mut self, batch: usize, row: u64) -> Result<u64> {
         let before = self.rows().take(batch).collect::<Result<Vec<_>>>()?;
-        if batch < self.blocks.len() {
-            guarded(&self.source, footer, || self.reader.set_index(batch))?;
-        }
         (self.batch, self.skip, self.row) = (
             batch,
             row,
@@ -96,33 +92,31 @@ impl ArrowFile {
     }
 }
 
-fn file_reader(
-    source: &Planned,
-    bytes: &Arc<dyn Bytes>,
-    columns: Option<Vec<usize>>,
-) -> Result<FileReader<Seeking>> {
-    let mut builder = FileReaderBuilder::new();
-    if let Some(columns) = columns {
-        builder = builder.with_projection(columns);
-    }
-    let build = || builder.build(Seeking::new(Arc::clone(bytes)));
-    guarded(source, footer, build)
-}
-
 impl Batches for ArrowFile {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::clone(&self.footer.schema)
     }
 
     fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>> {
-        let (number, of) = (self.batch + 1, self.blocks.len());
-        if number > of || self.row >= self.end {
+        let Some(block) = self.footer.batches.get(self.batch) else {
+            return Ok(None);
+        };
+        if self.row >= self.end {
             return Ok(None);
         }
-        let rows = self.row;
-        let spot = || (format!("record batch {number} of {of}").into(), rows);
-        let reader = &mut self.reader;
-        let Some(batch) = guarded(&self.source, spot, || reader.next().transpose())? else {
+        let bytes = self.bytes.as_ref();
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => {
+                let columns = self.columns.take();
+                let decoder = || self.footer.decoder(bytes, columns);
+                none.insert(guarded(&self.source, footer, decoder)?)
+            }
+        };
+        let (number, of) = (self.batch + 1, self.footer.batches.len());
+        let spot = || (format!("record batch {number} of {of}").into(), self.row);
+        let decode = || decoder.read_record_batch(block, &content(bytes, block)?);
+        let Some(batch) = guarded(&self.source, spot, decode)? else {
             return Ok(None);
         };
         let place = self.place();
@@ -144,7 +138,7 @@ impl Batches for ArrowFile {
     }
 
     fn consumed(&self) -> u64 {
-        let share = self.batch as f64 / self.blocks.len().max(1) as f64;
+        let share = self.batch as f64 / self.footer.batches.len().max(1) as f64;
         (self.bytes.len() as f64 * share) as u64
     }
 }

@@ -1,73 +1,127 @@
-//! The footer of an Arrow file: where its record batches lie, and how many rows they have. Read without a batch
-//! being decoded, and compared with the file's length before anybody asks for memory by it.
+//! The footer of an Arrow file: its schema, and where its dictionaries and record batches lie. It is compared with the
+//! file's length before anybody asks for memory by it.
 
+use std::sync::Arc;
+
+use ::arrow::buffer::{Buffer, MutableBuffer};
+use ::arrow::datatypes::SchemaRef;
 use ::arrow::error::ArrowError;
-use ::arrow::ipc::reader::read_footer_length;
-use ::arrow::ipc::{root_as_footer, root_as_message};
+use ::arrow::ipc::convert::try_fb_to_schema;
+use ::arrow::ipc::reader::{FileDecoder, read_footer_length};
+use ::arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
 
 use crate::storage::Bytes;
 
 /// Bytes behind a footer: its length, and the magic.
 const TRAILER: u64 = 10;
 
-/// A record batch in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Block {
-    offset: u64,
-    /// Bytes of what comes before its columns.
-    head: usize,
+/// What a footer says, all of which lies in the file.
+pub(super) struct Footer {
+    pub schema: SchemaRef,
+    version: MetadataVersion,
+    dictionaries: Vec<Block>,
+    /// The record batches, in order.
+    pub batches: Vec<Block>,
 }
 
-/// The record batches of an Arrow file, in order.
+impl Footer {
+    /// Reads the footer of an Arrow file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or leads out of the file.
+    pub(super) fn read(bytes: &dyn Bytes) -> Result<Self, ArrowError> {
+        let end = (bytes.len().checked_sub(TRAILER)).ok_or_else(|| wrong("there is none"))?;
+        let mut trailer = [0; TRAILER as usize];
+        bytes.read_at(end, &mut trailer)?;
+        let length = read_footer_length(trailer)?;
+        let start = end.checked_sub(length as u64);
+        let start = start.ok_or_else(|| wrong("it would be longer than the file"))?;
+        let mut footer = vec![0; length];
+        bytes.read_at(start, &mut footer)?;
+        let footer = root_as_footer(&footer).map_err(|error| wrong(&error.to_string()))?;
+        let schema = (footer.schema()).ok_or_else(|| wrong("it has no schema"))?;
+        if !schema.endianness().equals_to_target_endianness() {
+            return Err(wrong("its numbers are the other way round"));
+        }
+        let within = |block: &Block| {
+            let (offset, head, body) = place(block)?;
+            let end = offset.checked_add(head as u64)?.checked_add(body as u64)?;
+            (end <= start).then_some(*block)
+        };
+        let all = |blocks: Option<Vec<Block>>| {
+            blocks.ok_or_else(|| wrong("a record batch would lie outside of the file"))
+        };
+        let dictionaries = footer.dictionaries().into_iter().flatten();
+        let batches = footer.recordBatches().into_iter().flatten();
+        Ok(Self {
+            schema: Arc::new(try_fb_to_schema(schema)?),
+            version: footer.version(),
+            dictionaries: all(dictionaries.map(within).collect())?,
+            batches: all(batches.map(within).collect())?,
+        })
+    }
+
+    /// What decodes the record batches; of these columns, where some are named.
+    ///
+    /// # Errors
+    /// If a dictionary cannot be read.
+    pub(super) fn decoder(
+        &self,
+        bytes: &dyn Bytes,
+        columns: Option<Vec<usize>>,
+    ) -> Result<FileDecoder, ArrowError> {
+        let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
+        if let Some(columns) = columns {
+            decoder = decoder.with_projection(columns);
+        }
+        for block in &self.dictionaries {
+            decoder.read_dictionary(block, &content(bytes, block)?)?;
+        }
+        Ok(decoder)
+    }
+}
+
+fn wrong(reason: &str) -> ArrowError {
+    ArrowError::ParseError(reason.to_owned())
+}
+
+/// Where a block begins, the bytes before its columns, and those of its columns.
+fn place(block: &Block) -> Option<(u64, usize, usize)> {
+    let offset = u64::try_from(block.offset()).ok()?;
+    let head = usize::try_from(block.metaDataLength()).ok()?;
+    let body = usize::try_from(block.bodyLength()).ok()?;
+    Some((offset, head, body))
+}
+
+/// All of a block that lies in the file.
 ///
 /// # Errors
-/// If the footer cannot be read, or leads out of the file.
-pub(super) fn blocks(bytes: &dyn Bytes) -> Result<Vec<Block>, ArrowError> {
-    let wrong = |reason: &str| ArrowError::ParseError(reason.to_owned());
-    let end = (bytes.len().checked_sub(TRAILER)).ok_or_else(|| wrong("there is none"))?;
-    let mut trailer = [0; TRAILER as usize];
-    bytes.read_at(end, &mut trailer)?;
-    let length = read_footer_length(trailer)?;
-    let start = end.checked_sub(length as u64);
-    let start = start.ok_or_else(|| wrong("it would be longer than the file"))?;
-    let mut footer = vec![0; length];
-    bytes.read_at(start, &mut footer)?;
-    let footer = root_as_footer(&footer).map_err(|error| wrong(&error.to_string()))?;
-    let within = |block: &::arrow::ipc::Block| {
-        let offset = u64::try_from(block.offset()).ok()?;
-        let head = u32::try_from(block.metaDataLength()).ok()?;
-        let body = u64::try_from(block.bodyLength()).ok()?;
-        let end = offset.checked_add(u64::from(head))?.checked_add(body)?;
-        (end <= start).then_some(Block {
-            offset,
-            head: head as usize,
-        })
-    };
-    let out = || wrong("a record batch would lie outside of the file");
-    let dictionaries = footer.dictionaries().into_iter().flatten();
-    if dictionaries.map(within).any(|block| block.is_none()) {
-        return Err(out());
-    }
-    let batches = footer.recordBatches().into_iter().flatten();
-    batches.map(|block| within(block).ok_or_else(out)).collect()
+/// If it cannot be read.
+pub(super) fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
+    let (offset, head, body) = place(block).ok_or_else(|| wrong("a block has no place"))?;
+    let length = head.checked_add(body).ok_or_else(|| wrong("a block has no end"))?;
+    let mut content = MutableBuffer::try_from_len_zeroed(length)
+        .map_err(|error| ArrowError::MemoryError(error.to_string()))?;
+    bytes.read_at(offset, &mut content)?;
+    Ok(content.into())
 }
 
 /// Looks at the footer of an Arrow file before anybody else does.
 ///
 /// # Errors
-/// As [`blocks`].
+/// As [`Footer::read`].
 pub(crate) fn check(bytes: &dyn Bytes) -> Result<(), ArrowError> {
-    blocks(bytes).map(drop)
+    Footer::read(bytes).map(drop)
 }
 
-/// How many rows a record batch has.
+/// How many rows a record batch has, by what stands before its columns.
 ///
 /// # Errors
-/// If what comes before its columns cannot be read, or is none of a record batch.
-pub(super) fn rows(bytes: &dyn Bytes, block: Block) -> Result<u64, ArrowError> {
-    let wrong = |reason: &str| ArrowError::ParseError(reason.to_owned());
-    let mut head = vec![0; block.head];
-    bytes.read_at(block.offset, &mut head)?;
+/// If that cannot be read, or is none of a record batch.
+pub(super) fn rows(bytes: &dyn Bytes, block: &Block) -> Result<u64, ArrowError> {
+    let (offset, head, _) = place(block).ok_or_else(|| wrong("a block has no place"))?;
+    let mut head = vec![0; head];
+    bytes.read_at(offset, &mut head)?;
     // A mark and a length, or (before 0.15) the length alone.
     let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
     let message = head.get(skip..).unwrap_or_default();

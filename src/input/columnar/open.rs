@@ -135,7 +135,7 @@ fn arrow(
         let mut file = ArrowFile::open(source, bytes)?;
         let table = Table::new(source, options, &file.schema(), columns, warnings)?;
         if !options.window_per_batch {
-            file.project(&table)?;
+            file.project(&table);
         }
         let (first, end) = part(source);
         file.stop_before(end);
