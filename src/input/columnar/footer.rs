@@ -106,12 +106,12 @@ pub(super) fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowE
     Ok(content.into())
 }
 
-/// Looks at the footer of an Arrow file before anybody else does.
+/// Looks at the footer of an Arrow file before anybody else does: its schema.
 ///
 /// # Errors
 /// As [`Footer::read`].
-pub(crate) fn check(bytes: &dyn Bytes) -> Result<(), ArrowError> {
-    Footer::read(bytes).map(drop)
+pub(crate) fn check(bytes: &dyn Bytes) -> Result<SchemaRef, ArrowError> {
+    Footer::read(bytes).map(|footer| footer.schema)
 }
 
 /// How many rows a record batch has, by what stands before its columns.

@@ -42,10 +42,9 @@ pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> 
 }
 
 pub(super) fn arrow_file(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
-    guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
-    let open = |columns| FileReader::try_new(file.seeking(), columns);
-    let columns = vectors_in(&guarded(file, || open(None))?.schema());
-    let mut reader = guarded(file, || open(Some(columns)))?;
+    let schema = guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
+    let columns = Some(vectors_in(&schema));
+    let mut reader = guarded(file, || FileReader::try_new(file.seeking(), columns))?;
     while let Some(batch) = guarded(file, || reader.next().transpose())? {
         of_batch(&batch, take)?;
     }
