@@ -297,28 +297,10 @@ pub(super) fn devices(
     }
 }
 
-/// The sources that are named: files, folders and patterns are looked up.
-pub(super) fn sources(
-    inputs: &[PathBuf],
-    format: Option<InputFormat>,
-) -> Result<Vec<Source>, Failure> {
-    if inputs.is_empty() {
-        return Ok(vec![Source::Stdin]);
-    }
-    let sources = embedctl::input::expand(inputs, format)?;
-    let from_stdin = sources.iter().filter(|&one| *one == Source::Stdin).count();
-    if from_stdin > 1 {
-        return Err(Failure::usage(
-            "standard input ('-') is listed twice and can be read only once",
-        ));
-    }
-    Ok(sources)
-}
-
 /// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
 /// would read what this one writes.
 fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, Failure> {
-    let mut sources = sources(&args.inputs, args.input.records.input_format)?;
+    let mut sources = stores::named(&args.inputs, args.input.records.input_format)?;
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
         sources.retain(|source| {
