@@ -10,13 +10,16 @@ use super::source::Source;
 use crate::error::{Error, Result};
 use crate::storage::{Address, Storage};
 
-/// The sources that `inputs` name, in order. A folder is all files in it and in folders below, sorted by
+/// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
 /// `[…]`, `{…}`, `**`) is all files that it matches, sorted by path.
 ///
 /// # Errors
 /// If a folder or a pattern is none, or one cannot be read.
 pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Source>> {
+    if inputs.is_empty() {
+        return Ok(vec![Source::Stdin]);
+    }
     let mut sources = Vec::with_capacity(inputs.len());
     for input in inputs {
         if input == Path::new("-") {

@@ -8,7 +8,8 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source, WINDOW_BYTES,
+    self, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source,
+    WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::{ModelName, ModelOptions};
@@ -300,7 +301,7 @@ pub(super) fn devices(
 /// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
 /// would read what this one writes.
 fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, Failure> {
-    let mut sources = stores::named(&args.inputs, args.input.records.input_format)?;
+    let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
         sources.retain(|source| {

@@ -36,31 +36,13 @@ pub fn open(
     Ok(())
 }
 
-/// The sources that are named: files, folders and patterns are looked up, addresses not yet.
-pub fn named(
-    inputs: &[PathBuf],
-    format: Option<InputFormat>,
-) -> Result<Vec<Source>, Failure> {
-    if inputs.is_empty() {
-        return Ok(vec![Source::Stdin]);
-    }
-    let sources = input::expand(inputs, format)?;
-    let from_stdin = sources.iter().filter(|&one| *one == Source::Stdin).count();
-    if from_stdin > 1 {
-        return Err(Failure::usage(
-            "standard input ('-') is listed twice and can be read only once",
-        ));
-    }
-    Ok(sources)
-}
-
-/// The same, with what addresses mean.
+/// The sources that are named: files, folders, patterns and addresses are looked up.
 pub fn sources(
     inputs: &[PathBuf],
     format: Option<InputFormat>,
     storage: Option<&Storage>,
 ) -> Result<Vec<Source>, Failure> {
-    let sources = named(inputs, format)?;
+    let sources = input::expand(inputs, format)?;
     Ok(match storage {
         Some(storage) => input::resolve(sources, format, storage)?,
         None => sources,
