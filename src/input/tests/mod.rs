@@ -4,7 +4,9 @@ mod choices;
 mod columns;
 mod csv;
 mod damaged;
+mod places;
 mod records;
+mod refused;
 mod sources;
 mod tables;
 
