@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader};
