@@ -167,17 +167,13 @@ impl Jsonl {
 
     fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
         if let Some(template) = &self.options.text_template {
-            // An escape that is no character is told below, of the field that has it.
-            for (index, name) in template.fields().iter().enumerate() {
-                values
-                    .get(TEXT + index)
-                    .map_or(Ok(()), |raw| plain(name, raw).map(drop))?;
-            }
-            let value = |index| {
-                let raw = values.get(TEXT + index)?;
-                plain("", raw).ok().flatten()
-            };
-            return template.text(value).map(Cow::Owned);
+            let fields = template.fields().iter().zip(TEXT..);
+            let found = fields.map(|(name, index)| match values.get(index) {
+                Some(raw) => plain(name, raw),
+                None => Ok(None),
+            });
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            return template.text(found).map(Cow::Owned);
         }
         let name = &self.options.text_field;
         let Some(raw) = values.get(TEXT) else {

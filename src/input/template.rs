@@ -98,16 +98,15 @@ impl Template {
         &self.fields
     }
 
-    /// The text of a record; `value` gives the value of a field by its number. A field without one is left
-    /// empty.
+    /// The text of a record with these values of its fields, in their order. A field without one is left empty.
     ///
     /// # Errors
     /// If no field has a value: the reason.
     pub(super) fn text<'a>(
         &self,
-        value: impl Fn(usize) -> Option<Cow<'a, str>>,
+        values: impl IntoIterator<Item = Option<Cow<'a, str>>>,
     ) -> Result<String, String> {
-        let values: Vec<_> = (0..self.fields.len()).map(value).collect();
+        let values: Vec<_> = values.into_iter().collect();
         if values.iter().all(Option::is_none) {
             let names: Vec<_> = self.fields.iter().map(|name| format!("`{name}`")).collect();
             return Err(format!(
@@ -134,9 +133,9 @@ mod tests {
     fn fields_take_their_places() {
         let template: Template = r"{a}\n\t\\{{{b.c}}} {a}".parse().unwrap();
         assert_eq!(template.fields(), ["a", "b.c"]);
-        let text = template.text(|index| [Some("x".into()), None][index].clone());
+        let text = template.text([Some("x".into()), None]);
         assert_eq!(text.unwrap(), "x\n\t\\{} x");
-        let error = template.text(|_| None).unwrap_err();
+        let error = template.text([None, None]).unwrap_err();
         assert!(error.contains("nothing in `a`, `b.c`"), "{error}");
     }
 

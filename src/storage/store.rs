@@ -283,60 +283,39 @@ impl Storage {
 
     /// The store of a bucket: what the environment says, then the options.
     fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
-        let (bucket, connector) = (address.bucket(), self.connector(Manners::Store));
-        let failed = |error| {
-            self.explain(
-                address,
-                Doing::Open,
-                Failure {
-                    error,
-                    refusal: None,
-                },
-            )
-        };
-        Ok(match address.scheme() {
-            Scheme::S3 => {
-                let mut builder = AmazonS3Builder::from_env();
-                for (key, value) in self.options::<AmazonS3ConfigKey>() {
+        // The builders have no trait in common.
+        macro_rules! store {
+            ($builder:ident, $key:ident, $name:ident, $own:expr) => {{
+                let mut builder = $builder::from_env();
+                for (key, value) in self.options::<$key>() {
                     builder = builder.with_config(key, value);
                 }
-                refuse_profile(address, &builder)?;
-                let built = builder
-                    .with_bucket_name(bucket)
+                let built = $own(builder)?
+                    .$name(address.bucket())
                     .with_retry(self.retry())
-                    .with_http_connector(connector)
+                    .with_http_connector(self.connector(Manners::Store))
                     .build();
-                Arc::new(built.map_err(failed)?)
+                let refusal = None;
+                let failed = |error| self.explain(address, Doing::Open, Failure { error, refusal });
+                Ok(Arc::new(built.map_err(failed)?))
+            }};
+        }
+        match address.scheme() {
+            Scheme::S3 => {
+                let own = |builder| refuse_profile(address, builder);
+                store!(AmazonS3Builder, AmazonS3ConfigKey, with_bucket_name, own)
             }
             Scheme::Az => {
-                let mut builder = MicrosoftAzureBuilder::from_env();
-                for (key, value) in self.options::<AzureConfigKey>() {
-                    builder = builder.with_config(key, value);
-                }
-                let built = builder
-                    .with_container_name(bucket)
-                    .with_retry(self.retry())
-                    .with_http_connector(connector)
-                    .build();
-                Arc::new(built.map_err(failed)?)
+                store!(MicrosoftAzureBuilder, AzureConfigKey, with_container_name, Ok::<_, Error>)
             }
             Scheme::Gs => {
-                let mut builder = GoogleCloudStorageBuilder::from_env();
-                for (key, value) in self.options::<GoogleConfigKey>() {
-                    builder = builder.with_config(key, value);
-                }
-                builder = emulated(builder);
-                let built = builder
-                    .with_bucket_name(bucket)
-                    .with_retry(self.retry())
-                    .with_http_connector(connector)
-                    .build();
-                Arc::new(built.map_err(failed)?)
+                let own = |builder| Ok::<_, Error>(emulated(builder));
+                store!(GoogleCloudStorageBuilder, GoogleConfigKey, with_bucket_name, own)
             }
             Scheme::Http | Scheme::Https | Scheme::Hub => {
-                return Err(Error::internal("a web server has no buckets"));
+                Err(Error::internal("a web server has no buckets"))
             }
-        })
+        }
     }
 
     /// The options that a store knows.
@@ -373,12 +352,12 @@ fn emulated(builder: GoogleCloudStorageBuilder) -> GoogleCloudStorageBuilder {
 }
 
 /// A named profile lies in files that `object_store` does not read: it would ask for a machine's own credentials.
-fn refuse_profile(address: &Address, builder: &AmazonS3Builder) -> Result<()> {
+fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
     let Some(profile) = std::env::var("AWS_PROFILE")
         .ok()
         .filter(|name| !name.is_empty())
     else {
-        return Ok(());
+        return Ok(builder);
     };
     let has = |key| {
         builder
@@ -393,7 +372,7 @@ fn refuse_profile(address: &Address, builder: &AmazonS3Builder) -> Result<()> {
     ];
     let anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
     if found.into_iter().any(has) || anonymous.is_some_and(|value| value == "true") {
-        return Ok(());
+        return Ok(builder);
     }
     Err(Error::new(
         ErrorKind::Storage,

@@ -250,8 +250,8 @@ impl Prepared {
         let limit = self.options.max_record_bytes;
         let text = match &self.options.text_template {
             Some(template) => {
-                let value = |index: usize| self.texts[index].get(row).map(Cow::Borrowed);
-                Cow::Owned(template.text(value)?)
+                let values = self.texts.iter().map(|text| text.get(row).map(Cow::Borrowed));
+                Cow::Owned(template.text(values)?)
             }
             None => Cow::Borrowed(self.texts[0].get(row).ok_or_else(|| {
                 format!(

@@ -127,19 +127,11 @@ pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
 
 /// What a source is whose name promises a compression that its first bytes deny.
 pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String> {
-    match (named, error.kind()) {
-        _ if error.raw_os_error().is_some()
-            || error
-                .get_ref()
-                .is_some_and(<dyn std::error::Error + Send + Sync>::is::<CutShort>) =>
-        {
-            explain(named, error)
-        }
-        (_, ErrorKind::InvalidInput) => named.names().map(|(name, ending)| {
-            format!(
-                "its name ends in {ending}, but it is not {name} data; if it is not compressed, rename it"
-            )
-        }),
+    let denies = error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none();
+    match named.names() {
+        Some((name, ending)) if denies => Some(format!(
+            "its name ends in {ending}, but it is not {name} data; if it is not compressed, rename it"
+        )),
         _ => explain(named, error),
     }
 }

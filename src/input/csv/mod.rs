@@ -178,11 +178,10 @@ impl Asked {
         }
         let text = match &self.options.text_template {
             None => Cow::Borrowed(fields[self.text[0]]),
-            Some(template) => Cow::Owned(template.text(|index| {
-                Some(fields[self.text[index]])
-                    .filter(|text| !text.is_empty())
-                    .map(Cow::Borrowed)
-            })?),
+            Some(template) => Cow::Owned(template.text(self.text.iter().map(|&index| {
+                let text = Some(fields[index]).filter(|text| !text.is_empty());
+                text.map(Cow::Borrowed)
+            }))?),
         };
         Ok(Record {
             text,
