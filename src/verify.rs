@@ -79,7 +79,9 @@ pub fn against(
             apart = differences.fold(apart, f32::max);
             let cosine = Cosine::of([Cosine::between(&ours, theirs)]).expect("there is one");
             found = Some(match found {
-                Some((all, row, worst)) if all.least <= cosine.least => (all.join(cosine), row, worst),
+                Some((all, row, worst)) if all.least <= cosine.least => {
+                    (all.join(cosine), row, worst)
+                }
                 before => {
                     let all = before.map_or(cosine, |(all, ..)| all.join(cosine));
                     (all, all.texts, (*text).to_owned())
@@ -95,7 +97,10 @@ pub fn against(
             "holds no vector, so there is nothing to compare".to_owned(),
         ));
     };
-    let ids = embedder.tokenize(&[&text].iter().collect())?.get(0).to_vec();
+    let ids = embedder
+        .tokenize(&[&text].iter().collect())?
+        .get(0)
+        .to_vec();
     Ok(Comparison {
         cosine,
         apart,

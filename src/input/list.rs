@@ -108,7 +108,8 @@ fn objects(
     if address.is_prefix() && format.is_none() {
         objects.retain(|object| {
             let below = object.address().key().strip_prefix(address.key());
-            let hidden = below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
+            let hidden =
+                below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
             !hidden && format::by_ending(object.address().path()).0.is_some()
         });
         if objects.is_empty() {
@@ -128,9 +129,8 @@ fn is_hidden(name: &[u8]) -> bool {
 
 /// The files below `root` that are wanted, sorted by path.
 fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
-    let is_data = |entry: &DirEntry| {
-        entry.depth() == 0 || !is_hidden(entry.file_name().as_encoded_bytes())
-    };
+    let is_data =
+        |entry: &DirEntry| entry.depth() == 0 || !is_hidden(entry.file_name().as_encoded_bytes());
     let mut found = Vec::new();
     for entry in WalkDir::new(root)
         .follow_links(true)

@@ -9,8 +9,8 @@ use super::jsonl::{self, Jsonl, Unseen};
 use super::lines::Line;
 use super::options::InputOptions;
 use super::source::Planned;
-use super::window::{Known, Record};
 use super::text;
+use super::window::{Known, Record};
 use crate::error::{Error, Result};
 
 /// What a line holds.

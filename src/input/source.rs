@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::compression::{self, Counted, Decoded, Encoding};
 use super::format::{self, InputFormat};
+use super::json;
 use super::lines::{LineReader, Start};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
-use super::json;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::position::Seek;
 use crate::storage::{Bytes, FileBytes, Readable};

@@ -142,8 +142,7 @@ impl Object {
             Broken::Cut(failure) => failure,
         };
         // Answers that say no, after `object_store` has asked often enough.
-        let refused =
-            |refusal: &Refusal| refusal.error.is_none() || refusal.no_credentials;
+        let refused = |refusal: &Refusal| refusal.error.is_none() || refusal.no_credentials;
         let is_final = failure.refusal.as_ref().is_some_and(refused);
         if *failures == RETRIES || is_final {
             return Err(self.storage.explain(self.address(), Doing::Read, failure));

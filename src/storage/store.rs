@@ -306,11 +306,21 @@ impl Storage {
                 store!(AmazonS3Builder, AmazonS3ConfigKey, with_bucket_name, own)
             }
             Scheme::Az => {
-                store!(MicrosoftAzureBuilder, AzureConfigKey, with_container_name, Ok::<_, Error>)
+                store!(
+                    MicrosoftAzureBuilder,
+                    AzureConfigKey,
+                    with_container_name,
+                    Ok::<_, Error>
+                )
             }
             Scheme::Gs => {
                 let own = |builder| Ok::<_, Error>(emulated(builder));
-                store!(GoogleCloudStorageBuilder, GoogleConfigKey, with_bucket_name, own)
+                store!(
+                    GoogleCloudStorageBuilder,
+                    GoogleConfigKey,
+                    with_bucket_name,
+                    own
+                )
             }
             Scheme::Http | Scheme::Https | Scheme::Hub => {
                 Err(Error::internal("a web server has no buckets"))

@@ -63,7 +63,12 @@ fn vectors_and_their_texts_are_compared_where_they_are() {
     let run = verify(&["--against", "s3://compared/alone/reference.npy"]);
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("name them with --texts"), "{run}");
-    let run = verify(&["--against", "s3://compared/gone.npy", "--texts", "texts.txt"]);
+    let run = verify(&[
+        "--against",
+        "s3://compared/gone.npy",
+        "--texts",
+        "texts.txt",
+    ]);
     assert_eq!(run.code, Some(2), "{run}");
     let said = "there is no object s3://compared/gone.npy";
     assert!(run.stderr.contains(said), "{run}");
@@ -112,9 +117,8 @@ fn records_to_measure_with_come_from_stores() {
     world.done("texts.txt -o vectors.npy");
     store.boto("s3.put_object(Bucket='measured', Key='y/1.txt', Body=b'one\\ntwo words\\n')");
     store.boto("s3.put_object(Bucket='measured', Key='y/2.txt', Body=b'and three more\\n')");
-    let verified = world.any(
-        "inspect vectors.npy --json --verify 3 --provider rten --input s3://measured/y/*.txt",
-    );
+    let verified = world
+        .any("inspect vectors.npy --json --verify 3 --provider rten --input s3://measured/y/*.txt");
     assert_eq!(verified.code, Some(0), "{verified}");
     assert_eq!(json(&verified)["verified"]["rows"], 3, "{verified}");
 }

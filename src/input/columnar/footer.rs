@@ -99,7 +99,9 @@ fn place(block: &Block) -> Option<(u64, usize, usize)> {
 /// If it cannot be read.
 pub(super) fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
     let (offset, head, body) = place(block).ok_or_else(|| wrong("a block has no place"))?;
-    let length = head.checked_add(body).ok_or_else(|| wrong("a block has no end"))?;
+    let length = head
+        .checked_add(body)
+        .ok_or_else(|| wrong("a block has no end"))?;
     let mut content = MutableBuffer::try_from_len_zeroed(length)
         .map_err(|error| ArrowError::MemoryError(error.to_string()))?;
     bytes.read_at(offset, &mut content)?;

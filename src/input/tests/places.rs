@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use parquet::basic::Compression;
 
-use super::tables::{arrow_file, arrow_stream, batch, containers, parquet};
+use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
 use super::*;
 use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
@@ -222,7 +222,11 @@ fn of_parquet_the_asked_columns_alone_are_read() {
     let padding: ArrayRef = Arc::new(StringArray::from_iter_values(
         (0..rows).map(|row| format!("{row:0500}")),
     ));
-    let columns = [("before", padding.clone()), ("text", words), ("behind", padding)];
+    let columns = [
+        ("before", padding.clone()),
+        ("text", words),
+        ("behind", padding),
+    ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let content = parquet(&[batch], 1000, Compression::UNCOMPRESSED);
     let size = content.len();

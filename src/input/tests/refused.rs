@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, NullArray, StringArr
 use arrow::record_batch::RecordBatch;
 use parquet::basic::Compression;
 
-use super::tables::{arrow_file, arrow_stream, batch, parquet, table, windows_of};
+use super::tables::{arrow_file, arrow_stream, batch, parquet, windows_of};
 use super::*;
 use crate::error::ErrorKind;
 

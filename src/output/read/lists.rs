@@ -130,21 +130,24 @@ impl<'a> Vectors<'a> {
         if self.lists.is_null(row) {
             return None;
         }
-        let within = |start: i64, end: i64| Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
+        let index = |offset: i64| usize::try_from(offset).ok();
         let range = match self.lists.data_type() {
             DataType::FixedSizeList(_, width) => {
-                let start = i64::from(self.lists.as_fixed_size_list().value_offset(row));
-                within(start, start + i64::from(*width))
+                let start = self.lists.as_fixed_size_list().value_offset_at(row);
+                start..start + usize::try_from(*width).ok()?
             }
             DataType::List(_) => {
                 let offsets = self.lists.as_list::<i32>().value_offsets();
-                within(offsets[row].into(), offsets[row + 1].into())
+                index(offsets[row].into())?..index(offsets[row + 1].into())?
             }
             _ => {
                 let offsets = self.lists.as_list::<i64>().value_offsets();
-                within(offsets[row], offsets[row + 1])
+                index(offsets[row])?..index(offsets[row + 1])?
             }
         };
-        self.values.as_primitive::<Float32Type>().values().get(range?)
+        self.values
+            .as_primitive::<Float32Type>()
+            .values()
+            .get(range)
     }
 }

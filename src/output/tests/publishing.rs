@@ -7,7 +7,7 @@ use crate::output::rejects::RejectsWriter;
 use crate::output::testing::*;
 use crate::output::{OutputFormat, RunFiles, refuse_overlap};
 
-const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
+pub const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
 
 #[test]
 fn nothing_has_the_name_before_the_end() {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::publishing::NAMES;
 use crate::error::ErrorKind;
 use crate::output::publish::step::faults::{self, Fault};
 use crate::output::rejects::RejectsWriter;
