@@ -210,8 +210,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;verify-model' {
-            [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'The vectors: a row for each text (.npy, or what embed writes)')
-            [CompletionResult]::new('--texts', '--texts', [CompletionResultType]::ParameterName, 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]')
+            [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too')
+            [CompletionResult]::new('--texts', '--texts', [CompletionResultType]::ParameterName, 'The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
             [CompletionResult]::new('--csv-delimiter', '--csv-delimiter', [CompletionResultType]::ParameterName, 'Character that parts the fields of CSV, such as '';'' or ''|'' [default: a comma; in TSV a tab]')
@@ -232,6 +232,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, with commas between, or all')
             [CompletionResult]::new('--provider-option', '--provider-option', [CompletionResultType]::ParameterName, 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated')
             [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or the folder that holds it; no other is looked at')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
             [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')
@@ -269,7 +270,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;bench' {
             [CompletionResult]::new('--corpus', '--corpus', [CompletionResultType]::ParameterName, 'Built-in texts [default: mixed]')
-            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Records of your own instead; may be repeated; ''-'': standard input')
+            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Records of your own instead: what embed reads, addresses too; may be repeated; ''-'': standard input')
             [CompletionResult]::new('--csv-delimiter', '--csv-delimiter', [CompletionResultType]::ParameterName, 'Character that parts the fields of CSV, such as '';'' or ''|'' [default: a comma; in TSV a tab]')
             [CompletionResult]::new('--max-record-bytes', '--max-record-bytes', [CompletionResultType]::ParameterName, 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of every input [default: by its ending; text for standard input]')
@@ -297,6 +298,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--plot', '--plot', [CompletionResultType]::ParameterName, 'Draw the figures too: FILE.svg, replaced if it exists')
             [CompletionResult]::new('--baseline', '--baseline', [CompletionResultType]::ParameterName, 'Compare with an earlier run: what --json printed')
             [CompletionResult]::new('--max-regression', '--max-regression', [CompletionResultType]::ParameterName, 'Loss of rows per second from which --baseline makes the run fail')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
             [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of everything on standard error; json prints one object a line')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' heeds NO_COLOR')

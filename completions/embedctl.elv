@@ -202,8 +202,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'embedctl;verify-model'= {
-            cand --against 'The vectors: a row for each text (.npy, or what embed writes)'
-            cand --texts 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]'
+            cand --against 'The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too'
+            cand --texts 'The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]'
             cand -i 'Format of every input [default: by its ending; text for standard input]'
             cand --input-format 'Format of every input [default: by its ending; text for standard input]'
             cand --csv-delimiter 'Character that parts the fields of CSV, such as '';'' or ''|'' [default: a comma; in TSV a tab]'
@@ -224,6 +224,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --device 'Device numbers of the provider, with commas between, or all'
             cand --provider-option 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated'
             cand --ort-lib 'ONNX Runtime library, or the folder that holds it; no other is looked at'
+            cand --storage-option 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated'
             cand --progress 'Show progress: on a terminal, always, or never'
             cand --log-format 'Form of everything on standard error; json prints one object a line'
             cand --color 'Colour messages; ''auto'' heeds NO_COLOR'
@@ -259,7 +260,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;bench'= {
             cand --corpus 'Built-in texts [default: mixed]'
-            cand --input 'Records of your own instead; may be repeated; ''-'': standard input'
+            cand --input 'Records of your own instead: what embed reads, addresses too; may be repeated; ''-'': standard input'
             cand --csv-delimiter 'Character that parts the fields of CSV, such as '';'' or ''|'' [default: a comma; in TSV a tab]'
             cand --max-record-bytes 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]'
             cand -i 'Format of every input [default: by its ending; text for standard input]'
@@ -287,6 +288,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --plot 'Draw the figures too: FILE.svg, replaced if it exists'
             cand --baseline 'Compare with an earlier run: what --json printed'
             cand --max-regression 'Loss of rows per second from which --baseline makes the run fail'
+            cand --storage-option 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated'
             cand --progress 'Show progress: on a terminal, always, or never'
             cand --log-format 'Form of everything on standard error; json prints one object a line'
             cand --color 'Colour messages; ''auto'' heeds NO_COLOR'

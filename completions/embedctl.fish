@@ -288,8 +288,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be here'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no file with settings'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'The vectors: a row for each text (.npy, or what embed writes)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'The texts that they were made of [default: VECTORS with .jsonl or .txt in place of its ending]' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
 csv\t'Fields parted by commas, with a header'
@@ -337,6 +337,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-c
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, with commas between, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -385,7 +386,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s h -l help 
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'Built-in texts [default: mixed]' -r -f -a "short\t''
 long\t''
 mixed\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead; may be repeated; \'-\': standard input' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead: what embed reads, addresses too; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
@@ -439,6 +440,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg, replaced if it exists' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with an earlier run: what --json printed' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-regression -d 'Loss of rows per second from which --baseline makes the run fail' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"

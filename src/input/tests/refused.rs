@@ -143,12 +143,12 @@ fn what_is_no_table_or_cut_is_told() {
         (
             "second.parquet",
             second,
-            "second.parquet:10: row group 2 of 3 cannot be read",
+            "second.parquet, after line 10: row group 2 of 3 cannot be read",
         ),
         (
             "second.arrows",
             both[..both.len() - 100].to_vec(),
-            "second.arrows:30: record batch 2 cannot be read",
+            "second.arrows, after line 30: record batch 2 cannot be read",
         ),
         (
             "e.arrow",
