@@ -10,7 +10,7 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::address::{Address, Scheme};
 use super::failure::Failure;
-use super::refusal::{Doing, is_denied, is_missing};
+use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use crate::error::{Error, Result};
 use crate::model::hub::{dataset, dataset_address};
@@ -190,8 +190,7 @@ impl Storage {
                 Err(failure) => Err(self.explain(address, Doing::Read, failure)),
             };
         }
-        // The answer to `HEAD` has no body that could say more.
-        if is_missing(&failure) || is_denied(&failure) {
+        if is_missing(&failure) || is_denied(&failure) || says_nothing(&failure) {
             let prefix = Path::parse(address.key()).unwrap_or_default();
             let store = location.store.clone();
             let first = async move { store.list(Some(&prefix)).try_next().await };

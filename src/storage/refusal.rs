@@ -37,6 +37,12 @@ pub(super) fn is_denied(failure: &Failure) -> bool {
     matches!(status, Some(401 | 403))
 }
 
+/// Whether all that is known is a number: the answer to `HEAD` has no body that could say more.
+pub(super) fn says_nothing(failure: &Failure) -> bool {
+    let silent = |refusal: &Refusal| refusal.code.is_none() && (400..500).contains(&refusal.status);
+    failure.refusal.as_ref().is_some_and(silent)
+}
+
 /// The error for a failure; `cancelled` where the run was.
 pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancelled: bool) -> Error {
     if cancelled {

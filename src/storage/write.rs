@@ -10,7 +10,7 @@ use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPay
 
 use super::address::Address;
 use super::failure::{Failure, watched};
-use super::refusal::{Doing, exists, is_denied, is_missing};
+use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use crate::error::{Error, Result};
 
@@ -128,7 +128,7 @@ impl Storage {
             Ok(_) => Ok(Found::Object),
             Err(failure) if is_missing(&failure) => Ok(Found::Nothing),
             // Whoever may not list is not told what is not there, either.
-            Err(failure) if is_denied(&failure) => Ok(Found::Unknown),
+            Err(failure) if is_denied(&failure) || says_nothing(&failure) => Ok(Found::Unknown),
             Err(failure) => Err(self.explain(address, Doing::Write, failure)),
         }
     }

@@ -129,22 +129,7 @@ assert one.num_rows == 3000 and one.equals(two)
 fn web(spoil: impl Fn(usize, Reply) -> Reply + Send + Sync + 'static) -> Faulty {
     let count = AtomicUsize::new(0);
     Faulty::start(None, move |request| {
-        let content = rows().into_bytes();
-        let size = content.len();
-        let range = request.header("range").and_then(|range| {
-            let (from, to) = range.strip_prefix("bytes=")?.split_once('-')?;
-            let end = to.parse::<usize>().map_or(size, |last| last + 1);
-            Some(from.parse().ok()?..end.min(size))
-        });
-        let reply = match range {
-            None => Reply::new(200).body(content),
-            Some(range) => Reply::new(206)
-                .with(
-                    "Content-Range",
-                    format!("bytes {}-{}/{size}", range.start, range.end - 1),
-                )
-                .body(&content[range]),
-        };
+        let reply = Reply::ranged(request, rows().as_bytes());
         let reply = reply.with("ETag", "\"1\"");
         if request.method == "HEAD" {
             return reply;

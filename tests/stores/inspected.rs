@@ -135,24 +135,7 @@ fn of_parquet_the_vectors_alone_are_fetched() {
         if !request.path.starts_with("/wide.parquet") {
             return Reply::new(404);
         }
-        let range = request.header("range").map(|range| {
-            let (from, to) = range
-                .strip_prefix("bytes=")
-                .unwrap()
-                .split_once('-')
-                .unwrap();
-            let end = to.parse::<usize>().map_or(size, |last| last + 1);
-            from.parse::<usize>().unwrap()..end.min(size)
-        });
-        let reply = match range {
-            None => Reply::new(200).body(content.clone()),
-            Some(range) => Reply::new(206)
-                .with(
-                    "Content-Range",
-                    format!("bytes {}-{}/{size}", range.start, range.end - 1),
-                )
-                .body(&content[range]),
-        };
+        let reply = Reply::ranged(request, &content);
         if request.method == "GET" {
             *counted.lock().unwrap() += reply.body.len();
         }

@@ -1,7 +1,6 @@
 //! What the library does with objects: each of its calls against a real server, and what must never happen.
 
 use std::io::{Read, Write};
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -187,16 +186,7 @@ impl Faulty {
         let (log, count) = (Arc::clone(&asked), AtomicUsize::new(0));
         let server = Server::start(None, move |request| {
             log.lock().unwrap().push(request.clone());
-            let content = content(size);
-            let reply = match part(request, size) {
-                None => Reply::new(200).body(content),
-                Some(part) => Reply::new(206)
-                    .with(
-                        "Content-Range",
-                        format!("bytes {}-{}/{size}", part.start, part.end - 1),
-                    )
-                    .body(&content[part]),
-            };
+            let reply = Reply::ranged(request, &content(size));
             let reply = reply.with("ETag", "\"1\"").with("Last-Modified", TIME);
             if request.method == "HEAD" {
                 return reply;
@@ -225,17 +215,9 @@ impl Faulty {
         let asked = self.asked.lock().unwrap();
         let content = asked.iter().filter(|request| request.method == "GET");
         content
-            .map(|request| part(request, SIZE).map_or(0, |part| part.start))
+            .map(|request| request.part(SIZE).map_or(0, |part| part.start))
             .collect()
     }
-}
-
-/// The part of so many bytes that a request asks for.
-fn part(request: &Request, size: usize) -> Option<Range<usize>> {
-    let range = request.header("range")?.strip_prefix("bytes=")?;
-    let (from, to) = range.split_once('-')?;
-    let end = to.parse::<usize>().map_or(size, |last| last + 1);
-    Some(from.parse().ok()?..end.min(size))
 }
 
 const TIME: &str = "Sat, 21 Nov 2026 12:00:00 GMT";

@@ -145,20 +145,31 @@ fn inputs_that_are_refused_leave_nothing() {
     ] {
         let server = always(status, &[], body);
         let sandbox = Sandbox::new();
-        for input in ["s3://b/in.parquet", "s3://b/in/"] {
-            let mut command = sandbox.embed_command(&format!("{input} -o out.npy"));
+        sandbox.write("texts.txt", "one\n");
+        for (line, address, other) in [
+            ("s3://b/in.parquet -o out.npy", "s3://b/in.parquet", parts),
+            (
+                "s3://b/in/ -o out.npy",
+                "s3://b/in/",
+                ["it may not be listed", "s3:ListBucket"],
+            ),
+            // Whoever may not look may not write, either.
+            (
+                "texts.txt -o s3://b/out.npz -f jsonl",
+                "s3://b/out.npz",
+                ["it may not be written", "s3:PutObject"],
+            ),
+        ] {
+            let mut command = sandbox.embed_command(line);
             command
                 .env("AWS_ENDPOINT_URL", format!("http://{}", server.host()))
                 .env("AWS_EC2_METADATA_DISABLED", "true")
                 .envs(KEYS);
             let run = sandbox.finish(&mut command);
             assert_eq!(run.code, Some(1), "{run}");
-            let parts = match input.ends_with('/') && status == 403 {
-                true => ["access is denied: it may not be listed", "s3:ListBucket"],
-                false => parts,
-            };
-            says(&run.stderr, &[&[input], &parts[..]].concat());
-            assert_eq!(sandbox.files(), Vec::<String>::new());
+            let parts = if status == 403 { other } else { parts };
+            says(&run.stderr, &[&[address], &parts[..]].concat());
+            assert_eq!(sandbox.files(), ["texts.txt"]);
         }
     }
 }

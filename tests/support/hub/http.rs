@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
@@ -31,6 +32,14 @@ impl Request {
     pub fn range(&self) -> Option<usize> {
         let range = self.header("range")?.strip_prefix("bytes=")?;
         range.strip_suffix('-')?.parse().ok()
+    }
+
+    /// The part of a file of so many bytes that is asked for.
+    pub fn part(&self, size: usize) -> Option<Range<usize>> {
+        let range = self.header("range")?.strip_prefix("bytes=")?;
+        let (from, to) = range.split_once('-')?;
+        let end = to.parse::<usize>().map_or(size, |last| last + 1);
+        Some(from.parse().ok()?..end.min(size))
     }
 
     /// The same request for all of the file.
@@ -74,6 +83,23 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Content, or the part of it that is asked for.
+    pub fn ranged(request: &Request, content: &[u8]) -> Self {
+        let size = content.len();
+        match request.part(size) {
+            None => Self::new(200).body(content),
+            Some(part) if part.is_empty() => {
+                Self::new(416).with("Content-Range", format!("bytes */{size}"))
+            }
+            Some(part) => {
+                let range = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+                Self::new(206)
+                    .with("Content-Range", range)
+                    .body(&content[part])
+            }
+        }
+    }
+
     pub fn new(status: u16) -> Self {
         Self {
             status,

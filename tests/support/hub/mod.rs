@@ -297,7 +297,7 @@ impl State {
         };
         self.spoiled(&At::Content(file.unwrap_or_default()), request, |request| {
             // Its own etag, which is no hash of the content.
-            ranged(request, &content).with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\"")
+            Reply::ranged(request, &content).with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\"")
         })
     }
 
@@ -453,7 +453,7 @@ fn resolved(
         }
     };
     if !is_lfs(file, content) {
-        return told(ranged(request, content));
+        return told(Reply::ranged(request, content));
     }
     let location = format!(
         "{storage}/{}?signature={SIGNATURE}&file={}",
@@ -461,23 +461,6 @@ fn resolved(
         file.replace('/', "%2F")
     );
     told(Reply::new(302).with("Location", location))
-}
-
-/// Content, or the part of it that was asked for.
-fn ranged(request: &Request, content: &[u8]) -> Reply {
-    let length = content.len();
-    match request.range() {
-        None => Reply::new(200).body(content),
-        Some(from) if from >= length => {
-            Reply::new(416).with("Content-Range", format!("bytes */{length}"))
-        }
-        Some(from) => {
-            let range = format!("bytes {from}-{}/{length}", length - 1);
-            Reply::new(206)
-                .with("Content-Range", range)
-                .body(&content[from..])
-        }
-    }
 }
 
 /// `GET /api/models/{id}/revision/{revision}`.
