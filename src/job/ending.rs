@@ -21,7 +21,9 @@ impl Job {
     pub fn complete(&self) -> Result<bool> {
         let state = State::read(self.storage.as_ref(), None)?;
         let Some(job) = &state.job else {
-            return Err(Error::internal("a job without job.json was completed"));
+            let why = "it was removed or renamed while it was written";
+            return Err(Error::input(Place::file(&self.shown), why)
+                .with_remedy("put it back and go on with --resume, or write it anew"));
         };
         if (1..=job.shards).any(|shard| !state.ends.contains_key(&shard)) {
             return Ok(false);

@@ -259,6 +259,14 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
 }
 
 #[test]
+fn an_output_that_vanishes_under_its_run_is_no_bug() {
+    let scene = Scene::new(3, JSONL, 6);
+    let job = scene.job(true, Arc::new(Local::new(scene.out())));
+    let error = job.complete().unwrap_err();
+    assert!(error.to_string().contains("removed or renamed"), "{error}");
+}
+
+#[test]
 fn a_folder_of_somebody_else_is_left_alone() {
     let scene = Scene::new(3, JSONL, 6);
     fs::create_dir(scene.out()).unwrap();
