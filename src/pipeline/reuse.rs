@@ -94,7 +94,11 @@ impl Earlier {
 
     /// To be asked for vectors of these widths.
     pub(super) fn ask(&self, widths: Vec<usize>) -> Asked {
-        Asked::Waiting(self.old.clone(), widths)
+        Asked {
+            old: self.old.clone(),
+            widths,
+            open: None,
+        }
     }
 }
 
@@ -123,23 +127,21 @@ fn look(path: &Path, asked: String, options: &EmbedOptions, output: &OutputOptio
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.
-#[allow(clippy::large_enum_variant)] // there is one
-pub(crate) enum Asked {
-    Waiting(Old, Vec<usize>),
-    Open(Reuse),
+pub(crate) struct Asked {
+    old: Old,
+    /// Of a row's vectors.
+    widths: Vec<usize>,
+    open: Option<Reuse>,
 }
 
 impl Asked {
     /// What it has of the distinct texts of these.
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
-        let texts = (0..distinct.len()).map(|number| texts.get(distinct.first(number)));
-        if let Self::Waiting(old, widths) = self {
-            *self = Self::Open(old.clone().open(widths)?);
-        }
-        match self {
-            Self::Open(reuse) => reuse.find(texts),
-            Self::Waiting(..) => Err(Error::internal("an earlier output that was not opened")),
-        }
+        let reuse = match &mut self.open {
+            Some(reuse) => reuse,
+            none => none.insert(self.old.clone().open(&self.widths)?),
+        };
+        reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
     }
 }
 
