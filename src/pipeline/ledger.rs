@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::output::VectorWriter;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Mark, Origin, Reject, RowRef, Rows, SourceNames, TextHash};
+use crate::record::{Mark, Origin, Reject, RowRef, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
 use crate::row_worker::{Finished, NOT_FINITE_EMPTY};
 
@@ -30,41 +30,17 @@ fn hashes(mark: &Mark, in_flight: &InFlight, planned: &[Planned]) -> Vec<u8> {
     let hash = |row: &Planned| match (row.text, &in_flight.spans) {
         (None, _) => TextHash::default(),
         (Some(text), None) => mark.texts[text as usize],
-        (Some(text), Some(_)) => job::text_hash(in_flight.texts.get(text as usize)),
+        (Some(text), Some(_)) => job::text_hash(in_flight.window.texts.get(text as usize)),
     };
     planned.iter().flat_map(hash).collect()
-}
-
-/// A window as parts take it.
-fn done(
-    mark: Mark,
-    rows: Rows,
-    texts: Vec<u8>,
-    rejects: &[Reject],
-    embedded: Vec<u8>,
-    names: &SourceNames,
-    counts: Counts,
-) -> Result<job::Done> {
-    let sources = rows.origins.iter().map(|origin| origin.source);
-    let rejected = rejects.iter().map(|reject| reject.origin.source);
-    let sources = sources.chain(rejected).collect();
-    let lines = rejects.iter().map(|reject| rejects::line(reject, names));
-    Ok(job::Done {
-        texts,
-        rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
-        embedded,
-        sources,
-        mark,
-        rows,
-        counts,
-    })
 }
 
 /// The places of a window's embedded records, in lines.
 fn places(in_flight: &InFlight, rejects: &[Reject], names: &SourceNames) -> Result<Vec<u8>> {
     let at = |origin: &Origin| (origin.source, origin.line);
     let rejected: HashSet<_> = rejects.iter().map(|reject| at(&reject.origin)).collect();
-    let embedded = (in_flight.origins.iter()).filter(|origin| !rejected.contains(&at(origin)));
+    let embedded =
+        (in_flight.window.origins.iter()).filter(|origin| !rejected.contains(&at(origin)));
     let lines = embedded.map(|origin| job::RecordPlace::of(names, origin).to_line());
     Ok(lines.collect::<Result<Vec<_>>>()?.concat())
 }
@@ -110,33 +86,33 @@ impl Ledger<'_> {
         let mut empty = Vec::with_capacity(self.pooler.width());
         self.pooler
             .finish_empty(self.model.config.hidden_width, &mut empty);
-        let mark = in_flight.mark.take();
+        let mark = in_flight.window.mark.take();
         let outcome = self.outcome(&in_flight, finished, &empty);
         let (planned, rejects) = self.account(&in_flight, &outcome)?;
         let with_rejects;
-        let columns = match &in_flight.batch {
-            Some((batch, _)) => batch,
-            None if self.extra.errors && !in_flight.rejects.is_empty() => {
-                with_rejects = match &in_flight.rejected {
-                    Some(rejected) => followed_by(&in_flight.columns, rejected)?,
-                    None => with_nulls(&in_flight.columns, in_flight.rejects.len())?,
+        let columns = match &in_flight.window.batch {
+            Some(batch) => batch,
+            None if self.extra.errors && !in_flight.window.rejects.is_empty() => {
+                with_rejects = match &in_flight.window.rejected {
+                    Some(rejected) => followed_by(&in_flight.window.columns, rejected)?,
+                    None => with_nulls(&in_flight.window.columns, in_flight.window.rejects.len())?,
                 };
                 &with_rejects
             }
-            None => &in_flight.columns,
+            None => &in_flight.window.columns,
         };
         let assembly = Assembly {
             extra: self.extra,
             columns,
-            texts: &in_flight.texts,
+            texts: &in_flight.window.texts,
             spans: in_flight.spans.as_deref(),
             vectors: &outcome.vectors,
             dimensions: self.pooler.width(),
         };
-        self.counts.consumed = in_flight.consumed;
+        self.counts.consumed = in_flight.window.consumed;
         match &mut self.sink {
             // A batch is answered, whatever is in it.
-            Sink::Whole { writer, .. } if in_flight.batch.is_some() => {
+            Sink::Whole { writer, .. } if in_flight.window.batch.is_some() => {
                 writer.write(assembly.rows(&planned)?)?;
             }
             // Without a row there may be no final schema yet, and there is nothing to write.
@@ -147,14 +123,23 @@ impl Ledger<'_> {
             }
             Sink::Parts { parts, made } => {
                 let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-                let texts = hashes(&mark, &in_flight, &planned);
-                let rows = assembly.rows(&planned)?;
                 let embedded = match parts.about().retry {
                     true => places(&in_flight, &rejects, self.names)?,
                     false => Vec::new(),
                 };
-                let counts = self.counts;
-                let done = done(mark, rows, texts, &rejects, embedded, self.names, counts)?;
+                let lines = rejects.iter().map(|it| rejects::line(it, self.names));
+                let rows = assembly.rows(&planned)?;
+                let rejected = rejects.iter().map(|reject| &reject.origin);
+                let origins = rows.origins.iter().chain(rejected);
+                let done = job::Done {
+                    texts: hashes(&mark, &in_flight, &planned),
+                    rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
+                    embedded,
+                    sources: origins.map(|origin| origin.source).collect(),
+                    mark,
+                    rows,
+                    counts: self.counts,
+                };
                 parts.take(done, made)?;
             }
         }
@@ -233,19 +218,21 @@ impl Ledger<'_> {
         outcome: &Outcome<'_>,
     ) -> Result<(Vec<Planned>, Vec<Reject>)> {
         // Of a batch that is answered, columns are those that it came with.
-        let column = |origin: &Origin, own: u32| match &in_flight.batch {
+        let first = in_flight.window.first_line().unwrap_or(0);
+        let column = |origin: &Origin, own: u32| match &in_flight.window.batch {
             None => own,
-            Some((_, first)) => {
+            Some(_) => {
                 u32::try_from(origin.line - first).expect("a batch has fewer than 2^32 rows")
             }
         };
         let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
-        let records = u32::try_from(in_flight.origins.len()).expect("a window has fewer than 2^32");
-        let mut rejects = (records..).zip(&in_flight.rejects).peekable();
+        let records =
+            u32::try_from(in_flight.window.origins.len()).expect("a window has fewer than 2^32");
+        let mut rejects = (records..).zip(&in_flight.window.rejects).peekable();
         let mut planned = Vec::with_capacity(outcome.vectors.len());
         let mut next_text = 0;
         let mut rejected = Vec::new();
-        for (record, origin) in (0..records).zip(&in_flight.origins) {
+        for (record, origin) in (0..records).zip(&in_flight.window.origins) {
             while let Some((columns, reject)) =
                 rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
             {
@@ -264,7 +251,7 @@ impl Ledger<'_> {
             let missing = texts.clone().any(|text| outcome.vectors[text].is_none());
             let reason = texts.clone().find_map(|text| outcome.reasons.get(&text));
             if let Some(&reason) = reason {
-                let raw = in_flight.texts.get(texts.start).as_bytes();
+                let raw = in_flight.window.texts.get(texts.start).as_bytes();
                 let reject = Reject {
                     origin: *origin,
                     reason: reason.into(),

@@ -67,15 +67,17 @@ impl Reading {
         }
     }
 
-    fn next(&mut self) -> Result<Next> {
-        match self {
-            Self::Streams(streams) => streams.next(),
-            other => Ok(other.next_window()?.map_or(Next::End, Next::Window)),
-        }
+    fn next(&mut self) -> Result<Read> {
+        let next = match self {
+            Self::Streams(streams) => streams.next()?,
+            _ => self.next_window()?.map(Read::Window),
+        };
+        Ok(next.unwrap_or_else(|| Read::End(self.end())))
     }
 
     fn end(&self) -> End {
         End {
+            read: 0,
             schema: self.input().schema(),
             point: match self {
                 Self::Plain(_) | Self::Streams(_) => Point::default(),
@@ -84,15 +86,6 @@ impl Reading {
             },
         }
     }
-}
-
-/// What comes next of the input.
-#[allow(clippy::large_enum_variant)] // windows, as a rule
-enum Next {
-    Window(Window),
-    Stream(SchemaRef),
-    StreamEnd,
-    End,
 }
 
 /// Stream after stream, or one.
@@ -110,15 +103,16 @@ impl Streams {
         }
     }
 
-    fn next(&mut self) -> Result<Next> {
+    /// What comes next; `None` behind the last stream.
+    fn next(&mut self) -> Result<Option<Read>> {
         if !self.inside {
             let schema = self.reader.next_stream()?;
             self.inside = schema.is_some();
-            return Ok(schema.map_or(Next::End, Next::Stream));
+            return Ok(schema.map(Read::Stream));
         }
         let window = self.reader.next_window()?;
         self.inside = window.is_some();
-        Ok(window.map_or(Next::StreamEnd, Next::Window))
+        Ok(Some(window.map_or(Read::StreamEnd, Read::Window)))
     }
 }
 
@@ -130,14 +124,13 @@ pub(super) enum Read {
     Stream(SchemaRef),
     /// It has ended.
     StreamEnd,
-    End {
-        read: u64,
-        end: End,
-    },
+    End(End),
 }
 
 /// The end of the input.
 pub(super) struct End {
+    /// Records that were read by this run.
+    pub(super) read: u64,
     pub(super) schema: SchemaRef,
     /// Of a job: all that was read.
     pub(super) point: Point,
@@ -153,21 +146,16 @@ pub(super) fn spawn_reader(
     spawn("read", move || {
         let mut read = 0;
         loop {
-            let next = catch_unwind(AssertUnwindSafe(|| clocks.read.time(|| reader.next())))
+            let mut message = catch_unwind(AssertUnwindSafe(|| clocks.read.time(|| reader.next())))
                 .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
-            let message = next.map(|next| match next {
-                Next::Window(window) => {
+            match &mut message {
+                Ok(Read::Window(window)) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;
-                    Read::Window(window)
                 }
-                Next::Stream(schema) => Read::Stream(schema),
-                Next::StreamEnd => Read::StreamEnd,
-                Next::End => Read::End {
-                    read,
-                    end: reader.end(),
-                },
-            });
-            let last = matches!(message, Ok(Read::End { .. }) | Err(_));
+                Ok(Read::End(end)) => end.read = read,
+                _ => {}
+            }
+            let last = matches!(message, Ok(Read::End(_)) | Err(_));
             if sender.send(message).is_err() || last {
                 return;
             }

@@ -86,7 +86,7 @@ pub(super) fn drive(
         without_tokens: 0,
         sink,
     };
-    let (read, end) = match run.all_windows(&threads, &mut ledger, progress, cancel) {
+    let end = match run.all_windows(&threads, &mut ledger, progress, cancel) {
         Ok(end) => end,
         // What a job has embedded is not lost with the run.
         Err(error) => {
@@ -96,7 +96,7 @@ pub(super) fn drive(
     };
     drop(threads);
 
-    run.check(&ledger, read)?;
+    run.check(&ledger, end.read)?;
     if cancel.is_cancelled() && matches!(ledger.sink, Sink::Whole { .. }) {
         return Err(Error::interrupted());
     }
@@ -140,15 +140,14 @@ pub(super) fn drive(
 }
 
 impl Run<'_> {
-    /// Waits for windows in the input's order and writes them, to the end of the input: how many records were
-    /// read, and where it ended.
+    /// Waits for windows in the input's order and writes them, to the end of the input.
     fn all_windows(
         &self,
         threads: &Threads,
         ledger: &mut Ledger<'_>,
         progress: &dyn Progress,
         cancel: &CancelToken,
-    ) -> Result<(u64, End)> {
+    ) -> Result<End> {
         let Threads { windows, workers } = threads;
         let clocks = &self.clocks;
         loop {
@@ -174,7 +173,7 @@ impl Run<'_> {
                     let streams = ledger.streams()?;
                     clocks.write.time(|| streams.end_stream())?;
                 }
-                Message::End { read, end } => return Ok((read, end)),
+                Message::End(end) => return Ok(end),
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
@@ -17,7 +16,7 @@ use super::workers::Job;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
 use crate::error::{Error, Result};
-use crate::record::{Mark, Origin, Reject, SourceNames, Texts, Window};
+use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::row_worker::Finished;
 use crate::stage::Clocks;
@@ -43,29 +42,15 @@ pub(super) enum Message {
     Stream(SchemaRef),
     /// See [`Read::StreamEnd`].
     StreamEnd,
-    End {
-        read: u64,
-        end: End,
-    },
+    End(End),
 }
 
 /// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct InFlight {
-    /// Records, or their chunks.
-    pub(super) texts: Texts,
+    /// Its texts are records, or their chunks.
+    pub(super) window: Window,
     /// What the chunks are parts of, where records are cut.
     pub(super) spans: Option<Vec<Span>>,
-    /// Of the records.
-    pub(super) origins: Vec<Origin>,
-    pub(super) columns: RecordBatch,
-    /// The record batch that the window is, where batches are answered, and the number of its first row.
-    pub(super) batch: Option<(RecordBatch, u64)>,
-    pub(super) rejects: Vec<Reject>,
-    /// What is known of each of them, where they stay.
-    pub(super) rejected: Option<RecordBatch>,
-    pub(super) consumed: u64,
-    pub(super) warnings: Vec<String>,
-    pub(super) mark: Option<Mark>,
     pub(super) distinct: Distinct,
     /// Vectors that an earlier output has of the distinct texts.
     pub(super) found: Found,
@@ -118,7 +103,7 @@ impl Tokenizing {
                     Ok(None) => return,
                     Err(error) => (Err(error), Vec::new()),
                 };
-                let last = matches!(message, Ok(Message::End { .. }) | Err(_));
+                let last = matches!(message, Ok(Message::End(_)) | Err(_));
                 // Sent before its jobs: this is where a slow writer or slow workers hold us back.
                 if sender.send(message).is_err() || last {
                     return;
@@ -142,9 +127,7 @@ impl Tokenizing {
             Read::Window(window) => window,
             Read::Stream(schema) => return Ok(Some((Message::Stream(schema), Vec::new()))),
             Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
-            Read::End { read, end } => {
-                return Ok(Some((Message::End { read, end }, Vec::new())));
-            }
+            Read::End(end) => return Ok(Some((Message::End(end), Vec::new()))),
         };
         let launched = catch_unwind(AssertUnwindSafe(|| self.launch(window, limits, start)))
             .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))))?;
@@ -241,19 +224,9 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
     let tokens = Arc::new(tokens);
     let plans = batch::plan(&tokens, limits, ragged);
     let (sender, done) = unbounded();
-    let first = window.first_line().unwrap_or(0);
-    let batch = window.batch.map(|batch| (batch, first));
     let in_flight = InFlight {
-        batch,
-        texts: window.texts,
+        window,
         spans,
-        origins: window.origins,
-        columns: window.columns,
-        rejects: window.rejects,
-        rejected: window.rejected,
-        consumed: window.consumed,
-        warnings: window.warnings,
-        mark: window.mark,
         distinct,
         found,
         tokens: Arc::clone(&tokens),

@@ -147,10 +147,10 @@ pub(super) fn collect(
     progress: &dyn Progress,
     cancel: &CancelToken,
 ) -> Result<Vec<Finished>> {
-    for warning in &in_flight.warnings {
+    for warning in &in_flight.window.warnings {
         progress.warning(warning);
     }
-    progress.window(in_flight.consumed, in_flight.tokens.tokens() as u64);
+    progress.window(in_flight.window.consumed, in_flight.tokens.tokens() as u64);
     let mut all = Vec::with_capacity(in_flight.batches);
     while all.len() < in_flight.batches {
         let finished = select! {
