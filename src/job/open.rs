@@ -1,6 +1,9 @@
 //! The part in hand: windows added to it, and what it says of itself when it is published.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
@@ -9,8 +12,9 @@ use sha2::{Digest, Sha256};
 use super::fingerprint::hex;
 use super::part::{PartInfo, Point};
 use super::parts::About;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::VectorWriter;
+use crate::output::fault::with_remedy;
 use crate::position::Position;
 use crate::progress::Counts;
 use crate::record::{Mark, Rows, TextHash};
@@ -49,7 +53,7 @@ pub(super) struct Open {
     pub schema: SchemaRef,
     pub rejects: Vec<u8>,
     pub embedded: Vec<u8>,
-    pub texts: Vec<u8>,
+    pub texts: Hashes,
     pub sources: BTreeSet<u32>,
     pub bytes: u64,
     pub began: Instant,
@@ -72,7 +76,7 @@ impl Open {
             self.schema = rows.columns.schema();
             self.writer.write(rows)?;
         }
-        self.texts.extend(texts);
+        self.texts.add(&texts)?;
         self.rejects.extend(rejects);
         self.embedded.extend(embedded);
         self.records += records;
@@ -103,7 +107,7 @@ impl Open {
                     .filter_map(|&index| about.sources.get(index as usize).cloned())
                     .collect(),
             },
-            rows: (self.texts.len() / size_of::<TextHash>()) as u64,
+            rows: self.texts.rows,
             embedded: counts.embedded,
             rejected: counts.rejected,
             truncated: counts.truncated,
@@ -115,6 +119,42 @@ impl Open {
             fingerprint: about.fingerprint.clone(),
         }
     }
+}
+
+/// The hashes of a part's texts, in a file of the scratch folder: a part may have any number of rows.
+pub(super) struct Hashes {
+    path: PathBuf,
+    file: BufWriter<File>,
+    rows: u64,
+}
+
+impl Hashes {
+    pub fn create(path: PathBuf) -> Result<Self> {
+        let file = File::create(&path).map_err(|error| refused(&path, error))?;
+        let file = BufWriter::new(file);
+        Ok(Self {
+            path,
+            file,
+            rows: 0,
+        })
+    }
+
+    fn add(&mut self, hashes: &[u8]) -> Result<()> {
+        self.rows += (hashes.len() / size_of::<TextHash>()) as u64;
+        let written = self.file.write_all(hashes);
+        written.map_err(|error| refused(&self.path, error))
+    }
+
+    /// The file, complete.
+    pub fn finish(mut self) -> Result<PathBuf> {
+        let written = self.file.flush();
+        written.map_err(|error| refused(&self.path, error))?;
+        Ok(self.path)
+    }
+}
+
+fn refused(path: &Path, error: io::Error) -> Error {
+    Error::io("write to", path, with_remedy(error))
 }
 
 /// How much rows add to a part, about.

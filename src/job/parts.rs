@@ -20,7 +20,7 @@ use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::names;
-use super::open::{Done, Open};
+use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::storage::{Content, Guard, Storage};
@@ -168,7 +168,7 @@ impl Parts {
         if info.retried_sha256.is_some() {
             self.put(&info.retried(), Content::Durable(&open.embedded))?;
         }
-        self.put(&info.texts(), Content::Bytes(&open.texts))?;
+        self.put(&info.texts(), Content::File(&open.texts.finish()?))?;
         open.writer.finish(Finish {
             schema: open.schema,
             provenance: &provenance,
@@ -253,7 +253,8 @@ impl Parts {
                 "part {number} would be written twice"
             )));
         }
-        let file = names::part(self.about.shard, number) + &self.about.ending;
+        let name = names::part(self.about.shard, number);
+        let file = format!("{name}{}", self.about.ending);
         Ok(Open {
             writer: (self.create)(&self.scratch.join(file))?,
             number,
@@ -269,7 +270,7 @@ impl Parts {
             schema,
             rejects: Vec::new(),
             embedded: Vec::new(),
-            texts: Vec::new(),
+            texts: Hashes::create(self.scratch.join(format!("{name}.sha256")))?,
             sources: BTreeSet::new(),
             bytes: 0,
             began: Instant::now(),
