@@ -375,6 +375,8 @@ fn written(
     let options = OutputOptions {
         destination: Destination::Path(folder.path().join("out")),
         format: Some(options.resolved_format()?),
+        // One of Arrow streams is begun for each that comes in, and these are rows of none.
+        streams: false,
         ..options.clone()
     };
     let schema = rows.columns.schema();

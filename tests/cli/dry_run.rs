@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::Arc;
 
+use arrow::array::{RecordBatch, StringArray};
+use arrow::ipc::writer::StreamWriter;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
@@ -281,4 +284,22 @@ fn records_that_would_be_tried_again_are_counted() {
     let run = sandbox.embed("a.jsonl -o none/ --retry-rejects --dry-run");
     assert_eq!(run.code, Some(2), "{run}");
     assert_eq!(sandbox.files(), files);
+}
+
+#[test]
+fn errors_that_stay_are_a_column_and_record_batches_are_counted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", "{\"text\": \"one\"}\n{\"id\": \"b\"}\n");
+    let (_, found) = survey(&sandbox, "a.jsonl -o out.jsonl --on-error null");
+    let columns = json!([["id", "Utf8"], ["embedding_error", "Utf8"]]);
+    assert_eq!(found["columns"], columns, "{found}");
+    let texts = Arc::new(StringArray::from(vec!["one", "two"]));
+    let batch = RecordBatch::try_from_iter([("text", texts as _)]).unwrap();
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    let stream = writer.into_inner().unwrap();
+    let mut command = sandbox.embed_command("-i arrow -f arrow -o - --dry-run");
+    let run = sandbox.run_with_input(&mut command, &stream);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("records      2"), "{run}");
 }
