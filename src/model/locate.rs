@@ -18,9 +18,6 @@ pub(super) struct Located {
 }
 
 /// The folder of a model: its own, or its snapshot in the Hub's cache.
-///
-/// # Errors
-/// If it is not here.
 pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
     let given = options.model.as_str();
     let id = match ModelName::of(given).map_err(|cause| Error::model(given, cause))? {
@@ -52,9 +49,6 @@ pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
 }
 
 /// The weights in a model's folder: the ONNX file and the checkpoint, or why there is none of that kind.
-///
-/// # Errors
-/// If there are neither, or options contradict each other.
 pub(super) fn weights(
     folder: &Path,
     transformer: &str,

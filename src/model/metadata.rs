@@ -70,9 +70,6 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 }
 
 /// Reads a tokenizer's file, with all that a strange one can do to its reader.
-///
-/// # Errors
-/// What is wrong with it.
 pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
     let bytes = small_file::read(path, 4 * MOST_BYTES)
         .map_err(|error| format!("cannot be read ({error})"))?;

@@ -22,9 +22,6 @@ pub(crate) struct Entry {
 }
 
 /// The tensors of the file at `path`, by their names.
-///
-/// # Errors
-/// If it cannot be read, or is no safetensors file.
 pub(crate) fn header(path: &Path) -> Result<BTreeMap<String, Entry>> {
     let read = |error| Error::io("read", path, error);
     let mut file = File::open(path).map_err(read)?;

@@ -26,9 +26,6 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Starts a program whose standard output is a pipe.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command.stdout(Stdio::piped());
         // A signal from the keyboard is for this process, which ends its children itself.
@@ -44,17 +41,11 @@ impl Asked {
 
     /// What it says, in parts, from pipes that nobody else reads; it ends when the pipe is closed. `limit`: bytes
     /// after which no more is read.
-    ///
-    /// # Errors
-    /// If there can be no more threads.
     pub(super) fn output(&mut self, limit: u64) -> io::Result<Receiver<Vec<u8>>> {
         read(self.child.stdout.take(), limit)
     }
 
     /// The same of what it complains of, where that is a pipe.
-    ///
-    /// # Errors
-    /// If there can be no more threads.
     pub(super) fn errors(&mut self, limit: u64) -> io::Result<Receiver<Vec<u8>>> {
         read(self.child.stderr.take(), limit)
     }

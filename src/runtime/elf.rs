@@ -19,9 +19,6 @@ const DT_STRSZ: u64 = 10;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 
 /// Names of the libraries that the file at `path` asks the loader for.
-///
-/// # Errors
-/// If it cannot be read as an ELF file.
 pub(super) fn needed(path: &Path) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     let elf = Elf::read(&mut file)?;
@@ -44,9 +41,6 @@ pub(super) fn needed(path: &Path) -> io::Result<Vec<String>> {
 
 /// Whether the file at `path` exports all of `names`, as the loader would find them: by the GNU hash table,
 /// which takes a few short reads however large the file is.
-///
-/// # Errors
-/// If it cannot be read as an ELF file.
 pub(super) fn exports(path: &Path, names: &[&str]) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let elf = Elf::read(&mut file)?;
@@ -155,9 +149,6 @@ impl Segment {
 
 impl Elf {
     /// Reads the headers.
-    ///
-    /// # Errors
-    /// If they are not those of such a file.
     pub(super) fn read(file: &mut File) -> io::Result<Self> {
         let header = table(file, 0, 64)?;
         if !header.starts_with(&[0x7F, b'E', b'L', b'F', 2, 1]) {

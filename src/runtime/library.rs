@@ -40,9 +40,6 @@ pub(crate) struct Library {
 }
 
 /// Loads the library at `path` and no other, for a process that was started for it.
-///
-/// # Errors
-/// If it cannot be used.
 pub(crate) fn load_exactly(path: &Path) -> Result<Library, LibraryFault> {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(library) = loaded.as_ref() {

@@ -59,9 +59,6 @@ pub(crate) fn record(builder: SessionBuilder) -> Result<SessionBuilder, String> 
 
 /// Where the nodes of a session made from a builder that [`record`]s were put. Some providers list only
 /// what they left to the CPU.
-///
-/// # Errors
-/// If the library did not record it.
 pub(crate) fn assigned(session: &Session) -> Result<Vec<AssignedNode>, String> {
     let api = ort::api();
     let check = |status| {
@@ -138,9 +135,6 @@ pub(crate) struct RanNode {
 }
 
 /// The nodes of the last run in a profile that the library has written.
-///
-/// # Errors
-/// If the profile is not readable or holds no run.
 pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
     let events: Vec<Event> =
         serde_json::from_slice(profile).map_err(|error| format!("the profile: {error}"))?;

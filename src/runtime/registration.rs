@@ -115,9 +115,6 @@ impl ProviderSettings {
 
 /// Registers `provider` and nothing else (beside the CPU, which is always there): that of `plugin`, which is
 /// loaded into `environment`, or the library's own.
-///
-/// # Errors
-/// If it cannot be had, in the library's own words.
 pub(crate) fn register(
     builder: SessionBuilder,
     environment: &Environment,

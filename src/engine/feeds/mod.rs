@@ -37,9 +37,6 @@ pub(crate) struct Feeds {
 
 impl Feeds {
     /// Decides for an opened model.
-    ///
-    /// # Errors
-    /// See [`Feeds::new`].
     pub(crate) fn of(model: &Model) -> Result<Self> {
         let graph = &model.onnx()?.graph;
         Self::new(graph, model.config.positions, &model.config.output)

@@ -13,9 +13,6 @@ const LARGEST: u32 = 0x7F7F_0000;
 const INFINITY: u32 = 0x7F80_0000;
 
 /// Brings the float32 constants of an ONNX file into bfloat16's range; returns how many.
-///
-/// # Errors
-/// If the file is not understood.
 pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
     let mut found = Vec::new();
     let start = model.as_ptr() as usize;

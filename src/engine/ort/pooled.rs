@@ -28,9 +28,6 @@ pub(super) const POOLED: &str = "embedctl/pooled";
 
 /// The ONNX file at `path` as bytes of a model whose only output is [`POOLED`], pooled from its output
 /// `states` with `modes`.
-///
-/// # Errors
-/// If the file cannot be read or is not understood.
 pub(super) fn graph(
     path: &Path,
     states: &str,

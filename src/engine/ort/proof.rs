@@ -35,9 +35,6 @@ pub(super) struct Profiling {
 
 impl Profiling {
     /// Has the session that `builder` makes write a profile from its start on.
-    ///
-    /// # Errors
-    /// If there is no place for the profile.
     pub(super) fn start(builder: SessionBuilder) -> Result<(SessionBuilder, Self), String> {
         let folder = TemporaryFolder::new()
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;

@@ -63,9 +63,6 @@ impl DeviceKind {
 }
 
 /// What `provider` is told for `model`; the device's number is to be filled in.
-///
-/// # Errors
-/// If the model's files cannot be read.
 pub(super) fn settings(
     provider: Provider,
     model: &Model,

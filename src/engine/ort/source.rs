@@ -21,9 +21,6 @@ pub(super) enum GraphSource {
 
 impl GraphSource {
     /// The same graph with constants that bfloat16 has numbers for.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is not understood.
     pub(super) fn for_bfloat16(self) -> Result<Self, String> {
         match self {
             Self::File(path) => {

@@ -154,9 +154,6 @@ pub(super) fn describe(
 }
 
 /// The same for a repository of another kind, by the API's word for it; `name` is for messages.
-///
-/// # Errors
-/// As [`describe`].
 pub(super) fn describe_kind(
     client: &Client,
     kind: &str,
@@ -243,9 +240,6 @@ pub(super) fn address(client: &Client, repository: &str, commit: &str, path: &st
 }
 
 /// Asks for size and hash of one file, where the list has none (older mirrors).
-///
-/// # Errors
-/// If the Hub cannot be asked, or doesn't say.
 pub(super) fn inspect(
     client: &Client,
     model: &ModelId,

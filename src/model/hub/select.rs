@@ -71,9 +71,6 @@ struct Module {
 
 impl Layout {
     /// Reads `modules.json`.
-    ///
-    /// # Errors
-    /// If it is no list of modules.
     pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
         let modules: Vec<Module> = serde_json::from_slice(modules).map_err(|error| {
             Error::model(model, format!("its modules.json cannot be read: {error}"))
@@ -120,9 +117,6 @@ impl Selection {
 }
 
 /// Chooses among the files of a repository.
-///
-/// # Errors
-/// If it has no weights of the wanted kind.
 pub(super) fn select(
     model: &str,
     paths: &[&str],

@@ -22,9 +22,6 @@ use crate::runtime::search_path::file_name;
 static REGISTERED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Registers the plug-in at `path`, unless it is.
-///
-/// # Errors
-/// In the library's words.
 pub(in crate::runtime) fn register(environment: &Environment, path: &Path) -> Result<(), String> {
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     if registered.contains(path) {
@@ -93,9 +90,6 @@ fn of<'e>(environment: &'e Environment, path: &Path) -> impl Iterator<Item = Dev
 
 /// The device number `number` on which `provider` of the plug-in at `path` runs, among those of `kind` (`GPU`), or
 /// else of any kind, graphics cards first.
-///
-/// # Errors
-/// If it offers none.
 pub(in crate::runtime) fn choose<'e>(
     environment: &'e Environment,
     path: &Path,

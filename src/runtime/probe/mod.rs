@@ -121,9 +121,6 @@ pub fn survey(
 }
 
 /// Asks one library, after a look at its file that may make that unnecessary.
-///
-/// # Errors
-/// If it cannot be asked, or `stop` asks for an end.
 pub(super) fn ask(
     command: &ProbeCommand,
     candidate: &Candidate,

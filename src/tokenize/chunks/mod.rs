@@ -137,9 +137,6 @@ impl TextTokenizer {
     }
 
     /// Cuts all texts; adds the processor time of its threads to `clock`.
-    ///
-    /// # Errors
-    /// If the tokenizer fails on a text.
     pub(crate) fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Result<Chunks> {
         let some = |first: usize| {
             let (mut chunks, mut scratch) = (Chunks::default(), Scratch::default());
