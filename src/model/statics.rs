@@ -6,8 +6,6 @@
 //! of model2vec: a text is cut to so many characters and tokens, and unknown tokens are left out.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -19,6 +17,7 @@ use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
+use super::safetensors;
 use crate::error::{Error, Result};
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
@@ -232,20 +231,10 @@ fn finish(
 
 /// The width of the token vectors, from the weights' header.
 fn width(file: &Path) -> Result<usize> {
-    let read = || -> std::io::Result<Value> {
-        let mut file = File::open(file)?;
-        let mut length = [0; 8];
-        file.read_exact(&mut length)?;
-        let mut header = Vec::new();
-        file.take(u64::from_le_bytes(length).min(100_000_000))
-            .read_to_end(&mut header)?;
-        Ok(serde_json::from_slice(&header)?)
-    };
-    let header = read().map_err(|error| Error::io("read", file, error))?;
+    let tensors = safetensors::header(file)?;
     ["embedding.weight", "embeddings"]
         .into_iter()
-        .find_map(|name| header[name]["shape"].as_array()?.get(1)?.as_u64())
-        .and_then(|width| usize::try_from(width).ok())
+        .find_map(|name| usize::try_from(*tensors.get(name)?.shape.get(1)?).ok())
         .filter(|width| (1..=metadata::MOST_WIDTH).contains(width))
         .ok_or_else(|| {
             Error::model(

@@ -36,15 +36,24 @@ pub fn ensure(
         let store = Store::new(&settings.cache, &model.repository);
         Revision::cached(&store, &model.revision).is_none()
     });
-    let mut result = Ok(());
-    for model in models {
-        result = ensure_one(settings, model, options, transfer, cancel);
-        match &result {
-            Err(error) if error.kind() == ErrorKind::NoRepository => {}
-            _ => break,
+    meant(models, |model| {
+        ensure_one(settings, model, options, transfer, cancel)
+    })
+}
+
+/// Asks for each repository that may be meant, until there is one.
+///
+/// # Errors
+/// Those of `ask`, for the last of them where there is none.
+pub fn meant<T>(meanings: Vec<ModelId>, mut ask: impl FnMut(ModelId) -> Result<T>) -> Result<T> {
+    let last = meanings.len() - 1;
+    for (index, meaning) in meanings.into_iter().enumerate() {
+        match ask(meaning) {
+            Err(error) if error.kind() == ErrorKind::NoRepository && index < last => {}
+            done => return done,
         }
     }
-    result
+    unreachable!("a name means one repository at least")
 }
 
 fn ensure_one(
@@ -65,9 +74,8 @@ fn ensure_one(
             }
             None => match confirm(settings, &store, &model.at(&commit), cancel) {
                 Ok(()) => match look(&store, &model, options) {
-                    Found::Whole => return Ok(()),
-                    Found::Doubtful { .. } => return Ok(()),
                     Found::Lacking(missing) => missing,
+                    Found::Whole | Found::Doubtful { .. } => return Ok(()),
                 },
                 Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {

@@ -47,7 +47,7 @@ pub use check::{Checked, CheckedFile, FileState, check};
 #[cfg(feature = "cloud")]
 pub(crate) use datasets::{dataset, dataset_address};
 pub use download::download;
-pub use ensure::ensure;
+pub use ensure::{ensure, meant};
 #[cfg(feature = "cloud")]
 pub(crate) use fault::Fault;
 pub use id::ModelId;

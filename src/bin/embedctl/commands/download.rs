@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
 use embedctl::model::hub::{
@@ -12,7 +13,6 @@ use embedctl::model::hub::{
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
 use embedctl::output::RunFiles;
 use embedctl::runtime::RuntimeOptions;
-use embedctl::{Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,22 +57,6 @@ pub fn run(
         printer.info(format!("wrote {}", path.display()));
     }
     Ok(code)
-}
-
-/// Asks for each repository that `model` may mean, until there is one.
-fn meant<T>(
-    model: &ModelId,
-    mut ask: impl FnMut(ModelId) -> embedctl::Result<T>,
-) -> embedctl::Result<T> {
-    let mut meanings = model.meanings();
-    let last = meanings.pop().unwrap_or_else(|| model.clone());
-    for meaning in meanings {
-        match ask(meaning) {
-            Err(error) if error.kind() == ErrorKind::NoRepository => {}
-            done => return done,
-        }
-    }
-    ask(last)
 }
 
 struct Download<'a> {
@@ -191,7 +175,7 @@ impl Download<'_> {
 
     fn bring(&self, wanted: &Wanted) -> Result<Downloaded, Failure> {
         let downloads = self.printer.downloads();
-        let result = meant(&wanted.model, |model| {
+        let result = hub::meant(wanted.model.meanings(), |model| {
             let wanted = Wanted {
                 model,
                 ..wanted.clone()
@@ -204,7 +188,7 @@ impl Download<'_> {
 
     fn list(&self, name: &str) -> Result<(), Failure> {
         let downloads = self.printer.downloads();
-        let listed = meant(&parse(name)?, |model| {
+        let listed = hub::meant(parse(name)?.meanings(), |model| {
             hub::list(&self.settings, &model, downloads.as_ref(), &self.cancel)
         })?;
         if self.args.json {
