@@ -141,12 +141,12 @@ pub fn report(
 }
 
 fn of_inside(report: &ProviderReport, version: &str) -> ProviderStatus {
-    let version = Some(version.to_owned());
-    if report.works {
-        tried(State::Works, report, None, version)
+    let state = if report.works {
+        State::Works
     } else {
-        tried(State::Unusable, report, None, version)
-    }
+        State::Unusable
+    };
+    tried(state, report, None, Some(version.to_owned()))
 }
 
 fn tried(
@@ -257,18 +257,13 @@ fn absent(
         (reason, remedy)
     };
     ProviderStatus {
-        provider,
-        status: state,
-        reason: Some(reason),
-        detail: None,
         remedy,
-        library: None,
-        version: None,
-        plugin: None,
-        placement: None,
-        milliseconds: None,
-        device: None,
-        software: false,
+        ..tried(
+            state,
+            &ProviderReport::refused(provider, reason),
+            None,
+            None,
+        )
     }
 }
 

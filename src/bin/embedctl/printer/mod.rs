@@ -200,7 +200,7 @@ impl Printer {
     /// What shows a run's progress. `data_on_terminal`: rows go to a terminal, where a bar would be
     /// drawn across them.
     pub fn progress(&self, data_on_terminal: bool, hooks: Hooks) -> Arc<Live> {
-        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
+        let terminal = self.draws();
         let display = match self.progress {
             When::Never => Display::Nothing,
             When::Always if terminal => Display::bar(),
@@ -215,7 +215,7 @@ impl Printer {
 
     /// What shows a download.
     pub fn downloads(&self) -> Arc<Downloads> {
-        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
+        let terminal = self.draws();
         let display = match self.progress {
             When::Always if terminal => transfer::Display::bars(),
             When::Always => transfer::Display::Lines,
@@ -225,6 +225,11 @@ impl Printer {
             When::Auto | When::Never => transfer::Display::Files,
         };
         Arc::new(Downloads::new(self.clone(), display))
+    }
+
+    /// Whether what moves can be drawn.
+    fn draws(&self) -> bool {
+        io::stderr().is_terminal() && !is_dumb() && !self.json
     }
 
     fn panic(&self, panic: &PanicHookInfo<'_>) {

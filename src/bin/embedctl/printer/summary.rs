@@ -10,7 +10,7 @@ use embedctl::provenance::ProfileUsed;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
-use super::words::{count, dimensions, duration, number};
+use super::words::{count, dimensions, duration, number, percent};
 use super::{Level, Printer};
 
 /// A finished run and what the command line knows about it.
@@ -323,9 +323,4 @@ pub fn agreement(cosines: &Cosine) -> String {
         cosines.mean,
         number(cosines.texts as u64, "text")
     )
-}
-
-/// A share, 0 to 1, in percent.
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }

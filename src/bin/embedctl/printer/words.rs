@@ -23,6 +23,11 @@ pub fn count(amount: u64) -> String {
     text
 }
 
+/// A share, 0 to 1, in percent.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
 /// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
 pub fn bytes(amount: u64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
 
-use super::words::{bytes, count};
+use super::words::{bytes, count, percent};
 
 /// Columns of a table, and of everything else.
 const WIDTH: usize = 80;
@@ -321,10 +321,6 @@ fn milliseconds(value: f64) -> String {
         v if v >= 9.995 => format!("{v:.1}"),
         v => format!("{v:.2}"),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 /// `+3.2 %`, `−10.9 %`
