@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Local, Storage};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::output::fault::with_remedy;
 
 /// Does what `inner` does until call number `fails` (from 0): that one fails, before or after it has done
@@ -56,6 +56,9 @@ impl Faulty {
 }
 
 impl Storage for Faulty {
+    fn place(&self, name: &str) -> Place {
+        self.inner.place(name)
+    }
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
         self.call(|| self.inner.put(name, content))
     }

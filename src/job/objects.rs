@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Storage};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::storage::{self, Address};
 
 /// Bytes of a file of a job's own at most: a part is about 128 MiB.
@@ -65,6 +65,10 @@ impl Objects {
 }
 
 impl Storage for Objects {
+    fn place(&self, name: &str) -> Place {
+        Place::file(self.at(name).to_string())
+    }
+
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
         let at = self.at(name);
         let bytes = || match content {

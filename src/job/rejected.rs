@@ -14,7 +14,7 @@ use super::part::Part;
 use super::seal::encode;
 use super::state::State;
 use super::storage::Storage;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Result};
 use crate::record::Origin;
 
 /// Where a record stands: by this it is known again when it is mended.
@@ -214,9 +214,9 @@ impl Part {
                 .map_err(|_| "does not name records"),
         };
         lines.map_err(|why| {
-            Error::input(Place::file(&name), why).with_remedy(format!(
+            Error::input(storage.place(&name), why).with_remedy(format!(
                 "put it back as it was, or remove {} and give the same command with --resume, which makes both anew",
-                self.file
+                storage.place(&self.file)
             ))
         })
     }

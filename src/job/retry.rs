@@ -13,7 +13,7 @@ use super::part::{Part, Point};
 use super::reader::text_hash;
 use super::rejected::{Places, RecordPlace};
 use super::storage::Storage;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Texts, Window};
 
@@ -165,7 +165,7 @@ impl Expected<'_> {
             self.texts = self.storage.read(&name)?.unwrap_or_default();
             if self.texts.len() as u64 != part.info.rows * size_of::<TextHash>() as u64 {
                 return Err(Error::input(
-                    Place::file(name),
+                    self.storage.place(&name),
                     "is not what was written with its part, and the changed input cannot be compared",
                 )
                 .with_remedy("write the output anew"));

@@ -12,7 +12,7 @@ use super::part::{Part, PartInfo, ShardEnd};
 use super::seal::opened;
 use super::spool::{Spool, SpoolReader};
 use super::storage::{Local, Storage};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Result};
 use crate::output::{self, OutputFormat};
 use crate::storage::Readable;
 
@@ -65,14 +65,14 @@ impl State {
         };
         if job.schema != SCHEMA {
             return Err(Error::input(
-                Place::file(names::JOB),
+                storage.place(names::JOB),
                 format!("has schema {}, and this version knows {SCHEMA}", job.schema),
             )
             .with_remedy("use the version that wrote it, or write elsewhere"));
         }
         let format = OutputFormat::of_name(&job.format);
         if format.is_none() && job.format != Spool::ENDING {
-            return Err(damaged(names::JOB));
+            return Err(damaged(storage, names::JOB));
         }
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
         let top = storage.list("")?;
@@ -102,7 +102,7 @@ impl State {
                 }
             };
             if (part.info.shard, part.info.number) != (shard, number) {
-                return Err(damaged(&entry.name));
+                return Err(damaged(storage, &entry.name));
             }
             state.parts.insert((shard, number), part);
         }
@@ -279,7 +279,7 @@ fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Resu
     };
     let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
     let info = info.and_then(opened);
-    info.ok_or_else(|| damaged(name))
+    info.ok_or_else(|| damaged(storage, name))
 }
 
 fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option<T>> {
@@ -287,12 +287,14 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option
         return Ok(None);
     };
     let value = serde_json::from_slice(&bytes);
-    let value = value.map_err(|error| damaged(name).caused_by(error))?;
-    opened(value).map(Some).ok_or_else(|| damaged(name))
+    let value = value.map_err(|error| damaged(storage, name).caused_by(error))?;
+    opened(value)
+        .map(Some)
+        .ok_or_else(|| damaged(storage, name))
 }
 
-fn damaged(name: &str) -> Error {
-    Error::input(Place::file(name), "is not what a job writes there").with_remedy(
+fn damaged(storage: &dyn Storage, name: &str) -> Error {
+    Error::input(storage.place(name), "is not what a job writes there").with_remedy(
         "remove it if it is none of the job's, or write elsewhere, or start anew with --force",
     )
 }

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::output::fault::with_remedy;
 
 /// Something complete, to be put under a name.
@@ -36,6 +36,9 @@ pub struct Entry {
 
 /// A place for files that are put once and never changed. Names are relative, with `/` between.
 pub trait Storage: Send + Sync + fmt::Debug {
+    /// Where `name` is, for messages.
+    fn place(&self, name: &str) -> Place;
+
     /// Puts `content` under `name`, whole or not at all; `false` where something stands there already, which
     /// stays.
     ///
@@ -172,6 +175,10 @@ impl Local {
 }
 
 impl Storage for Local {
+    fn place(&self, name: &str) -> Place {
+        Place::file(self.path(name).display().to_string())
+    }
+
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
         let path = self.path(name);
         Self::make_folder(&path)?;
