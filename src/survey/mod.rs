@@ -4,27 +4,22 @@
 //! and some rows are written to a temporary folder in the output's format. What is said of the whole input is
 //! an estimate, and says from how much.
 
-use std::collections::HashSet;
+mod counting;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use self::counting::Counting;
 use crate::cancel::CancelToken;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
-use crate::input::RecordReader;
-use crate::job::RecordPlace;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
-use crate::pipeline::{
-    self, Asked, Assembly, Distinct, Earlier, EmbedOptions, Extra, Planned, Reading,
-};
-use crate::record::{RowRef, Rows, Texts, Window};
-use crate::reuse::Found;
-use crate::stage::Clock;
-use crate::tokenize::{Chunked, Chunks, Span};
+use crate::pipeline::{self, Earlier, EmbedOptions, Reading};
+use crate::record::{Rows, SourceNames, Texts};
 use crate::{Embedder, private_folder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
@@ -146,14 +141,11 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     }
     let mut reader = Reading::ahead(options, input)?;
     let chunking = options.chunking.as_ref();
-    let mut counting = Counting {
-        chunked: chunking
-            .map(|chunking| embedder.tokenizer().chunked(chunking))
-            .transpose()?,
-        extra: options.extra(),
-        reuse: Earlier::ahead(options, embedder.model(), embedder.engine())?,
-        ..Counting::default()
-    };
+    let chunked = chunking
+        .map(|chunking| embedder.tokenizer().chunked(chunking))
+        .transpose()?;
+    let reuse = Earlier::ahead(options, embedder.model(), embedder.engine())?;
+    let mut counting = Counting::new(chunked, options.extra(), reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
@@ -212,117 +204,6 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     })
 }
 
-/// Counts windows as they come, and keeps the first rows.
-#[derive(Default)]
-struct Counting {
-    sample: Sample,
-    rejects: Vec<String>,
-    /// How records are cut, if they are.
-    chunked: Option<Chunked>,
-    /// The output's columns beside those of records.
-    extra: Extra,
-    /// Where texts are looked up, if they are.
-    reuse: Option<Asked>,
-    /// The first rows of the first window that has any, without vectors.
-    kept: Option<Rows>,
-    /// The first distinct texts, to be measured with.
-    texts: Vec<String>,
-    /// Hashes of all texts. Eight bytes a distinct text: a sample is small, and who asks for all wants to know.
-    seen: HashSet<u64, ahash::RandomState>,
-    hasher: ahash::RandomState,
-}
-
-impl Counting {
-    /// Distinct texts that are kept for the measurement.
-    const MEASURED: usize = 4096;
-
-    fn add(&mut self, window: Window, embedder: &Embedder, reader: &RecordReader) -> Result<()> {
-        let Chunks {
-            texts,
-            tokens,
-            spans,
-        } = match self.chunked {
-            Some(how) => (embedder.tokenizer()).chunk(&window.texts, how, &Clock::default())?,
-            None => Chunks {
-                tokens: embedder.tokenize(&window.texts)?,
-                texts: window.texts.iter().collect(),
-                spans: Vec::new(),
-            },
-        };
-        let distinct = Distinct::new(&texts);
-        let found = match &mut self.reuse {
-            Some(reuse) => reuse.find(&texts, &distinct)?,
-            None => Found::default(),
-        };
-        let sample = &mut self.sample;
-        sample.records += (window.texts.len() + window.rejects.len()) as u64;
-        sample.rejected += window.rejects.len() as u64;
-        sample.embedded += window.texts.len() as u64;
-        sample.rows += texts.len() as u64;
-        sample.consumed = window.consumed;
-        for (row, number) in distinct.of_rows().enumerate() {
-            let text = texts.get(row);
-            let is_new = self.seen.insert(self.hasher.hash_one(text));
-            if is_new && self.texts.len() < Self::MEASURED {
-                self.texts.push(text.to_owned());
-            }
-            if found.get(number).is_some() {
-                sample.reused += 1;
-                continue;
-            }
-            sample.repeated += u64::from(!is_new);
-            sample.tokens += tokens.get(row).len() as u64;
-            sample.truncated += u64::from(tokens.is_truncated(row));
-        }
-        let names = reader.names();
-        for reject in &window.rejects {
-            if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = RecordPlace::of(&names, &reject.origin);
-                self.rejects.push(format!("{place}: {}", reject.reason));
-            }
-        }
-        if self.kept.is_none() && !texts.is_empty() {
-            let spans = self.chunked.map(|_| spans.as_slice());
-            self.kept = Some(first_rows(self.extra, &window, &texts, spans)?);
-        }
-        Ok(())
-    }
-}
-
-/// Some rows as the output would have them, but for their vectors.
-fn first_rows(
-    extra: Extra,
-    window: &Window,
-    texts: &Texts,
-    spans: Option<&[Span]>,
-) -> Result<Rows> {
-    let planned = (0..texts.len().min(WRITTEN))
-        .zip(0u32..)
-        .map(|(text, number)| {
-            let record = spans.map_or(number, |spans| spans[text].text);
-            Planned {
-                columns: record,
-                origin: window.origins[record as usize],
-                row: RowRef {
-                    record: u64::from(record),
-                    part: 0,
-                },
-                text: Some(number),
-                error: None,
-            }
-        });
-    let planned: Vec<Planned> = planned.collect();
-    let assembly = Assembly {
-        extra,
-        columns: &window.columns,
-        texts,
-        spans,
-        vectors: &vec![None; planned.len()],
-        dimensions: 0,
-    };
-    assembly.rows(&planned)
-}
-
 /// Embeds texts for a moment; the vectors of the first ones.
 fn measure(
     embedder: &mut Embedder,
@@ -367,7 +248,7 @@ fn written(
     options: &OutputOptions,
     widths: &[usize],
     rows: Rows,
-    names: &crate::record::SourceNames,
+    names: &SourceNames,
 ) -> Result<u64> {
     let folder = private_folder::make("embedctl-dry-run-", &std::env::temp_dir())
         .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;

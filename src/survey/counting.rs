@@ -1,0 +1,139 @@
+//! Counting the records of a sample, and keeping what is measured with.
+
+use std::collections::HashSet;
+
+use super::{Sample, WRITTEN};
+use crate::Embedder;
+use crate::error::Result;
+use crate::input::RecordReader;
+use crate::job::RecordPlace;
+use crate::pipeline::{self, Asked, Assembly, Distinct, Extra, Planned};
+use crate::record::{RowRef, Rows, Texts, Window};
+use crate::reuse::Found;
+use crate::stage::Clock;
+use crate::tokenize::{Chunked, Chunks, Span};
+
+/// Counts windows as they come, and keeps the first rows.
+#[derive(Default)]
+pub(super) struct Counting {
+    pub(super) sample: Sample,
+    pub(super) rejects: Vec<String>,
+    /// How records are cut, if they are.
+    chunked: Option<Chunked>,
+    /// The output's columns beside those of records.
+    pub(super) extra: Extra,
+    /// Where texts are looked up, if they are.
+    reuse: Option<Asked>,
+    /// The first rows of the first window that has any, without vectors.
+    pub(super) kept: Option<Rows>,
+    /// The first distinct texts, to be measured with.
+    pub(super) texts: Vec<String>,
+    /// Hashes of all texts. Eight bytes a distinct text: a sample is small, and who asks for all wants to know.
+    seen: HashSet<u64, ahash::RandomState>,
+    hasher: ahash::RandomState,
+}
+
+impl Counting {
+    /// Distinct texts that are kept for the measurement.
+    const MEASURED: usize = 4096;
+
+    pub(super) fn new(chunked: Option<Chunked>, extra: Extra, reuse: Option<Asked>) -> Self {
+        Self {
+            chunked,
+            extra,
+            reuse,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        window: Window,
+        embedder: &Embedder,
+        reader: &RecordReader,
+    ) -> Result<()> {
+        let Chunks {
+            texts,
+            tokens,
+            spans,
+        } = match self.chunked {
+            Some(how) => (embedder.tokenizer()).chunk(&window.texts, how, &Clock::default())?,
+            None => Chunks {
+                tokens: embedder.tokenize(&window.texts)?,
+                texts: window.texts.iter().collect(),
+                spans: Vec::new(),
+            },
+        };
+        let distinct = Distinct::new(&texts);
+        let found = match &mut self.reuse {
+            Some(reuse) => reuse.find(&texts, &distinct)?,
+            None => Found::default(),
+        };
+        let sample = &mut self.sample;
+        sample.records += (window.texts.len() + window.rejects.len()) as u64;
+        sample.rejected += window.rejects.len() as u64;
+        sample.embedded += window.texts.len() as u64;
+        sample.rows += texts.len() as u64;
+        sample.consumed = window.consumed;
+        for (row, number) in distinct.of_rows().enumerate() {
+            let text = texts.get(row);
+            let is_new = self.seen.insert(self.hasher.hash_one(text));
+            if is_new && self.texts.len() < Self::MEASURED {
+                self.texts.push(text.to_owned());
+            }
+            if found.get(number).is_some() {
+                sample.reused += 1;
+                continue;
+            }
+            sample.repeated += u64::from(!is_new);
+            sample.tokens += tokens.get(row).len() as u64;
+            sample.truncated += u64::from(tokens.is_truncated(row));
+        }
+        let names = reader.names();
+        for reject in &window.rejects {
+            if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
+                let place = RecordPlace::of(&names, &reject.origin);
+                self.rejects.push(format!("{place}: {}", reject.reason));
+            }
+        }
+        if self.kept.is_none() && !texts.is_empty() {
+            let spans = self.chunked.map(|_| spans.as_slice());
+            self.kept = Some(first_rows(self.extra, &window, &texts, spans)?);
+        }
+        Ok(())
+    }
+}
+
+/// Some rows as the output would have them, but for their vectors.
+fn first_rows(
+    extra: Extra,
+    window: &Window,
+    texts: &Texts,
+    spans: Option<&[Span]>,
+) -> Result<Rows> {
+    let planned = (0..texts.len().min(WRITTEN))
+        .zip(0u32..)
+        .map(|(text, number)| {
+            let record = spans.map_or(number, |spans| spans[text].text);
+            Planned {
+                columns: record,
+                origin: window.origins[record as usize],
+                row: RowRef {
+                    record: u64::from(record),
+                    part: 0,
+                },
+                text: Some(number),
+                error: None,
+            }
+        });
+    let planned: Vec<Planned> = planned.collect();
+    let assembly = Assembly {
+        extra,
+        columns: &window.columns,
+        texts,
+        spans,
+        vectors: &vec![None; planned.len()],
+        dimensions: 0,
+    };
+    assembly.rows(&planned)
+}
