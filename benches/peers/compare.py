@@ -85,10 +85,10 @@ def settings(batches):
         own = [("ONNX Runtime, fp32", ("-p", "cpu"), 0.999)]
         for precision, cosine in (("fp32", 0.999999), ("int16", 0.9999), ("int8", 0.998)):
             own.append((f"native, {precision}", ("-p", "native", "--precision", precision), cosine))
-        if openvino := os.environ.get("OPENVINO"):
-            for precision in ("fp32", "bf16"):
-                options = ("-p", "openvino", "--ort-lib", openvino, "--precision", precision)
-                own.append((f"OpenVINO, {precision}", options, 0.999))
+        for name, library in (("", "OPENVINO"), (" as a plug-in", "OPENVINO_PLUGIN")):
+            for precision in ("fp32", "bf16") if library in os.environ else ():
+                options = ("-p", "openvino", "--ort-lib", os.environ[library])
+                own.append((f"OpenVINO{name}, {precision}", (*options, "--precision", precision), 0.999))
         for label, options, cosine in own:
             yield Setting(answer.stdout.strip(), label, (*command, *options), True, cosine)
     else:

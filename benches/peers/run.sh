@@ -11,7 +11,8 @@
 #   FASTEMBED_RS  the program built from fastembed-rs/
 #   MODEL         the model's folder (fixtures/models/all-MiniLM-L6-v2)
 #   EMBEDCTL      the program to compare (target/release/embedctl)
-#   OPENVINO      ONNX Runtime's library with OpenVINO in it, for embedctl with that too
+#   OPENVINO, OPENVINO_PLUGIN  ONNX Runtime's library with OpenVINO in it, and one with the plug-in beside
+#                 it, for embedctl with these too
 #   ORT_DYLIB_PATH  ONNX Runtime (the library inside the environment's package)
 set -eu
 
