@@ -274,11 +274,6 @@ impl Arguments {
         self.values.contains_key(key)
     }
 
-    /// Sets what is not there, not even as null.
-    pub fn set_default(&mut self, key: &str, value: impl Into<Value>) {
-        self.values.entry(key).or_insert_with(|| value.into());
-    }
-
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }

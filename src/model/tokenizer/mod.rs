@@ -91,14 +91,11 @@ pub(super) fn read(
         TruncationDirection::Right => Side::Right,
     });
     let baked_padding = backend.get_padding().map(|baked| baked.pad_id);
-    if let (Some(baked), Class::Backend) = (backend.get_padding(), chosen.class) {
-        arguments.set_default("pad_token", baked.pad_token.clone());
-    }
-    backend.with_padding(None);
     backend
         .with_truncation(None::<TruncationParams>)
         .map_err(|error| refuse(error.to_string().into()))?;
     let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
+    built.tokenizer.with_padding(None);
     if arguments.flag("fix_mistral_regex") == Some(true)
         && built.tokenizer.get_vocab_size(true) > 100_000
     {
