@@ -76,7 +76,14 @@ pub fn against(
                 .next()
                 .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;
             let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-            apart = differences.fold(apart, f32::max);
+            // A NaN stays, which `max` would drop.
+            apart = differences.fold(apart, |most, by| {
+                if most.is_nan() || most >= by {
+                    most
+                } else {
+                    by
+                }
+            });
             let cosine = Cosine::of([Cosine::between(&ours, theirs)]).expect("there is one");
             found = Some(match found {
                 Some((all, row, worst)) if all.least <= cosine.least => {

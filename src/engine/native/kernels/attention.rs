@@ -2,7 +2,7 @@
 //!
 //! For each head of keys, keys are transposed into panels and values copied, once; then tiles of queries go
 //! over them: scores, the softmax of whole rows in base 2, and the weighted sum of values. In
-//! [`Arithmetic::I16`] queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
+//! [`Arithmetic::I16`], for texts that are long enough to gain by it, queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
 //! head's, and weights by as fine a step as keeps a block's sum within 32 bits.
 
 use std::f32::consts::LOG2_E;

@@ -156,7 +156,9 @@ impl Backend {
     fn enclose(&mut self, first: &str, last: &str, ids: &[(&str, u32)]) -> Result<()> {
         let [first, last] = [first, last].map(|part| -> Result<_> {
             let text = self.names.text(&format!("{part}_token"));
-            Ok((text.to_owned(), self.around(part, ids)?))
+            // Ends of one text keep an id each, unlike a template's tokens.
+            let own: Vec<_> = ids.iter().copied().filter(|id| id.0 == part).collect();
+            Ok((text.to_owned(), self.around(part, &own)?))
         });
         let ends = RobertaProcessing::new(last?, first?);
         self.tokenizer.with_post_processor(Some(ends));
