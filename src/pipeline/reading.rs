@@ -28,10 +28,15 @@ pub(crate) enum Reading {
 impl Reading {
     /// The input, as `--dry-run` reads it: all of it, or the records that would be tried again.
     pub(crate) fn ahead(options: &EmbedOptions, input: InputOptions) -> Result<Self> {
-        let reader = RecordReader::open(&options.sources, input)?;
         let Some(job) = super::job::of(options)?.filter(Job::retries) else {
-            return Ok(Self::Plain(reader));
+            return RecordReader::open(&options.sources, input).map(Self::Plain);
         };
+        // A limit is one of records that are tried again, which may stand anywhere.
+        let input = InputOptions {
+            limit: None,
+            ..input
+        };
+        let reader = RecordReader::open(&options.sources, input)?;
         let (rejected, end) = job.rejected(&job.look()?)?;
         Ok(Self::Again(RetryReader::new(
             reader,

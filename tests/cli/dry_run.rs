@@ -273,6 +273,9 @@ fn records_that_would_be_tried_again_are_counted() {
             .contains("Counted in all records that were rejected"),
         "{run}"
     );
+    // They may stand behind as many records as are counted at most.
+    let (code, found) = survey(&sandbox, &format!("{line} --limit 1"));
+    assert_eq!((code, &found["sample"]["records"]), (Some(0), &json!(1)));
     // A file is written anew, with the vectors that it has.
     let line = "a.jsonl --on-error skip -o out.npy --keep text --retry-rejects";
     let (code, found) = survey(&sandbox, line);
