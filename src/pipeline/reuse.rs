@@ -13,7 +13,7 @@ use crate::engine::{EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::job::{Local, Objects, is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
-use crate::output::{Destination, Dtype, OutputOptions};
+use crate::output::{Destination, Dtype};
 use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::record::Texts;
@@ -61,7 +61,7 @@ impl Earlier {
         }
         let output = options.output();
         Ok(Some(Self {
-            old: look(path, asked, options, &output)?,
+            old: look(path, asked, options, own.is_some())?,
             dtype: output.resolved_dtype()?,
         }))
     }
@@ -108,8 +108,8 @@ fn provenance(model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Resu
         .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
 }
 
-/// Looks at the folder, the file or the object at `path`.
-fn look(path: &Path, asked: String, options: &EmbedOptions, output: &OutputOptions) -> Result<Old> {
+/// Looks at the folder, the file or the object at `path`; whether it is the run's `own` output.
+fn look(path: &Path, asked: String, options: &EmbedOptions, own: bool) -> Result<Old> {
     let storage = match Address::is_url_path(path) {
         true => Some(options.files.storage()?),
         false => None,
@@ -122,7 +122,10 @@ fn look(path: &Path, asked: String, options: &EmbedOptions, output: &OutputOptio
         None if path.is_dir() => Old::folder(asked, Arc::new(Local::new(path))),
         None if !path.is_file() => Err(Error::usage(format!("{asked}: there is no such output"))
             .with_remedy("leave the option out, if there is no earlier output yet")),
-        storage => Old::file(asked, Readable::open(path, storage.as_ref())?, output),
+        storage => {
+            let file = Readable::open(path, storage.as_ref())?;
+            Old::file(asked, file, &options.output(), own)
+        }
     }
 }
 

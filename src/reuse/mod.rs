@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use self::index::Index;
 use crate::error::{Error, Place, Result};
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputFormat, InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, State, Storage, text_hash};
 use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
@@ -30,6 +30,8 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 pub struct Old {
     /// The option that names it, and how, for messages.
     asked: String,
+    /// Whether it is the run's own output, which is written anew.
+    own: bool,
     place: Holds,
     format: OutputFormat,
     /// What decided its vectors.
@@ -89,6 +91,7 @@ impl Old {
         });
         Ok(Self {
             asked,
+            own: false,
             format,
             keys: made::of_job(&job.fingerprint),
             text,
@@ -98,12 +101,16 @@ impl Old {
         })
     }
 
-    /// Looks at a file, or an object; `output` says how the vectors' column is called in it.
+    /// Looks at a file, or an object; `output` says how the vectors' column is called in it. Where it is the run's `own`
+    /// output, whose rejected records are tried again, its format is that of `output`, too.
     ///
     /// # Errors
     /// If it does not say what made it.
-    pub fn file(asked: String, file: Readable, output: &OutputOptions) -> Result<Self> {
-        let format = OutputFormat::from_path(file.path());
+    pub fn file(asked: String, file: Readable, output: &OutputOptions, own: bool) -> Result<Self> {
+        let format = match own {
+            true => Some(output.resolved_format()?),
+            false => OutputFormat::from_path(file.path()),
+        };
         let made = match format {
             Some(format) => output::provenance(&file, format)?,
             None => None,
@@ -112,7 +119,10 @@ impl Old {
             return Err(Error::usage(format!(
                 "{asked}: it does not say what made its vectors, in it or beside it"
             ))
-            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+            .with_remedy(match own {
+                true => "write it anew, with --force in place of --retry-rejects",
+                false => "name a file that embedctl has written, or a folder of its parts",
+            }));
         };
         let text = made["text"].as_str().unwrap_or("text");
         let text = match &made["chunking"] {
@@ -127,6 +137,7 @@ impl Old {
             parts: vec![OldPart::default()],
             place: Holds::File(file),
             asked,
+            own,
         })
     }
 
@@ -141,7 +152,7 @@ impl Old {
                 "{}: vectors in {dtype} cannot be read back as they were",
                 self.asked
             ))
-            .with_remedy("write f32 or f16, or leave --reuse out"));
+            .with_remedy(self.remedy("write f32 or f16")));
         }
         let mut keys = made::of_provenance(now);
         keys.set("dtype", dtype.name());
@@ -154,7 +165,15 @@ impl Old {
             self.asked,
             differences.join(", ")
         ))
-        .with_remedy("give the same as then, or leave --reuse out"))
+        .with_remedy(self.remedy("give the same as then")))
+    }
+
+    /// What helps, or to do without it.
+    fn remedy(&self, first: &str) -> String {
+        match self.own {
+            true => format!("{first}, or write it anew, with --force in place of --retry-rejects"),
+            false => format!("{first}, or leave --reuse out"),
+        }
     }
 
     /// Reads the hashes of its texts. `widths` are those of a row's vectors.
@@ -232,6 +251,7 @@ impl Old {
             _ => file,
         };
         let options = InputOptions {
+            format: self.rows_format(),
             text_field: field.clone(),
             max_record_bytes: MAX_ROW_BYTES,
             ..InputOptions::default()
@@ -246,6 +266,16 @@ impl Old {
             }
         }
         Ok(read)
+    }
+
+    /// How the file is read that holds its texts.
+    fn rows_format(&self) -> Option<InputFormat> {
+        match self.format {
+            OutputFormat::Parquet => Some(InputFormat::Parquet),
+            OutputFormat::Arrow | OutputFormat::Arrows => Some(InputFormat::Arrow),
+            OutputFormat::Jsonl(_) => Some(InputFormat::Jsonl),
+            _ => None, // a file beside it, whose ending says so
+        }
     }
 
     /// A part's file; of a folder on an object store it is fetched.
@@ -340,9 +370,9 @@ fn vectors(old: &Old, part: usize, columns: &[(String, usize)]) -> Result<Chosen
             Place::file(file.name),
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
-        .with_remedy(
-            "rows without a vector (--on-error null) are told apart in Parquet alone; leave --reuse out",
-        )),
+        .with_remedy(old.remedy(
+            "rows without a vector (--on-error null) are told apart in Parquet alone: reuse that",
+        ))),
         _ => Ok(vectors),
     }
 }
