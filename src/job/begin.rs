@@ -121,6 +121,10 @@ impl Job {
     /// # Errors
     /// If the output is there or begun, and the options don't say what to do with it; or it cannot be read.
     pub fn look(&self) -> Result<State> {
+        // What goes may be damaged.
+        if self.anew && self.storage.read(names::JOB)?.is_some() {
+            return Ok(State::default());
+        }
         let state = self.state()?;
         if state.job.is_none() && !self.is_single() {
             self.refuse_others()?;

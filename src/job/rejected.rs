@@ -182,26 +182,33 @@ impl Part {
     /// # Errors
     /// If the list is not there, or another; the message names it.
     pub fn rejected(&self, storage: &dyn Storage) -> Result<Lines> {
-        self.list(
-            storage,
-            self.info.rejects(),
-            self.info.rejects_sha256.as_ref(),
-        )
+        let info = &self.info;
+        let sum = info.rejects_sha256.as_ref();
+        self.list(storage, info.rejects(), sum, info.rejected)
     }
 
     /// The records that it holds, if it is one of records that were tried again.
     pub(super) fn retried(&self, storage: &dyn Storage) -> Result<Lines> {
-        self.list(
-            storage,
-            self.info.retried(),
-            self.info.retried_sha256.as_ref(),
-        )
+        let info = &self.info;
+        let held = if info.retry { info.embedded } else { 0 };
+        self.list(storage, info.retried(), info.retried_sha256.as_ref(), held)
     }
 
-    /// What was written under `name`, of that hash; nothing where nothing was.
-    fn list(&self, storage: &dyn Storage, name: String, sum: Option<&String>) -> Result<Lines> {
+    /// What was written under `name`, of that hash; nothing where nothing was, which is so of no records only.
+    fn list(
+        &self,
+        storage: &dyn Storage,
+        name: String,
+        sum: Option<&String>,
+        records: u64,
+    ) -> Result<Lines> {
         let Some(sum) = sum else {
-            return Ok(Lines::new());
+            if records == 0 {
+                return Ok(Lines::new());
+            }
+            let why = format!("an older build made it, which kept no hash of {name}");
+            return Err(Error::input(storage.place(&self.file), why)
+                .with_remedy("write the output anew, with --force"));
         };
         let lines = match storage.read(&name)? {
             None => Err("is not there, and was written with its part"),
@@ -214,8 +221,13 @@ impl Part {
                 .map_err(|_| "does not name records"),
         };
         lines.map_err(|why| {
+            let option = if self.info.retry {
+                "--retry-rejects"
+            } else {
+                "--resume"
+            };
             Error::input(storage.place(&name), why).with_remedy(format!(
-                "put it back as it was, or remove {} and give the same command with --resume, which makes both anew",
+                "put it back as it was, or remove {} and give the same command with {option}, which makes both anew",
                 storage.place(&self.file)
             ))
         })
