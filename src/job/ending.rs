@@ -115,6 +115,22 @@ pub fn remove_parts(path: &Path) -> Result<()> {
     remove_folder(&parts_of(path))
 }
 
+/// As [`remove_parts`], unless a run is at work on them; whether none was.
+///
+/// # Errors
+/// If the system refuses.
+pub fn clear_parts(path: &Path) -> Result<bool> {
+    let parts = parts_of(path);
+    if !parts.is_dir() {
+        return Ok(true);
+    }
+    match Local::new(parts).lock(&names::lock(Shard::default().index))? {
+        Some(lock) => drop(lock), // its file goes with the folder
+        None => return Ok(false),
+    }
+    remove_parts(path).map(|()| true)
+}
+
 /// Removes what an unfinished run has left of the single file at `path`.
 ///
 /// # Errors
@@ -124,9 +140,8 @@ pub fn forget(path: &Path) -> Result<()> {
     if storage.read(names::JOB)?.is_none() {
         return Ok(());
     }
-    match storage.lock(&names::lock(Shard::default().index))? {
-        Some(lock) => drop(lock), // its file goes with the folder
-        None => return Err(busy(&path.display().to_string())),
+    match clear_parts(path)? {
+        true => Ok(()),
+        false => Err(busy(&path.display().to_string())),
     }
-    remove_parts(path)
 }

@@ -8,7 +8,7 @@ use super::EmbedOptions;
 use super::job::Aside;
 use super::run::create;
 use crate::error::{Error, Result};
-use crate::job::{Fingerprint, Job, Parts, Point, SpoolReader, remove_parts};
+use crate::job::{Fingerprint, Job, PartInfo, Parts, Point, SpoolReader, remove_parts};
 use crate::output::{Destination, Finish};
 use crate::progress::Counts;
 use crate::record::SourceNames;
@@ -21,6 +21,8 @@ pub(super) struct Ending {
     /// Widths of a row's vectors.
     pub(super) dimensions: Vec<usize>,
     pub(super) options: EmbedOptions,
+    /// Records that the file was made of which it takes the place of.
+    pub(super) least: u64,
     pub(super) _aside: Option<Aside>,
 }
 
@@ -47,6 +49,23 @@ impl Ending {
         Ok(true)
     }
 
+    /// Refuses to take the place of a file that was made of more records: an input cut short would lose them.
+    fn check(&self, parts: &Parts) -> Result<()> {
+        let read = |info: &PartInfo| info.embedded + info.rejected;
+        let read: u64 = parts.known().map(|part| read(&part.info)).sum();
+        if read >= self.least {
+            return Ok(());
+        }
+        let shown = self.job.shown();
+        Err(Error::usage(format!(
+            "--retry-rejects: the input has {read} records, and {shown} was made of {}",
+            self.least
+        ))
+        .with_remedy(format!(
+            "give the whole input, or write what is left of it, with the vectors that are there: --force --reuse {shown}"
+        )))
+    }
+
     /// Puts a single file together from its parts.
     fn assemble(
         &self,
@@ -54,6 +73,7 @@ impl Ending {
         mut schema: SchemaRef,
         made: &dyn Fn(&Counts) -> Result<Value>,
     ) -> Result<()> {
+        self.check(parts)?;
         let storage = self.job.storage();
         let names = self.names.clone();
         let (mut writer, mut rejects) = create(&self.options, &self.dimensions, names, &schema)?;

@@ -10,13 +10,13 @@ use super::job::{MENDED, of, sources};
 use crate::engine::{self, EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
-use crate::job::{Fingerprint, Job, SourceState, State, nothing_to_retry, remove_parts};
+use crate::job::{Fingerprint, Job, SourceState, State, clear_parts, nothing_to_retry};
 use crate::model::Model;
 use crate::output::{self, Destination};
 use crate::storage::Readable;
 
-/// Under `--resume` and `--retry-rejects`, what stands at the output, with how many records it has rejected, if there is
-/// nothing left to do: it is complete and was made from the same input with the same settings. Opens no engine.
+/// Under `--resume` and `--retry-rejects`, what stands in the folder (nothing, of a single file), with how many records
+/// the output has rejected, if there is nothing left to do: it is complete and was made from the same input with the same settings. Opens no engine.
 ///
 /// # Errors
 /// If it is complete and was made with others, or cannot be read.
@@ -33,7 +33,8 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
         Some(path) => of_file(path, options)?,
         None => of_folder(&job, &state)?,
     };
-    let Some((then, rejected)) = made.filter(|made| !options.job.retry || made.1 == 0) else {
+    let made = made.filter(|made| !options.job.retry || made.rejected == 0);
+    let Some(Said { then, rejected, .. }) = made else {
         return Ok(None);
     };
     let names = RecordReader::open(&options.sources, options.input.clone())?.names();
@@ -63,21 +64,30 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
         except.push(SIZES);
     }
     job.differ(&then, &now, &except)?;
-    match file {
-        // Its parts were being removed when the run was killed.
-        Some(path) => remove_parts(path)?,
-        None => {
-            if !state.success {
-                job.complete()?;
-            }
-            job.tidy()?;
-        }
+    if let Some(path) = file {
+        // Those of a run that was killed; one that tries rejected records again may be at work.
+        clear_parts(path)?;
+        return Ok(Some((State::default(), rejected)));
     }
+    if !state.success {
+        job.complete()?;
+    }
+    job.tidy()?;
     Ok(Some((state, rejected)))
 }
 
-/// What a complete folder of parts was made with, and how many records it has rejected; `None` if it is not complete.
-fn of_folder(job: &Job, state: &State) -> Result<Option<(Fingerprint, u64)>> {
+/// What a complete output says of itself.
+pub(super) struct Said {
+    /// What it was made with.
+    pub(super) then: Fingerprint,
+    /// Records that were read for it.
+    pub(super) read: u64,
+    /// Those of them that are rejected.
+    pub(super) rejected: u64,
+}
+
+/// What a complete folder of parts says; `None` if it is not complete.
+fn of_folder(job: &Job, state: &State) -> Result<Option<Said>> {
     if job.retries() {
         job.ended(state)?;
     }
@@ -86,11 +96,15 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<(Fingerprint, u64)>> {
         return Ok(None);
     };
     state.check_lists(job.storage().as_ref())?;
-    Ok(Some((settled.fingerprint.clone(), state.rejected())))
+    Ok(Some(Said {
+        then: settled.fingerprint.clone(),
+        read: state.ends.values().map(|end| end.end.records).sum(),
+        rejected: state.rejected(),
+    }))
 }
 
 /// The same of a single file: its parts, which knew, are gone.
-pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<(Fingerprint, u64)>> {
+pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<Said>> {
     if !path.is_file() {
         return match options.job.retry {
             true => Err(nothing_to_retry(&path.display().to_string())),
@@ -100,7 +114,12 @@ pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<(Fin
     let made = output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
     let made = made.and_then(|all| {
         let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
-        Some((job, all["rows"]["rejected"].as_u64()?))
+        let count = |key: &str| all["rows"][key].as_u64();
+        Some(Said {
+            then: job,
+            read: count("read")?,
+            rejected: count("rejected")?,
+        })
     });
     if made.is_some() {
         return Ok(made);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ending::Ending;
 use super::fingerprint::{LATER, SIZES, fingerprint, not_open};
-use super::finished::of_file;
+use super::finished::{Said, of_file};
 use super::{EmbedOptions, OnError};
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::job::{
     Spool, is_inside, plan, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, OutputOptions};
+use crate::output::{self, Destination, OutputFormat, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
 use crate::storage::Address;
@@ -31,8 +31,8 @@ pub(super) struct JobRun {
     /// Whether kept fields have types, which else the first records decide.
     pub(super) is_typed: bool,
     pub(super) options: EmbedOptions,
-    /// What the file was made with whose rejected records are tried again.
-    then: Option<Fingerprint>,
+    /// What the file says of itself whose rejected records are tried again.
+    then: Option<Said>,
     /// Where rejected records stood, of an input that has changed since.
     pub(super) compared: Option<Places>,
     /// Goes behind the lock.
@@ -57,6 +57,16 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         return Ok(None);
     };
     if job.is_single() {
+        if options.job.retry
+            && options.on_error == OnError::Null
+            && options.output.resolved_format()? != OutputFormat::Parquet
+        {
+            return Err(Error::usage(format!(
+                "--retry-rejects: {}: which rows have no vector (--on-error null) is told apart in Parquet alone",
+                job.shown()
+            ))
+            .with_remedy("mend the input and write the output anew, with --force"));
+        }
         return Ok(Some(job));
     }
     if let Destination::Path(path) = &options.output.destination
@@ -130,7 +140,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         names,
         shares,
         is_typed: untyped(options, &input).is_none(),
-        then: then.flatten().map(|(made, _)| made),
+        then: then.flatten(),
         compared: None,
         aside: file.cloned().map(Aside),
         options: EmbedOptions {
@@ -216,8 +226,8 @@ impl JobRun {
 
     /// Compares with what the output, or the file that it takes the place of, was begun with.
     fn compare(&self, now: &Fingerprint, except: &[&str]) -> Result<()> {
-        if let Some(then) = &self.then {
-            self.job.differ(then, now, except)?;
+        if let Some(said) = &self.then {
+            self.job.differ(&said.then, now, except)?;
         }
         self.job.compare(self.begun.state(), now, except)
     }
@@ -278,6 +288,7 @@ impl JobRun {
             sources,
             options,
             aside,
+            then,
             ..
         } = self;
         let fingerprint = job.settle(&begun, &fingerprint, except)?;
@@ -311,6 +322,7 @@ impl JobRun {
             names,
             dimensions,
             options,
+            least: then.map_or(0, |said| said.read),
             _aside: aside,
         };
         Ok((begun.parts(about, create, limits)?, ending))

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use sha2::{Digest, Sha256};
+
 use crate::jobs::{code, files, json, sandbox};
 use crate::sandbox::Sandbox;
 
@@ -285,5 +287,132 @@ fn a_list_of_rejects_that_is_not_as_it_was_is_told() {
         code(&sandbox.embed(&format!("{line} --resume")), 3);
         assert_eq!(files(&sandbox.path("out")), before);
         code(&sandbox.run("inspect out/"), 0);
+    }
+}
+
+#[test]
+fn parts_of_a_run_at_work_stay() {
+    let line = "in.jsonl --on-error skip --keep text -o out.npy --resume";
+    let sandbox = rejected(line);
+    let parts = sandbox.path("out.npy.parts");
+    fs::create_dir_all(parts.join("_embedctl")).unwrap();
+    let lock = fs::File::create(parts.join("_embedctl/shard-00001")).unwrap();
+    lock.lock().unwrap();
+    for is_held in [true, false] {
+        let done = sandbox.embed(line);
+        let said = &code(&done, 3).stderr;
+        assert!(said.contains("the output is complete\n"), "{done}");
+        assert_eq!(parts.exists(), is_held);
+        lock.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_file_whose_name_says_no_format_is_written_anew() {
+    for format in ["npy", "jsonl", "parquet"] {
+        let line = format!("in.jsonl --on-error skip --keep text -o out.dat -f {format}");
+        let sandbox = rejected(&format!("{line} --resume"));
+        mend(&sandbox, "no JSON", MENDED);
+        let run = sandbox.embed(&format!("{line} --retry-rejects --stats stats.json"));
+        code(&run, 0);
+        assert_eq!(json(&sandbox.path("stats.json"))["reused"], 7, "{run}");
+    }
+}
+
+#[test]
+fn a_file_is_not_made_shorter() {
+    let line = "in.jsonl --on-error skip --keep text -o out.jsonl";
+    let sandbox = rejected(&format!("{line} --resume"));
+    let old = fs::read(sandbox.path("out.jsonl")).unwrap();
+    let files = sandbox.files();
+    mend(
+        &sandbox,
+        "{\"id\": 8, \"text\": \"text 8\", \"year\": 8}\n",
+        "",
+    );
+    let run = sandbox.embed(&format!("{line} --retry-rejects"));
+    assert!(
+        code(&run, 2)
+            .stderr
+            .contains("the input has 7 records, and out.jsonl was made of 8"),
+        "{run}"
+    );
+    assert!(fs::read(sandbox.path("out.jsonl")).unwrap() == old);
+    assert_eq!(sandbox.files(), files);
+    // The remedy.
+    code(
+        &sandbox.embed(&format!("{line} --force --reuse out.jsonl")),
+        3,
+    );
+}
+
+#[test]
+fn null_rows_of_lines_are_refused_before_work_and_those_of_parquet_filled() {
+    let sandbox = sandbox();
+    for (name, status) in [("out.jsonl", 2), ("out.parquet", 0)] {
+        sandbox.write("mended.jsonl", fs::read(sandbox.path("in.jsonl")).unwrap());
+        let line = format!("mended.jsonl --keep text --on-error null -o {name}");
+        code(&sandbox.embed(&format!("{line} --resume")), 3);
+        let input = fs::read_to_string(sandbox.path("in.jsonl")).unwrap();
+        sandbox.write("mended.jsonl", input.replace("no JSON", MENDED));
+        let run = sandbox.embed(&format!("{line} --retry-rejects"));
+        let said = &code(&run, status).stderr;
+        assert_eq!(said.contains("in Parquet alone"), status == 2, "{run}");
+        assert!(!said.contains("--reuse"), "{run}");
+    }
+}
+
+#[test]
+fn a_list_of_records_that_were_tried_again_is_made_anew() {
+    let sandbox = rejected(LINE);
+    mend(&sandbox, "no JSON", MENDED);
+    code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
+    let before = files(&sandbox.path("out"));
+    let list = "out/_embedctl/retried/part-00001-00003.jsonl";
+    fs::remove_file(sandbox.path(list)).unwrap();
+    let run = sandbox.embed(&format!("{LINE} --resume"));
+    let said = &code(&run, 1).stderr;
+    assert!(
+        said.contains(
+            "remove out/part-00001-00003.jsonl and give the same command with --retry-rejects"
+        ),
+        "{run}"
+    );
+    fs::remove_file(sandbox.path("out/part-00001-00003.jsonl")).unwrap();
+    code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
+    assert_eq!(files(&sandbox.path("out")), before);
+}
+
+#[test]
+fn force_starts_anew_whatever_the_folder_says() {
+    let sandbox = rejected(LINE);
+    let before = files(&sandbox.path("out"));
+    sandbox.write("out/_embedctl/job.json", "{");
+    let run = sandbox.embed(&format!("{LINE} --resume"));
+    assert!(code(&run, 1).stderr.contains("with --force"), "{run}");
+    code(&sandbox.embed(&format!("{LINE} --force")), 3);
+    assert_eq!(files(&sandbox.path("out")), before);
+}
+
+#[test]
+fn a_part_of_an_older_build_without_the_hash_of_its_rejects_is_told() {
+    let sandbox = rejected(LINE);
+    let part = sandbox.path("out/part-00001-00001.jsonl.json");
+    let mut said = json(&part);
+    let own = said["part"].as_object_mut().unwrap();
+    for key in ["rejects_sha256", "sum"] {
+        own.shift_remove(key).unwrap();
+    }
+    let sum = Sha256::digest(said["part"].to_string());
+    let digits = sum.iter().map(|byte| format!("{byte:02x}"));
+    said["part"]["sum"] = digits.collect::<String>().into();
+    fs::write(&part, said.to_string()).unwrap();
+    fs::remove_file(sandbox.path("out/_embedctl/commits/part-00001-00001.json")).unwrap();
+    for option in ["--resume", "--retry-rejects"] {
+        let run = sandbox.embed(&format!("{LINE} {option}"));
+        assert!(
+            code(&run, 1).stderr.contains("an older build made it"),
+            "{run}"
+        );
     }
 }

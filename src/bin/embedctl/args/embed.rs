@@ -144,8 +144,8 @@ pub struct OutputArgs {
     /// Try the records again that a complete output has rejected, and nothing else
     ///
     /// The same command with this option reads the rejected records again, mended or under other limits, and adds
-    /// a part with those that can be embedded now. All other records must be as they were. A file is written anew, with
-    /// the vectors that it has of its texts (--keep text).
+    /// a part with those that can be embedded now; all other records must be as they were. A file is written anew, from
+    /// the input as it is now, which may not be shorter, with the vectors that it has of its texts (--keep text).
     #[arg(long, conflicts_with = "force")]
     pub retry_rejects: bool,
 
