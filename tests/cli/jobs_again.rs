@@ -295,7 +295,12 @@ fn parts_of_a_run_at_work_stay() {
     let line = "in.jsonl --on-error skip --keep text -o out.npy --resume";
     let sandbox = rejected(line);
     let parts = sandbox.path("out.npy.parts");
-    fs::create_dir_all(parts.join("_embedctl")).unwrap();
+    // What a run has left that was killed, as far as it got.
+    code(
+        &sandbox.embed("in.jsonl --keep text -o other.npy --resume --window 1"),
+        1,
+    );
+    fs::rename(sandbox.path("other.npy.parts"), &parts).unwrap();
     let lock = fs::File::create(parts.join("_embedctl/shard-00001")).unwrap();
     lock.lock().unwrap();
     for is_held in [true, false] {
