@@ -209,6 +209,8 @@ fn file(file: &Readable, rejects: Option<&Readable>, cancel: &CancelToken) -> Re
         None => Vec::new(),
     };
     let problems = problems(&columns, provenance.as_ref(), &belongs);
+    // A folder has more parts than a process may have open files.
+    file.bytes.close();
     Ok(Inspection {
         path: path.to_path_buf(),
         file: file.clone(),

@@ -42,7 +42,7 @@ pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptio
 pub use overlap::refuse_overlap;
 pub use quantize::{Dtype, Ranges};
 pub(crate) use read::hashed;
-pub use read::{ChosenVectors, StoredVector, TakeVector, read_vectors};
+pub use read::{Aside, ChosenVectors, StoredVector, TakeVector, read_vectors};
 pub(crate) use sidecar::{PROVENANCE, ROWS, sidecar_path};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};

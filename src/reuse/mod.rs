@@ -8,7 +8,8 @@ mod made;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -17,13 +18,16 @@ use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::input::{InputFormat, InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, State, Storage, text_hash};
-use crate::output::{self, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
+use crate::output::{self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
 use crate::record::TextHash;
 use crate::storage::Readable;
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;
+
+/// Files that are open at a time: a folder has more parts than a process may have open files.
+const MAX_OPEN: usize = if cfg!(test) { 1 } else { 64 };
 
 /// An earlier output, looked at.
 #[derive(Debug, Clone)]
@@ -206,6 +210,8 @@ impl Old {
             index,
             starts,
             open: HashMap::new(),
+            near: BTreeSet::new(),
+            aside: Aside::default(),
         })
     }
 
@@ -296,8 +302,12 @@ pub struct Reuse {
     /// Columns of vectors, with their widths.
     columns: Vec<(String, usize)>,
     width: usize,
-    /// The files that vectors were read from.
+    /// The parts that vectors were read from, by their numbers.
     open: HashMap<usize, ChosenVectors>,
+    /// Those of them whose files may be open.
+    near: BTreeSet<usize>,
+    /// Where parts are laid out.
+    aside: Aside,
 }
 
 /// Vectors that were found for some texts.
@@ -343,10 +353,16 @@ impl Reuse {
             let part = part(wanted[0].0);
             let start = self.starts[part];
             let rows: Vec<u64> = wanted.iter().map(|(row, _)| row - start).collect();
+            if self.near.len() == MAX_OPEN && !self.near.contains(&part) {
+                let far = mem::take(&mut self.near);
+                let far = far.iter().filter_map(|part| self.open.get(part));
+                far.for_each(ChosenVectors::close);
+            }
+            self.near.insert(part);
             let vectors = match self.open.entry(part) {
                 std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
                 std::collections::hash_map::Entry::Vacant(place) => {
-                    place.insert(vectors(&self.old, part, &self.columns)?)
+                    place.insert(vectors(&self.old, part, &self.columns, &mut self.aside)?)
                 }
             };
             vectors.read(&rows, &mut |index, vector| {
@@ -361,10 +377,15 @@ impl Reuse {
 }
 
 /// Opens a part's vectors.
-fn vectors(old: &Old, part: usize, columns: &[(String, usize)]) -> Result<ChosenVectors> {
+fn vectors(
+    old: &Old,
+    part: usize,
+    columns: &[(String, usize)],
+    aside: &mut Aside,
+) -> Result<ChosenVectors> {
     let part = &old.parts[part];
     let file = old.open_part(part)?;
-    let vectors = ChosenVectors::open(&file, old.format, columns)?;
+    let vectors = ChosenVectors::open(&file, old.format, columns, aside)?;
     match part.rows {
         Some(rows) if rows != vectors.rows() => Err(Error::input(
             Place::file(file.name),

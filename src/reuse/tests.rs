@@ -62,9 +62,10 @@ fn find(storage: Arc<dyn Storage>) -> Result<Vec<Option<Vec<f32>>>> {
     let mut reuse = Old::folder("--reuse old/".into(), storage)?.open(&[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
-    // And again, from files that are open.
-    let again = reuse.find(["c"].into_iter())?;
+    // And again, from files that are open and those that are closed.
+    let again = reuse.find(["c", "a"].into_iter())?;
     assert_eq!(again.get(0), found.get(4));
+    assert_eq!(again.get(1), found.get(3));
     Ok((0..texts.len())
         .map(|text| found.get(text).map(<[f32]>::to_vec))
         .collect())

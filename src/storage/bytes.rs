@@ -38,6 +38,9 @@ pub trait Bytes: Send + Sync {
     /// If the system refuses.
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
+    /// Closes what [`Bytes::read_at`] has opened; the next part opens it again. Open files are few.
+    fn close(&self) {}
+
     /// What stands beside them, with `ending` after their name; `None` where nothing does.
     ///
     /// # Errors
@@ -154,7 +157,7 @@ impl Readable {
     }
 }
 
-/// A regular file, which stays open from its first part on: another one that gets its name meanwhile is not mixed in.
+/// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile is not mixed in.
 pub(crate) struct FileBytes {
     path: PathBuf,
     len: u64,
@@ -182,6 +185,10 @@ impl Bytes for FileBytes {
             file.seek(SeekFrom::Start(offset))?;
         }
         Ok(Box::new(file))
+    }
+
+    fn close(&self) {
+        *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
@@ -332,6 +339,9 @@ mod tests {
             file.bytes.read_at(6, &mut part).unwrap();
             assert_eq!(&part, b"of tw");
             assert_eq!(file.read_whole(99).unwrap(), b"another file");
+            file.bytes.close();
+            file.bytes.read_at(0, &mut part).unwrap();
+            assert_eq!(&part, b"anoth");
         }
         let missing = Readable::find(&other, None).unwrap();
         assert!(missing.is_none() && Readable::find(folder.path(), None).is_err());

@@ -27,6 +27,8 @@ mod man;
 mod messages;
 mod nulls;
 mod numbers;
+#[cfg(unix)]
+mod open_files;
 mod operator;
 mod outputs;
 mod outside;

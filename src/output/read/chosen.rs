@@ -2,7 +2,7 @@
 //! matrix in a temporary file first.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct ChosenVectors {
 enum Stored {
     /// Row after row, from `start`.
     Matrix {
-        file: File,
+        read_at: ReadAt,
         start: u64,
         dtype: Dtype,
     },
@@ -48,6 +48,13 @@ enum Stored {
     },
 }
 
+/// Fills with the bytes from there on.
+type ReadAt = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send>;
+
+/// The temporary file that other than matrices and Parquet are laid out in, however many they are; made for the first.
+#[derive(Default)]
+pub struct Aside(Option<Arc<File>>);
+
 impl ChosenVectors {
     /// Opens a file, whose vectors are in these columns, of these widths; a matrix has one without a
     /// name.
@@ -58,6 +65,7 @@ impl ChosenVectors {
         named: &Readable,
         format: OutputFormat,
         columns: &[(String, usize)],
+        aside: &mut Aside,
     ) -> Result<Self> {
         let width = columns.iter().map(|(_, width)| width).sum();
         let path = named.path();
@@ -65,7 +73,7 @@ impl ChosenVectors {
         let (rows, stored) = match format {
             OutputFormat::Parquet => parquet(named, columns)?,
             OutputFormat::Npy | OutputFormat::Fbin if !Address::is_url_path(path) => {
-                let mut file = File::open(path).map_err(failed)?;
+                let mut file = named.seeking();
                 let (rows, found, dtype) = match format {
                     OutputFormat::Npy => binary::npy_shape(named, &mut file)?,
                     _ => binary::bin_shape(named, &mut file, format)?,
@@ -74,9 +82,15 @@ impl ChosenVectors {
                     return Err(other(path, columns));
                 }
                 let start = file.stream_position().map_err(failed)?;
-                (rows, Stored::Matrix { file, start, dtype })
+                let bytes = Arc::clone(&named.bytes);
+                let stored = Stored::Matrix {
+                    read_at: Box::new(move |offset, into| bytes.read_at(offset, into)),
+                    start,
+                    dtype,
+                };
+                (rows, stored)
             }
-            _ => laid_out(named, format, columns)?,
+            _ => laid_out(named, format, columns, aside)?,
         };
         Ok(Self {
             file: named.clone(),
@@ -84,6 +98,11 @@ impl ChosenVectors {
             rows,
             stored,
         })
+    }
+
+    /// Closes its file; the next reading opens it again.
+    pub fn close(&self) {
+        self.file.bytes.close();
     }
 
     /// Its rows; of other than Parquet those that have a vector.
@@ -100,7 +119,11 @@ impl ChosenVectors {
     pub fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let (named, width) = (&self.file, self.width);
         match &mut self.stored {
-            Stored::Matrix { file, start, dtype } => {
+            Stored::Matrix {
+                read_at,
+                start,
+                dtype,
+            } => {
                 let failed = |error| named.failed(error);
                 let bytes = width * dtype.bytes();
                 let mut buffer = Vec::new();
@@ -109,8 +132,7 @@ impl ChosenVectors {
                     let at = *start + run.start * bytes as u64;
                     let length = usize::try_from(run.end - run.start).unwrap_or(0);
                     buffer.resize(length * bytes, 0);
-                    file.seek(SeekFrom::Start(at)).map_err(failed)?;
-                    file.read_exact(&mut buffer).map_err(failed)?;
+                    read_at(at, &mut buffer).map_err(failed)?;
                     for row in buffer.chunks_exact(bytes) {
                         let vector: Vec<f32> = match dtype {
                             Dtype::F16 => floats(row, |two| half::f16::from_le_bytes(two).to_f32()),
@@ -209,14 +231,21 @@ fn parquet(file: &Readable, columns: &[(String, usize)]) -> Result<(u64, Stored)
     Ok((rows.cast_unsigned(), stored))
 }
 
-/// Writes the vectors of a file, row by row, into a temporary one.
+/// Writes the vectors of a file, row by row, behind what stands in the temporary one.
 fn laid_out(
     source: &Readable,
     format: OutputFormat,
     columns: &[(String, usize)],
+    aside: &mut Aside,
 ) -> Result<(u64, Stored)> {
     let failed = |error| Error::io("write a temporary file for", source.path(), error);
-    let mut aside = BufWriter::new(tempfile::tempfile().map_err(failed)?);
+    let file = match &aside.0 {
+        Some(file) => Arc::clone(file),
+        None => Arc::new(tempfile::tempfile().map_err(failed)?),
+    };
+    aside.0 = Some(Arc::clone(&file));
+    let start = (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
+    let mut writer = BufWriter::new(&*file);
     let mut rows = 0;
     let mut row = vec![
         0;
@@ -245,16 +274,21 @@ fn laid_out(
         if filled == columns.len() {
             filled = 0;
             rows += 1;
-            aside.write_all(&row).map_err(failed)?;
+            writer.write_all(&row).map_err(failed)?;
         }
         Ok(())
     })?;
-    let file = aside
-        .into_inner()
-        .map_err(|error| failed(error.into_error()))?;
+    writer.flush().map_err(failed)?;
+    drop(writer);
+    source.bytes.close();
+    let read_at = move |offset, into: &mut [u8]| {
+        let mut file = &*file;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(into)
+    };
     let stored = Stored::Matrix {
-        file,
-        start: 0,
+        read_at: Box::new(read_at),
+        start,
         dtype: Dtype::F32,
     };
     Ok((rows, stored))

@@ -10,7 +10,7 @@ use std::error::Error as StdError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-pub use chosen::ChosenVectors;
+pub use chosen::{Aside, ChosenVectors};
 
 use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
