@@ -11,6 +11,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use arrow::ipc::root_as_footer;
+
 /// How long a case may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -232,4 +234,32 @@ impl Random {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).expect("below a usize")
     }
+}
+
+/// An Arrow file whose footer names no record batches, and one whose second record batch does not say what it is:
+/// each lacks a byte or two, and is a whole file for who takes what is missing for the end.
+pub(crate) fn arrow_losing_batches(file: &[u8]) -> [Vec<u8>; 2] {
+    let number = |at: usize| {
+        let (numbers, _) = file[at..].as_chunks();
+        usize::try_from(u32::from_le_bytes(numbers[0])).unwrap()
+    };
+    // Where a flat buffer's first table is, and the list of where in it its fields are.
+    let root = |start: usize| {
+        let table = start + number(start);
+        (table, table - number(table))
+    };
+    let end = file.len() - 10;
+    let footer = end - number(end);
+    let (_, fields) = root(footer);
+    let mut unnamed = file.to_vec();
+    unnamed[fields + 10..fields + 12].fill(0);
+    let blocks = root_as_footer(&file[footer..end]).unwrap();
+    let block = blocks.recordBatches().unwrap().get(1);
+    // Behind a mark and a length.
+    let (message, fields) = root(usize::try_from(block.offset()).unwrap() + 8);
+    let mut unsaid = file.to_vec();
+    let kind = message + usize::from(file[fields + 6]);
+    assert_eq!(unsaid[kind], 3, "a record batch");
+    unsaid[kind] = 0;
+    [unnamed, unsaid]
 }

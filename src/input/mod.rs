@@ -56,7 +56,7 @@ pub use template::Template;
 
 use arrow::datatypes::SchemaRef;
 
-pub(crate) use columnar::{Chunks, check_arrow_file};
+pub(crate) use columnar::{Chunks, check_arrow_file, next_arrow_batch};
 
 use crate::error::Result;
 use crate::position::{Position, Seek};

@@ -18,7 +18,7 @@ use arrow::ipc::writer::FileWriter;
 use serde_json::Value;
 
 use crate::error::{Error, Place, Result};
-use crate::input::check_arrow_file;
+use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
@@ -161,6 +161,8 @@ impl VectorWriter for Spool {
 pub struct SpoolReader {
     path: PathBuf,
     reader: FileReader<BufReader<File>>,
+    /// Record batches that were read.
+    batches: usize,
 }
 
 impl SpoolReader {
@@ -178,6 +180,7 @@ impl SpoolReader {
         Ok(Self {
             path: path.to_path_buf(),
             reader: reader?,
+            batches: 0,
         })
     }
 
@@ -202,7 +205,8 @@ impl SpoolReader {
     /// # Errors
     /// If they cannot be read.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
-        let Some(batch) = guarded(&self.path, || self.reader.next().transpose())? else {
+        let next = || next_arrow_batch(&mut self.reader, &mut self.batches);
+        let Some(batch) = guarded(&self.path, next)? else {
             return Ok(None);
         };
         rows(&batch).map(Some).ok_or_else(|| {

@@ -7,7 +7,7 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 use ::arrow::ipc::reader::{FileDecoder, StreamReader};
 
-use super::footer::{Footer, content, rows};
+use super::footer::{Footer, batch, rows};
 use super::open::{footer, guarded};
 use super::table::Table;
 use super::{Batches, at_most, entered};
@@ -115,10 +115,7 @@ impl Batches for ArrowFile {
         };
         let (number, of) = (self.batch + 1, self.footer.batches.len());
         let spot = || (format!("record batch {number} of {of}").into(), self.row);
-        let decode = || decoder.read_record_batch(block, &content(bytes, block)?);
-        let Some(batch) = guarded(&self.source, spot, decode)? else {
-            return Ok(None);
-        };
+        let batch = guarded(&self.source, spot, || batch(decoder, bytes, block))?;
         let place = self.place();
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
         let skip = skip.min(batch.num_rows());

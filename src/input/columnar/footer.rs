@@ -1,19 +1,23 @@
 //! The footer of an Arrow file: its schema, and where its dictionaries and record batches lie. It is compared with the
 //! file's length before anybody asks for memory by it.
 
+use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use ::arrow::array::RecordBatch;
 use ::arrow::buffer::{Buffer, MutableBuffer};
 use ::arrow::datatypes::SchemaRef;
 use ::arrow::error::ArrowError;
 use ::arrow::ipc::convert::try_fb_to_schema;
-use ::arrow::ipc::reader::{FileDecoder, read_footer_length};
+use ::arrow::ipc::reader::{FileDecoder, FileReader, read_footer_length};
 use ::arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
 
 use crate::storage::Bytes;
 
 /// Bytes behind a footer: its length, and the magic.
 const TRAILER: u64 = 10;
+
+const NO_BATCH: &str = "a record batch does not say that it is one";
 
 /// What a footer says, all of which lies in the file.
 pub(super) struct Footer {
@@ -52,12 +56,14 @@ impl Footer {
             blocks.ok_or_else(|| wrong("a record batch would lie outside of the file"))
         };
         let dictionaries = footer.dictionaries().into_iter().flatten();
-        let batches = footer.recordBatches().into_iter().flatten();
+        // A table without rows has a list without entries.
+        let batches = footer.recordBatches();
+        let batches = batches.ok_or_else(|| wrong("it names no record batches"))?;
         Ok(Self {
             schema: Arc::new(try_fb_to_schema(schema)?),
             version: footer.version(),
             dictionaries: all(dictionaries.map(within).collect())?,
-            batches: all(batches.map(within).collect())?,
+            batches: all(batches.iter().map(within).collect())?,
         })
     }
 
@@ -97,7 +103,7 @@ fn place(block: &Block) -> Option<(u64, usize, usize)> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
+fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
     let (offset, head, body) = place(block).ok_or_else(|| wrong("a block has no place"))?;
     let length = head
         .checked_add(body)
@@ -114,6 +120,36 @@ pub(super) fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowE
 /// As [`Footer::read`].
 pub(crate) fn check(bytes: &dyn Bytes) -> Result<SchemaRef, ArrowError> {
     Footer::read(bytes).map(|footer| footer.schema)
+}
+
+/// Decodes a record batch that the footer names.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub(super) fn batch(
+    decoder: &FileDecoder,
+    bytes: &dyn Bytes,
+    block: &Block,
+) -> Result<RecordBatch, ArrowError> {
+    let batch = decoder.read_record_batch(block, &content(bytes, block)?)?;
+    batch.ok_or_else(|| wrong(NO_BATCH))
+}
+
+/// The next record batch of a whole file; `read` counts them. The reader takes one that does not say what it is for
+/// the end.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub(crate) fn next_batch<R: Read + Seek>(
+    reader: &mut FileReader<R>,
+    read: &mut usize,
+) -> Result<Option<RecordBatch>, ArrowError> {
+    let batch = reader.next().transpose()?;
+    if batch.is_none() && *read < reader.num_batches() {
+        return Err(wrong(NO_BATCH));
+    }
+    *read += 1;
+    Ok(batch)
 }
 
 /// How many rows a record batch has, by what stands before its columns.

@@ -13,7 +13,7 @@ mod parquet;
 mod select;
 mod table;
 
-pub(crate) use footer::check as check_arrow_file;
+pub(crate) use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
 pub(super) use open::{open, stretches};
 pub(crate) use pages::Chunks;
 

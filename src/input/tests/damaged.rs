@@ -9,7 +9,7 @@ use super::tables::{KEPT, arrow_file, arrow_stream, batch, parquet};
 use super::*;
 use crate::error::assert_no_bug;
 use crate::input::compression::tests::{bzip2, gzip, xz};
-use crate::mutation::each;
+use crate::mutation::{arrow_losing_batches, each};
 use crate::record::Reject;
 
 /// The windows of a damaged file, and its bytes; `None` if it is refused, for a reason that is not ours.
@@ -230,5 +230,21 @@ fn damaged_tables_are_read_or_refused() {
                 assert!(found.iter().enumerate().all(|(row, start)| row == start.0));
             }
         });
+    }
+}
+
+#[test]
+fn an_arrow_file_that_loses_its_batches_is_refused() {
+    let file = arrow_file(&[batch(0, 20), batch(20, 20), batch(40, 20)]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrow");
+    for (damaged, said) in arrow_losing_batches(&file)
+        .iter()
+        .zip(["it names no record", "a record batch does not say"])
+    {
+        fs::write(&path, damaged).unwrap();
+        let opened = RecordReader::open(&[Source::Path(path.clone())], keeping(&KEPT));
+        let error = opened.and_then(windows).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::{StoredVector, TakeVector, failed, guarded, in_order};
 use crate::error::{Error, Result};
-use crate::input::{Chunks, check_arrow_file};
+use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
 use crate::output::quantize::Dtype;
 use crate::storage::Readable;
 
@@ -45,7 +45,8 @@ pub(super) fn arrow_file(file: &Readable, take: &mut TakeVector<'_>) -> Result<(
     let schema = guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
     let columns = Some(vectors_in(&schema));
     let mut reader = guarded(file, || FileReader::try_new(file.seeking(), columns))?;
-    while let Some(batch) = guarded(file, || reader.next().transpose())? {
+    let mut read = 0;
+    while let Some(batch) = guarded(file, || next_arrow_batch(&mut reader, &mut read))? {
         of_batch(&batch, take)?;
     }
     Ok(())

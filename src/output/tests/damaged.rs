@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
 use crate::error::{Result, assert_no_bug};
-use crate::mutation::each;
+use crate::mutation::{arrow_losing_batches, each};
 use crate::storage::Readable;
 
 /// Every vector of a file, bit by bit.
@@ -70,5 +70,21 @@ fn damaged_files_of_vectors_are_read_or_refused() {
                 _ => {}
             }
         });
+    }
+}
+
+#[test]
+fn an_arrow_file_that_loses_its_batches_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrow");
+    let mut writer = writer(&options(&path)).unwrap();
+    for first in [0, 9, 18] {
+        writer.write(id_rows(first, 9, 2)).unwrap();
+    }
+    finish(writer, id_schema()).unwrap();
+    for damaged in arrow_losing_batches(&fs::read(&path).unwrap()) {
+        fs::write(&path, damaged).unwrap();
+        let error = chain(&vectors(&path).unwrap_err());
+        assert!(error.contains("record batch"), "{error}");
     }
 }
