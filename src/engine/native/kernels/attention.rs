@@ -2,7 +2,7 @@
 //!
 //! For each head of keys, keys are transposed into panels and values copied, once; then tiles of queries go
 //! over them: scores, the softmax of whole rows in base 2, and the weighted sum of values. In
-//! [`Arithmetic::I16`], for texts that are long enough to gain by it, queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
+//! [`Arithmetic::I16`] queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
 //! head's, and weights by as fine a step as keeps a block's sum within 32 bits.
 
 use std::f32::consts::LOG2_E;
@@ -82,15 +82,12 @@ pub struct AttentionScratch {
 
 /// Keys whose weighted values are summed at once; even.
 const SUMMED: usize = 512;
-/// Tokens from which on attention in 16 bits is faster than in single precision.
-const ROUNDED: usize = 64;
 /// Largest magnitude of a 16-bit value.
 const VALUE_TOP: f32 = 4095.0;
 
 impl Attention {
     /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
-    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`], and both as
-    /// [`Arithmetic::F32`] for texts so short that rounding costs more than it saves.
+    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`].
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, or the bias doesn't reach.
@@ -144,10 +141,8 @@ impl Attention {
             bias,
         };
         with!(isa, s => match arithmetic {
-            Arithmetic::I16 | Arithmetic::I8 if len >= ROUNDED => {
-                text.run(s, Pairs, scratch, out, stride);
-            }
-            _ => text.run(s, Floats, scratch, out, stride),
+            Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
+            Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
         });
     }
 }

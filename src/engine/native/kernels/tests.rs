@@ -347,7 +347,7 @@ fn attention_cases() -> Vec<Case> {
         softcap: None,
     };
     let mut cases = Vec::new();
-    // The edges of vectors and panels, below the length from which scores are rounded and above.
+    // The edges of vectors and panels.
     for len in [
         1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 71, 79, 80, 81, 96, 97,
     ] {
@@ -674,7 +674,6 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         sight: Sight::ALL,
         softcap: None,
     };
-    // Rounded above a length alone.
     for (arithmetic, len) in [(Arithmetic::F32, 21), (Arithmetic::I16, 69)] {
         let case = Case {
             shape,
