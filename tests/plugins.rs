@@ -199,3 +199,52 @@ fn one_library_serves_its_plugins_and_itself_in_one_process() {
     let (after, info) = vectors("cpu", library);
     assert_eq!((before, info.plugin), (after, None));
 }
+
+/// OpenVINO's own build of ONNX Runtime is older than its plug-in, which then offers no device.
+#[test]
+fn where_a_plugin_offers_no_device_the_librarys_own_provider_of_that_name_is_taken() {
+    let test = "a plug-in without a device beside a provider of its name";
+    let list = std::env::var("EMBEDCTL_TEST_PROVIDERS").unwrap_or_default();
+    let own = list
+        .split(',')
+        .find_map(|one| one.trim().strip_prefix("openvino:"));
+    let plugin = real(test)
+        .into_iter()
+        .find(|(provider, _)| *provider == Provider::OpenVino);
+    let (Some(own), Some((_, plugin))) = (own, plugin) else {
+        return;
+    };
+    // As in one Python environment: …/onnxruntime/capi/LIBRARY and …/onnxruntime_ep_openvino.
+    let own = Path::new(own);
+    let packages = TempDir::new().unwrap();
+    let core = own.parent().and_then(Path::parent).unwrap();
+    symlink(core, packages.path().join("onnxruntime")).unwrap();
+    let site = plugin.ancestors().nth(3).unwrap();
+    let name = "onnxruntime_ep_openvino";
+    symlink(site.join(name), packages.path().join(name)).unwrap();
+    let capi = packages.path().join("onnxruntime/capi");
+    let report = ask(&command(), &capi.join(own.file_name().unwrap()));
+
+    let passed_over = only(&report);
+    assert!(
+        passed_over.path.starts_with(packages.path().join(name)),
+        "{report:?}"
+    );
+    assert!(passed_over.devices.is_empty(), "{report:?}");
+    let mut tried = report
+        .providers
+        .iter()
+        .filter(|tried| tried.provider == Provider::OpenVino);
+    let (first, then) = (tried.next().unwrap(), tried.next().unwrap());
+    assert!(
+        !first.works && first.plugin.as_ref() == Some(&passed_over.path),
+        "{first:?}"
+    );
+    assert!(
+        first
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("it looks for Intel's"))
+    );
+    assert!(then.works && then.plugin.is_none(), "{then:?}");
+}

@@ -78,6 +78,11 @@ fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) 
     }
     match provider {
         Provider::WebGpu if has("adapter") || has("vulkan") => Some(VULKAN.to_owned()),
+        // A plug-in that knows this processor not, or an ONNX Runtime too old for it.
+        Provider::OpenVino if has("no device cpu") => Some(
+            "`pip install onnxruntime-openvino`, a build with OpenVINO in it, runs on any x86-64 processor"
+                .to_owned(),
+        ),
         Provider::OpenVino if has("device") || has("plugin") => Some(
             "--provider-option openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
              drivers"
