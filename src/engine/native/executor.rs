@@ -8,7 +8,7 @@ use super::architecture::{Architecture, Layer};
 use super::kernels::{
     Attention, AttentionScratch, Finish, Input, Isa, Operand, RelativeBias, Sight, linear, rotary,
 };
-use super::network::{LayerWeights, Norms, Place, Ranges, Surroundings};
+use super::network::{LayerWeights, Norms, OuterWeights, Place, Ranges};
 use super::rotary::RotaryTable;
 use crate::error::{Error, Result};
 
@@ -85,16 +85,11 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// If an id is not in the vocabulary, or a row is longer than the model has positions.
-    pub fn embed(
-        &self,
-        around: &Surroundings,
-        rows: Rows<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    pub fn embed(&self, outer: &OuterWeights, rows: Rows<'_>, scratch: &mut Scratch) -> Result<()> {
         let embeddings = &self.architecture.embeddings;
         let (hidden, width) = (self.architecture.hidden, embeddings.width);
         let tokens = rows.ids.len();
-        let projected = around.projection.is_some();
+        let projected = outer.projection.is_some();
         let Scratch {
             states,
             branch,
@@ -116,13 +111,13 @@ impl Executor<'_> {
             for token in span.clone() {
                 let id = rows.ids[token];
                 let row = &mut out[token * width..(token + 1) * width];
-                if id as usize >= around.word.rows() {
+                if id as usize >= outer.word.rows() {
                     return Err(Error::internal(format!(
                         "the tokenizer made the id {id}, and the model's table has {} rows",
-                        around.word.rows()
+                        outer.word.rows()
                     )));
                 }
-                around.word.row(id as usize, row);
+                outer.word.row(id as usize, row);
                 if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
                     row.iter_mut().for_each(|value| *value *= embeddings.scale);
                 }
@@ -134,9 +129,9 @@ impl Executor<'_> {
                             embeddings.types
                         )));
                     }
-                    add(row, &around.types[kind * width..(kind + 1) * width]);
+                    add(row, &outer.types[kind * width..(kind + 1) * width]);
                 }
-                if let (Some(positions), Some(table)) = (embeddings.positions, &around.positions) {
+                if let (Some(positions), Some(table)) = (embeddings.positions, &outer.positions) {
                     let position = match positions.after {
                         None => token - span.start,
                         Some(padding) if id == padding => padding as usize,
@@ -159,10 +154,10 @@ impl Executor<'_> {
                 }
             }
         }
-        if let Some(norm) = &around.norm {
+        if let Some(norm) = &outer.norm {
             norm.apply(self.isa, out);
         }
-        if let Some(projection) = &around.projection {
+        if let Some(projection) = &outer.projection {
             operand.convert(projection, out, width, tokens);
             linear(
                 operand,
@@ -182,9 +177,9 @@ impl Executor<'_> {
         }
         let heads = self.architecture.attention.heads;
         let reach = scratch.bias.len() / heads / 2;
-        if !around.relative_bias.is_empty() && (scratch.bias.is_empty() || reach + 1 < longest) {
+        if !outer.relative_bias.is_empty() && (scratch.bias.is_empty() || reach + 1 < longest) {
             relative_bias(
-                &around.relative_bias,
+                &outer.relative_bias,
                 heads,
                 longest.next_power_of_two(),
                 &mut scratch.bias,
@@ -338,12 +333,12 @@ impl Executor<'_> {
     /// The norm after the last layer; the finished states of all tokens.
     pub fn finish<'a>(
         &self,
-        around: &Surroundings,
+        outer: &OuterWeights,
         tokens: usize,
         scratch: &'a mut Scratch,
     ) -> &'a [f32] {
         let states = &mut scratch.states[..tokens * self.architecture.hidden];
-        if let Some(norm) = &around.final_norm {
+        if let Some(norm) = &outer.final_norm {
             norm.apply(self.isa, states);
         }
         states

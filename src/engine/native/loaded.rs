@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::architecture::Architecture;
 use super::executor::{Executor, Rows, Scratch};
 use super::kernels::{Arithmetic, Isa};
-use super::network::{LayerWeights, Loader, Ranges, Surroundings};
+use super::network::{LayerWeights, Loader, OuterWeights, Ranges};
 use super::weights::Checkpoint;
 use crate::error::Result;
 
@@ -19,7 +19,7 @@ const CALIBRATION: (usize, usize) = (64, 24);
 pub(super) struct Network {
     pub(super) architecture: Architecture,
     isa: Isa,
-    around: Surroundings,
+    outer: OuterWeights,
     sets: Vec<LayerWeights>,
 }
 
@@ -30,11 +30,11 @@ impl Network {
         isa: Isa,
         arithmetic: Arithmetic,
     ) -> Result<Self> {
-        let (around, sets) = {
+        let (outer, sets) = {
             let loader = Loader::new(&architecture, checkpoint, isa)?;
-            let around = loader.surroundings()?;
+            let outer = loader.outer_weights()?;
             let ranges = if arithmetic == Arithmetic::I8 {
-                Some(calibrate(&architecture, &loader, &around, isa)?)
+                Some(calibrate(&architecture, &loader, &outer, isa)?)
             } else {
                 None
             };
@@ -49,12 +49,12 @@ impl Network {
                 .into_par_iter()
                 .map(|set| loader.layer(set, arithmetic, ranges(set)))
                 .collect::<Result<_>>()?;
-            (around, sets)
+            (outer, sets)
         };
         Ok(Self {
             architecture,
             isa,
-            around,
+            outer,
             sets,
         })
     }
@@ -71,7 +71,7 @@ impl Network {
         run_exactly(
             &self.architecture,
             &loader,
-            &self.around,
+            &self.outer,
             self.isa,
             &mut shares,
             |_, _| {},
@@ -82,7 +82,7 @@ impl Network {
                 let mut scratch = std::mem::take(&mut share.scratch);
                 let exact = self
                     .executor()
-                    .finish(&self.around, share.ids.len(), &mut scratch);
+                    .finish(&self.outer, share.ids.len(), &mut scratch);
                 let mut own = Scratch::default();
                 let ours = self.run(share.rows(), &mut own)?;
                 let mut start = 0;
@@ -110,11 +110,11 @@ impl Network {
     /// Token states of these rows.
     pub(super) fn run<'a>(&self, rows: Rows<'_>, scratch: &'a mut Scratch) -> Result<&'a [f32]> {
         let executor = self.executor();
-        executor.embed(&self.around, rows, scratch)?;
+        executor.embed(&self.outer, rows, scratch)?;
         for layer in &self.architecture.layers {
             executor.layer(layer, &self.sets[layer.weights], rows, scratch, None);
         }
-        Ok(executor.finish(&self.around, rows.ids.len(), scratch))
+        Ok(executor.finish(&self.outer, rows.ids.len(), scratch))
     }
 }
 
@@ -142,7 +142,7 @@ impl Share {
 fn run_exactly(
     architecture: &Architecture,
     loader: &Loader<'_>,
-    around: &Surroundings,
+    outer: &OuterWeights,
     isa: Isa,
     shares: &mut [Share],
     mut after: impl FnMut(usize, &mut [Share]),
@@ -150,7 +150,7 @@ fn run_exactly(
     let executor = Executor { architecture, isa };
     shares.par_iter_mut().try_for_each(|share| {
         let mut scratch = std::mem::take(&mut share.scratch);
-        let done = executor.embed(around, share.rows(), &mut scratch);
+        let done = executor.embed(outer, share.rows(), &mut scratch);
         share.scratch = scratch;
         done
     })?;
@@ -206,7 +206,7 @@ fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
 fn calibrate(
     architecture: &Architecture,
     loader: &Loader<'_>,
-    around: &Surroundings,
+    outer: &OuterWeights,
     isa: Isa,
 ) -> Result<Vec<Ranges>> {
     let (rows, length) = CALIBRATION;
@@ -218,7 +218,7 @@ fn calibrate(
             let taken = positions.after.map_or(0, |padding| padding as usize + 1);
             positions.count.saturating_sub(taken).min(length)
         });
-    let vocabulary = around.word.rows() as u64;
+    let vocabulary = outer.word.rows() as u64;
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut id = || {
         state ^= state << 13;
@@ -234,7 +234,7 @@ fn calibrate(
     run_exactly(
         architecture,
         loader,
-        around,
+        outer,
         isa,
         &mut shares,
         |set, shares| {

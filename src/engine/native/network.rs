@@ -50,7 +50,7 @@ pub struct LayerWeights {
 
 /// What lies before, after and beside the layers.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct OuterWeights {
     /// Token embeddings.
     pub word: Table,
     /// Learned positions.
@@ -113,7 +113,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub fn surroundings(&self) -> Result<Surroundings> {
+    pub fn outer_weights(&self) -> Result<OuterWeights> {
         let Architecture {
             hidden,
             embeddings,
@@ -155,7 +155,7 @@ impl<'a> Loader<'a> {
             None => Vec::new(),
             Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
         };
-        Ok(Surroundings {
+        Ok(OuterWeights {
             word: Table::open(self.checkpoint, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
             types,
@@ -177,7 +177,7 @@ impl<'a> Loader<'a> {
     /// which 8-bit products are balanced.
     ///
     /// # Errors
-    /// As [`Loader::surroundings`].
+    /// As [`Loader::outer_weights`].
     pub fn layer(
         &self,
         set: usize,
