@@ -145,9 +145,9 @@ fn eights<S: Simd>(s: S, of: Option<(&[f32], &[f32])>, x: &mut [f32], half: usiz
         });
         for at in (0..distance).step_by(S::LANES) {
             let mut v = [s.splat(0.0); 8];
-            for j in 0..8 {
+            for (j, v) in v.iter_mut().enumerate() {
                 let at = at + j * distance;
-                v[j] = match of {
+                *v = match of {
                     Some((a, b)) => s.mul(s.load(&a[at..]), s.load(&b[at..])),
                     None => s.load(&x[at..]),
                 };
