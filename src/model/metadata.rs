@@ -82,19 +82,19 @@ pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
 pub(crate) const TOKENIZER_TIME: Duration = Duration::from_secs(60);
 
+/// The refusal of a key that may decide vectors.
+pub(super) fn unknown_key(path: &Path, key: &str) -> Error {
+    let reason = format!("has the key '{key}', whose meaning embedctl does not know");
+    Error::model(path.display(), reason).with_remedy("remove it if it has no effect on vectors")
+}
+
 /// Reads a JSON object that may have the keys in the list `known` alone; `None` where the file does not exist.
 pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Result<Option<T>> {
     let Some(values) = read::<Map<String, Value>>(path)? else {
         return Ok(None);
     };
     if let Some(key) = values.keys().find(|key| !lists(known, key)) {
-        return Err(Error::model(
-            path.display(),
-            format!(
-                "has the key '{key}', whose meaning embedctl does not know; it knows {}",
-                known.replace(' ', ", ")
-            ),
-        ));
+        return Err(unknown_key(path, key));
     }
     serde_json::from_value(Value::Object(values))
         .map(Some)

@@ -101,10 +101,7 @@ impl Reader<'_> {
     }
 
     fn unknown<T>(&self, key: &str) -> Result<T> {
-        let reason = format!("has the key '{key}', whose meaning embedctl does not know");
-        Err(self
-            .refusal(reason)
-            .with_remedy("remove it if it has no effect on vectors"))
+        Err(metadata::unknown_key(self.file, key))
     }
 
     fn object(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
