@@ -1,6 +1,7 @@
 //! What refusals, kills and overlapping runs leave: an output and what belongs to it are of one run.
 
 use std::fs;
+use std::path::PathBuf;
 
 use super::publishing::NAMES;
 use crate::error::ErrorKind;
@@ -124,15 +125,21 @@ fn publish_with(
     finish_with(writer, Some(list))
 }
 
+/// A folder in which an output may stand already, with the names of the next one and its rejects.
+fn begun(name: &str, stands: bool) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
+    if stands {
+        publish_with(&options(&path), &rejects, OLD).unwrap();
+    }
+    (folder, path, rejects)
+}
+
 #[test]
 fn a_name_that_is_refused_loses_neither_the_old_output_nor_the_new() {
     for (name, force) in NAMES.iter().flat_map(|name| [(name, false), (name, true)]) {
         for steps in 0.. {
-            let folder = tempfile::tempdir().unwrap();
-            let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
-            if force {
-                publish_with(&options(&path), &rejects, OLD).unwrap();
-            }
+            let (folder, path, rejects) = begun(name, force);
             let before = standing(&path, &rejects);
             let options = OutputOptions {
                 force,
@@ -243,11 +250,7 @@ fn a_publication_to_be_killed() {
 fn a_kill_at_any_step_mixes_nothing_and_the_next_run_completes_it() {
     for (name, force) in NAMES.iter().flat_map(|name| [(name, false), (name, true)]) {
         for steps in 0.. {
-            let folder = tempfile::tempdir().unwrap();
-            let (path, rejects) = (at(&folder, name), at(&folder, "rejects"));
-            if force {
-                publish_with(&options(&path), &rejects, OLD).unwrap();
-            }
+            let (folder, path, rejects) = begun(name, force);
             let wanted = format!("{}|{}|{steps}|{force}", path.display(), rejects.display());
             let killed = std::process::Command::new(std::env::current_exe().unwrap())
                 .args([
