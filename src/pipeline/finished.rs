@@ -16,7 +16,8 @@ use crate::output::{self, Destination};
 use crate::storage::Readable;
 
 /// Under `--resume` and `--retry-rejects`, what stands in the folder (nothing, of a single file), with how many records
-/// the output has rejected, if there is nothing left to do: it is complete and was made from the same input with the same settings. Opens no engine.
+/// the output has rejected, if there is nothing left to do: it is complete and was made from the same input with the
+/// same settings. Opens no engine.
 ///
 /// # Errors
 /// If it is complete and was made with others, or cannot be read.

@@ -157,7 +157,8 @@ impl Readable {
     }
 }
 
-/// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile is not mixed in.
+/// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile
+/// is not mixed in.
 pub(crate) struct FileBytes {
     path: PathBuf,
     len: u64,
