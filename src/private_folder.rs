@@ -14,11 +14,10 @@ pub(crate) fn make(prefix: &str, parent: &Path) -> Result<TempDir> {
     builder.tempdir_in(parent)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn nobody_else_may_look_into_it() {
         use std::os::unix::fs::PermissionsExt;

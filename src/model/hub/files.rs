@@ -109,11 +109,10 @@ pub(super) fn symbolic_link(target: &Path, place: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(target, place)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn what_grows_is_never_a_link_or_a_pipe() {
         let folder = tempfile::tempdir().unwrap();
