@@ -49,7 +49,7 @@ pub use writer::{Finish, VectorWriter};
 
 use self::calibration::Calibration;
 use self::encoding::Encoding;
-use self::place::Place;
+use self::place::OutputPlace;
 use self::target::Target;
 use crate::error::{Error, Result};
 use crate::record::SourceNames;
@@ -60,7 +60,7 @@ impl OutputOptions {
     /// # Errors
     /// If it is a folder, or lies in none.
     pub fn is_stream(&self) -> Result<bool> {
-        Ok(!Place::find(&self.destination, "-o")?.is_published())
+        Ok(!OutputPlace::find(&self.destination, "-o")?.is_published())
     }
 }
 
@@ -135,8 +135,8 @@ fn plan(
     dimensions: &[usize],
     sources: usize,
     columns: &Schema,
-) -> Result<(OutputFormat, Place)> {
-    let place = Place::find(&options.destination, "-o")?;
+) -> Result<(OutputFormat, OutputPlace)> {
+    let place = OutputPlace::find(&options.destination, "-o")?;
     let format = match (options.resolved_format()?, place.is_published()) {
         (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,

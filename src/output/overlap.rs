@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::options::{Destination, OutputOptions};
-use super::place::{Identity, Place};
+use super::place::{Identity, OutputPlace};
 use super::sidecar::{former_sidecars, sidecar_path};
 use crate::error::{Error, Result};
 
@@ -43,7 +43,7 @@ pub fn refuse_overlap<'a>(
         Destination::Stdout => add("standard output".to_owned(), Identity::of_stdout())?,
         Destination::Path(path) => {
             add(format!("-o {}", path.display()), Identity::of_path(path))?;
-            let place = Place::find(&output.destination, "-o")?;
+            let place = OutputPlace::find(&output.destination, "-o")?;
             if let Some(path) = place.file() {
                 let sidecars = output.resolved_format()?.sidecars();
                 let own: Vec<_> = sidecars.iter().map(|it| sidecar_path(path, it)).collect();

@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 40;
 
 /// Where an output goes, with symbolic links resolved.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OutputPlace {
     /// As the user wrote it, for messages.
     shown: PathBuf,
     /// The option that named it, for messages.
@@ -44,7 +44,7 @@ pub(super) enum PlaceKind {
     },
 }
 
-impl Place {
+impl OutputPlace {
     /// Looks at what `option` named.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::hash::Hash;
 use super::options::Destination;
-use super::place::Place;
+use super::place::OutputPlace;
 use super::target::Target;
 use super::temporary::RunFiles;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ impl RejectsWriter {
     /// # Errors
     /// If it exists and `force` is not given, or cannot be written.
     pub fn create(path: &Path, force: bool, files: &RunFiles) -> Result<Self> {
-        let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
+        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
         Ok(Self {
             target: Target::create(&place, force, &[], files)?,
             hash: Hash::default(),
@@ -55,7 +55,7 @@ impl RejectsWriter {
     /// # Errors
     /// As there.
     pub fn check(path: &Path, force: bool, files: &RunFiles) -> Result<()> {
-        let place = Place::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
+        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
         Target::check(&place, force, &[], files)
     }
 

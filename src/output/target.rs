@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::{with_remedy, write_error};
 use super::handle;
-use super::place::{Place, PlaceKind, parent};
+use super::place::{OutputPlace, PlaceKind, parent};
 use super::publish;
 use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
@@ -57,7 +57,7 @@ impl Target {
     ///
     /// # Errors
     /// If it, or a sidecar, exists without `force`, or cannot be written.
-    pub fn create(place: &Place, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<Self> {
+    pub fn create(place: &OutputPlace, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<Self> {
         let shown = place.shown().to_path_buf();
         let open = |file: io::Result<File>| {
             file.map(Sink::Open)
@@ -100,7 +100,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::create`].
-    pub fn check(place: &Place, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
+    pub fn check(place: &OutputPlace, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
         if place.is_published() {
             Self::create(place, force, sidecars, files)?;
         }
@@ -251,7 +251,7 @@ impl Sidecar {
 }
 
 /// Refuses to replace what exists, unless forced.
-fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &Place) -> Result<()> {
+fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) -> Result<()> {
     let option = place.option();
     let shown = place.shown().display();
     if !force && fs::symlink_metadata(path).is_ok() {

@@ -8,7 +8,7 @@ use super::architecture::{Architecture, Layer};
 use super::kernels::{
     Attention, AttentionScratch, Finish, Input, Isa, Operand, RelativeBias, Sight, linear, rotary,
 };
-use super::network::{LayerWeights, Norms, OuterWeights, Place, Ranges};
+use super::network::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::rotary::RotaryTable;
 use crate::error::{Error, Result};
 
@@ -220,11 +220,11 @@ impl Executor<'_> {
             ..
         } = scratch;
         let states = &mut states[..tokens * hidden];
-        let mut note = |place: Place, values: &[f32]| {
+        let mut note = |product: Product, values: &[f32]| {
             if let Some(ranges) = &mut ranges {
                 widen(
-                    &mut ranges[place as usize],
-                    weights.products[place as usize].inputs(),
+                    &mut ranges[product as usize],
+                    weights.products[product as usize].inputs(),
                     values,
                 );
             }
@@ -233,7 +233,7 @@ impl Executor<'_> {
         // Attention.
         let [into, output, up, down] = &weights.products;
         let input = self.before(&weights.attention_norms, states, branch);
-        note(Place::Input, input);
+        note(Product::Input, input);
         operand.convert(into, input, hidden, tokens);
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
@@ -295,7 +295,7 @@ impl Executor<'_> {
                 query,
             );
         }
-        note(Place::Output, context);
+        note(Product::Output, context);
         operand.convert(output, context, query, tokens);
         self.after(&weights.attention_norms, states, branch, |out, finish| {
             linear(operand, 0..tokens, output, out, hidden, finish);
@@ -303,7 +303,7 @@ impl Executor<'_> {
 
         // Feed-forward, a block of tokens at a time.
         let input = self.before(&weights.feed_forward_norms, states, branch);
-        note(Place::Up, input);
+        note(Product::Up, input);
         operand.convert(up, input, hidden, tokens);
         let width = feed_forward.width;
         let block = (INNER / width).max(12).min(tokens.max(1));
@@ -321,7 +321,7 @@ impl Executor<'_> {
                 for start in (0..tokens).step_by(block) {
                     let count = block.min(tokens - start);
                     linear(operand, start..start + count, up, inner, width, finish);
-                    note(Place::Down, &inner[..count * width]);
+                    note(Product::Down, &inner[..count * width]);
                     inner_operand.convert(down, inner, width, count);
                     let out = &mut out[start * hidden..(start + count) * hidden];
                     linear(inner_operand, 0..count, down, out, hidden, add_or_store);

@@ -21,7 +21,7 @@ pub struct Norms {
 
 /// A layer's products, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Product {
     /// Query, key and value.
     Input,
     /// What follows attention.
@@ -32,13 +32,13 @@ pub enum Place {
     Down,
 }
 
-/// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Place`].
+/// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
 pub type Ranges = [Vec<f32>; 4];
 
 /// A layer's weights.
 #[derive(Debug)]
 pub struct LayerWeights {
-    /// The products, indexed by [`Place`].
+    /// The products, indexed by [`Product`].
     pub products: [Matrix; 4],
     /// Norms around attention.
     pub attention_norms: Norms,
@@ -201,38 +201,38 @@ impl<'a> Loader<'a> {
         } else {
             &[inner]
         };
-        let product = |place: Place, sources, outputs: &[usize], inputs, biased| {
+        let product = |which: Product, sources, outputs: &[usize], inputs, biased| {
             let (weight, bias) = self.rows(&layer, sources, outputs, inputs, biased)?;
             let layout = Layout {
-                outputs: if place == Place::Up {
+                outputs: if which == Product::Up {
                     inner
                 } else {
                     outputs.iter().sum()
                 },
                 inputs,
-                gated: place == Place::Up && feed_forward.gated,
+                gated: which == Product::Up && feed_forward.gated,
             };
-            let ranges = ranges.map(|ranges| ranges[place as usize].as_slice());
+            let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
             Ok::<_, Error>(self.pack(arithmetic, layout, &weight, &bias, ranges))
         };
         let products = [
             product(
-                Place::Input,
+                Product::Input,
                 names.query_key_value,
                 &[query, key, key],
                 *hidden,
                 attention.input_bias,
             )?,
             product(
-                Place::Output,
+                Product::Output,
                 names.attention_output,
                 &[*hidden],
                 query,
                 attention.output_bias,
             )?,
-            product(Place::Up, names.up, halves, *hidden, feed_forward.up_bias)?,
+            product(Product::Up, names.up, halves, *hidden, feed_forward.up_bias)?,
             product(
-                Place::Down,
+                Product::Down,
                 names.down,
                 &[*hidden],
                 inner,

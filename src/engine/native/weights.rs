@@ -22,7 +22,7 @@ pub use tensor::{Element, Table, Tensor};
 
 /// Where a tensor lies.
 #[derive(Debug)]
-struct Place {
+struct Extent {
     file: usize,
     /// The element type, or the name of one that is not read.
     element: std::result::Result<Element, String>,
@@ -51,7 +51,7 @@ struct Index {
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Vec<(PathBuf, Mmap)>,
-    places: HashMap<String, Place>,
+    extents: HashMap<String, Extent>,
 }
 
 /// The files of a folder's checkpoint: `model.safetensors`, or the shards that its index names. Empty
@@ -111,7 +111,7 @@ impl Checkpoint {
     pub fn open_files(paths: &[PathBuf]) -> Result<Self> {
         let mut checkpoint = Self {
             files: Vec::new(),
-            places: HashMap::new(),
+            extents: HashMap::new(),
         };
         for path in paths {
             let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
@@ -119,8 +119,8 @@ impl Checkpoint {
             // rely on nobody cutting the file while it is in use; published files are replaced by renaming.
             let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, error))?;
             let index = checkpoint.files.len();
-            for (name, place) in header(path, &map, index)? {
-                if checkpoint.places.insert(name.clone(), place).is_some() {
+            for (name, extent) in header(path, &map, index)? {
+                if checkpoint.extents.insert(name.clone(), extent).is_some() {
                     return Err(Error::model(
                         path.display(),
                         format!("holds the tensor '{name}', which another shard holds too"),
@@ -134,7 +134,7 @@ impl Checkpoint {
 
     /// The names of all tensors, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.places.keys().map(String::as_str)
+        self.extents.keys().map(String::as_str)
     }
 
     /// The first file, for messages about the checkpoint as a whole.
@@ -152,20 +152,20 @@ impl Checkpoint {
     /// A tensor by its full name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Tensor<'_>> {
-        let (name, place) = self.places.get_key_value(name)?;
-        let (path, map) = &self.files[place.file];
+        let (name, extent) = self.extents.get_key_value(name)?;
+        let (path, map) = &self.files[extent.file];
         Some(Tensor {
             path,
             name,
-            element: place.element.as_ref().map_err(String::as_str).copied(),
-            shape: &place.shape,
-            data: &map[place.bytes.clone()],
+            element: extent.element.as_ref().map_err(String::as_str).copied(),
+            shape: &extent.shape,
+            data: &map[extent.bytes.clone()],
         })
     }
 }
 
 /// Reads and checks a file's header.
-fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> {
+fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Extent)>> {
     let refuse = |reason: String| Error::model(path.display(), reason);
     let cut = |what: &str| refuse(format!("is cut short or no safetensors file: {what}"));
     let length = map
@@ -184,7 +184,7 @@ fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> 
     let entries: HashMap<String, serde_json::Value> = serde_json::from_slice(text)
         .map_err(|error| refuse(format!("has a header that is no JSON object: {error}")))?;
     let size = map.len() - start;
-    let mut places = Vec::with_capacity(entries.len());
+    let mut extents = Vec::with_capacity(entries.len());
     for (name, entry) in entries {
         if name == "__metadata__" {
             continue;
@@ -232,9 +232,9 @@ fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> 
                 entry.shape, entry.dtype
             )));
         }
-        places.push((
+        extents.push((
             name,
-            Place {
+            Extent {
                 file,
                 element,
                 shape: shape.unwrap_or_default(),
@@ -242,8 +242,8 @@ fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> 
             },
         ));
     }
-    places.sort_by_key(|(_, place)| (place.bytes.start, place.bytes.end));
-    if let Some([(first, _), (second, _)]) = places
+    extents.sort_by_key(|(_, extent)| (extent.bytes.start, extent.bytes.end));
+    if let Some([(first, _), (second, _)]) = extents
         .array_windows()
         .find(|[(_, one), (_, next)]| one.bytes.end > next.bytes.start)
         .map(|[first, second]| [first, second])
@@ -252,7 +252,7 @@ fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Place)>> 
             "the tensors '{first}' and '{second}' overlap"
         )));
     }
-    Ok(places)
+    Ok(extents)
 }
 
 /// The error for a tensor that is not there.

@@ -227,14 +227,14 @@ pub(super) fn pgcopy(
 
 /// pgvector's types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum VectorType {
     Vector,
     Halfvec,
     Bit,
 }
 
 /// A column's name, and what it holds where that is vectors.
-type Column = (String, Option<Kind>);
+type Column = (String, Option<VectorType>);
 
 /// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`
 /// where nothing does.
@@ -269,9 +269,9 @@ fn columns_of(mut text: &str) -> Option<Vec<Column>> {
             None => (text, None),
         };
         let kind = match kind.split('(').next()? {
-            "vector" => Some(Kind::Vector),
-            "halfvec" => Some(Kind::Halfvec),
-            "bit" => Some(Kind::Bit),
+            "vector" => Some(VectorType::Vector),
+            "halfvec" => Some(VectorType::Halfvec),
+            "bit" => Some(VectorType::Bit),
             _ => None,
         };
         columns.push((name, kind));
@@ -283,26 +283,26 @@ fn columns_of(mut text: &str) -> Option<Vec<Column>> {
 }
 
 /// The components of a field that is a vector, of the kind that is declared.
-fn vector(field: &[u8], kind: Option<Kind>) -> Option<(Dtype, Vec<f32>)> {
+fn vector(field: &[u8], kind: Option<VectorType>) -> Option<(Dtype, Vec<f32>)> {
     let (head, rest) = field.split_first_chunk::<4>()?;
-    if kind == Some(Kind::Bit) {
+    if kind == Some(VectorType::Bit) {
         let bits = usize::try_from(u32::from_be_bytes(*head)).ok()?;
         let whole = bits.div_ceil(8) == rest.len();
         return whole.then(|| (Dtype::Uint8, floats(rest, |[one]| f32::from(one))));
     }
     let [a, b, 0, 0] = *head else { return None };
     let dimensions = usize::from(u16::from_be_bytes([a, b]));
-    let is = |one: Kind, size: usize| {
+    let is = |one: VectorType, size: usize| {
         kind.is_none_or(|kind| kind == one) && rest.len() == dimensions * size
     };
     if dimensions == 0 {
         return None;
     }
-    if is(Kind::Vector, 4) {
+    if is(VectorType::Vector, 4) {
         return Some((Dtype::F32, floats(rest, f32::from_be_bytes)));
     }
     let half = |two| f16::from_be_bytes(two).to_f32();
-    is(Kind::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
+    is(VectorType::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
 }
 
 fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
@@ -334,9 +334,9 @@ mod tests {
             [
                 ("id", None),
                 ("a \"b\", c", None),
-                ("v", Some(Kind::Vector)),
-                ("h", Some(Kind::Halfvec)),
-                ("b", Some(Kind::Bit)),
+                ("v", Some(VectorType::Vector)),
+                ("h", Some(VectorType::Halfvec)),
+                ("b", Some(VectorType::Bit)),
             ]
         );
         for damaged in ["", "id text", "\"id", "\"id\"text", "\"id\" text, id"] {
@@ -354,8 +354,8 @@ mod tests {
         assert!(
             vector(&field([0, 2, 0, 0], 4), None).is_some_and(|(dtype, _)| dtype == Dtype::F16)
         );
-        assert!(vector(&field([0, 2, 0, 0], 4), Some(Kind::Vector)).is_none());
-        assert!(vector(&field([0, 0, 0, 12], 2), Some(Kind::Bit)).is_some());
+        assert!(vector(&field([0, 2, 0, 0], 4), Some(VectorType::Vector)).is_none());
+        assert!(vector(&field([0, 0, 0, 12], 2), Some(VectorType::Bit)).is_some());
         assert!(vector(&field([0, 0, 0, 12], 2), None).is_none());
         assert!(vector(b"abc", None).is_none());
     }

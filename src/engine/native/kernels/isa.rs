@@ -4,10 +4,10 @@ use std::fmt;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Isa(pub(super) Kind);
+pub struct Isa(pub(super) Level);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -54,25 +54,25 @@ impl Isa {
     /// All that this processor has, the fastest first and the portable one last.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let mut kinds = vec![Kind::Portable];
+        let mut levels = vec![Level::Portable];
         #[cfg(target_arch = "x86_64")]
         {
             use std::is_x86_feature_detected as has;
             let avx2 = has!("avx2") && has!("fma");
             let avx512 =
                 has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-            kinds.extend(avx2.then_some(Kind::Avx2));
-            kinds.extend((avx2 && has!("avxvnni")).then_some(Kind::Avx2Vnni));
-            kinds.extend((avx2 && avx512 && has!("avx512vnni")).then_some(Kind::Avx512));
+            levels.extend(avx2.then_some(Level::Avx2));
+            levels.extend((avx2 && has!("avxvnni")).then_some(Level::Avx2Vnni));
+            levels.extend((avx2 && avx512 && has!("avx512vnni")).then_some(Level::Avx512));
         }
         #[cfg(target_arch = "aarch64")]
         {
             use std::arch::is_aarch64_feature_detected as has;
-            kinds.extend(has!("neon").then_some(Kind::Neon));
-            kinds.extend((has!("neon") && has!("dotprod")).then_some(Kind::NeonDot));
+            levels.extend(has!("neon").then_some(Level::Neon));
+            levels.extend((has!("neon") && has!("dotprod")).then_some(Level::NeonDot));
         }
-        kinds.reverse();
-        kinds.into_iter().map(Self).collect()
+        levels.reverse();
+        levels.into_iter().map(Self).collect()
     }
 
     /// By the name that [`Self::name`] gives.
@@ -95,17 +95,17 @@ impl Isa {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable => "portable",
+            Level::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
+            Level::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2Vnni => "avx2-vnni",
+            Level::Avx2Vnni => "avx2-vnni",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "avx512",
+            Level::Avx512 => "avx512",
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => "neon",
+            Level::Neon => "neon",
             #[cfg(target_arch = "aarch64")]
-            Kind::NeonDot => "neon-dot",
+            Level::NeonDot => "neon-dot",
         }
     }
 
@@ -115,13 +115,13 @@ impl Isa {
     pub fn speeds_up(self, arithmetic: Arithmetic) -> bool {
         match (self.0, arithmetic) {
             (_, Arithmetic::F32) => true,
-            (Kind::Portable, _) => false,
+            (Level::Portable, _) => false,
             #[cfg(target_arch = "x86_64")]
-            (Kind::Avx2, Arithmetic::I8) => false,
+            (Level::Avx2, Arithmetic::I8) => false,
             #[cfg(target_arch = "x86_64")]
             _ => true,
             #[cfg(target_arch = "aarch64")]
-            (kind, arithmetic) => kind == Kind::NeonDot && arithmetic == Arithmetic::I8,
+            (level, arithmetic) => level == Level::NeonDot && arithmetic == Arithmetic::I8,
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             _ => false,
         }
@@ -148,40 +148,40 @@ impl Arithmetic {
 /// `with!(isa, simd => work)`: evaluates `work` compiled for `isa`, with its token in `simd`.
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
-        use $crate::engine::native::kernels::{isa::Kind, simd::Simd};
+        use $crate::engine::native::kernels::{isa::Level, simd::Simd};
         match $isa.0 {
-            Kind::Portable => {
+            Level::Portable => {
                 let $simd = $crate::engine::native::kernels::simd::portable::Portable;
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => {
-                // SAFETY: an `Isa` of this kind is made only where the processor has AVX2 and FMA.
+            Level::Avx2 => {
+                // SAFETY: an `Isa` of this level is made only where the processor has AVX2 and FMA.
                 let $simd = unsafe { $crate::engine::native::kernels::simd::avx2::Avx2::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2Vnni => {
-                // SAFETY: an `Isa` of this kind is made only where it has AVX-VNNI too.
+            Level::Avx2Vnni => {
+                // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
                 let $simd = unsafe { $crate::engine::native::kernels::simd::avx2::Avx2::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => {
-                // SAFETY: an `Isa` of this kind is made only where the processor has AVX-512 with the
+            Level::Avx512 => {
+                // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
                 // extensions that the token's documentation lists.
                 let $simd = unsafe { $crate::engine::native::kernels::simd::avx512::Avx512::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => {
-                // SAFETY: an `Isa` of this kind is made only where the processor has NEON.
+            Level::Neon => {
+                // SAFETY: an `Isa` of this level is made only where the processor has NEON.
                 let $simd = unsafe { $crate::engine::native::kernels::simd::neon::Neon::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
-            Kind::NeonDot => {
-                // SAFETY: an `Isa` of this kind is made only where it has the dot product too.
+            Level::NeonDot => {
+                // SAFETY: an `Isa` of this level is made only where it has the dot product too.
                 let $simd = unsafe { $crate::engine::native::kernels::simd::neon::Neon::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }

@@ -6,7 +6,7 @@ use super::simd::Simd;
 /// Layer norm or RMS norm, with its weights.
 #[derive(Debug, Clone)]
 pub struct Norm {
-    kind: Kind,
+    form: Form,
     /// One for each value of a row.
     weight: Vec<f32>,
     /// As many, or none.
@@ -15,7 +15,7 @@ pub struct Norm {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Form {
     Layer,
     Rms,
 }
@@ -33,7 +33,7 @@ impl Norm {
             "a bias for each weight"
         );
         Self {
-            kind: Kind::Layer,
+            form: Form::Layer,
             weight,
             bias,
             epsilon,
@@ -48,7 +48,7 @@ impl Norm {
     pub fn rms(weight: Vec<f32>, epsilon: f32) -> Self {
         assert!(!weight.is_empty(), "a norm of nothing");
         Self {
-            kind: Kind::Rms,
+            form: Form::Rms,
             weight,
             bias: Vec::new(),
             epsilon,
@@ -69,7 +69,7 @@ impl Norm {
         assert!(x.len().is_multiple_of(self.width()), "whole rows");
         with!(isa, s => {
             for row in x.chunks_exact_mut(self.weight.len()) {
-                self.row(s, Place::Same(row));
+                self.row(s, InOut::Same(row));
             }
         });
     }
@@ -86,50 +86,50 @@ impl Norm {
         with!(isa, s => {
             let width = self.weight.len();
             for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-                self.row(s, Place::Other(x, out));
+                self.row(s, InOut::Other(x, out));
             }
         });
     }
 
     #[inline(always)]
-    fn row<S: Simd>(&self, s: S, mut place: Place<'_>) {
+    fn row<S: Simd>(&self, s: S, mut row: InOut<'_>) {
         let n = self.weight.len() as f32;
-        let mean = match self.kind {
-            Kind::Layer => sum(s, place.source()) / n,
-            Kind::Rms => 0.0,
+        let mean = match self.form {
+            Form::Layer => sum(s, row.source()) / n,
+            Form::Rms => 0.0,
         };
-        let factor = 1.0 / (squares(s, place.source(), mean) / n + self.epsilon).sqrt();
+        let factor = 1.0 / (squares(s, row.source(), mean) / n + self.epsilon).sqrt();
         let (mean, factor) = (s.splat(mean), s.splat(factor));
         let vectors = self.weight.len() / S::LANES * S::LANES;
         for i in (0..vectors).step_by(S::LANES) {
-            let v = s.mul(s.sub(s.load(&place.source()[i..]), mean), factor);
+            let v = s.mul(s.sub(s.load(&row.source()[i..]), mean), factor);
             let mut v = s.mul(v, s.load(&self.weight[i..]));
             if !self.bias.is_empty() {
                 v = s.add(v, s.load(&self.bias[i..]));
             }
-            s.store(&mut place.target()[i..], v);
+            s.store(&mut row.target()[i..], v);
         }
         if vectors < self.weight.len() {
             let v = s.mul(
-                s.sub(s.load_part(&place.source()[vectors..], 0.0), mean),
+                s.sub(s.load_part(&row.source()[vectors..], 0.0), mean),
                 factor,
             );
             let mut v = s.mul(v, s.load_part(&self.weight[vectors..], 0.0));
             if !self.bias.is_empty() {
                 v = s.add(v, s.load_part(&self.bias[vectors..], 0.0));
             }
-            s.store_part(&mut place.target()[vectors..], v);
+            s.store_part(&mut row.target()[vectors..], v);
         }
     }
 }
 
 /// Where a row is read and written.
-enum Place<'a> {
+enum InOut<'a> {
     Same(&'a mut [f32]),
     Other(&'a [f32], &'a mut [f32]),
 }
 
-impl Place<'_> {
+impl InOut<'_> {
     #[inline(always)]
     fn source(&self) -> &[f32] {
         match self {
