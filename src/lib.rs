@@ -23,6 +23,7 @@ pub mod engine;
 pub mod error;
 mod folder;
 mod halving;
+mod hash;
 pub mod info;
 pub mod input;
 pub mod inspect;

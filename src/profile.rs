@@ -8,10 +8,10 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::provider::ProviderOption;
 
 /// Version of the file's schema.
@@ -176,21 +176,20 @@ pub fn fingerprint(onnx: &Path) -> Result<String> {
     let read = || {
         let mut file = File::open(onnx)?;
         let size = file.metadata()?.len();
-        let mut hash = Sha256::new();
-        hash.update(size.to_le_bytes());
+        let mut hash = Hash::default();
+        hash.add(size.to_le_bytes());
         let mut part = Vec::new();
         (&mut file).take(PART).read_to_end(&mut part)?;
-        hash.update(&part);
+        hash.add(&part);
         if size > PART {
             file.seek(SeekFrom::Start(size - PART.min(size - PART)))?;
             part.clear();
             file.take(PART).read_to_end(&mut part)?;
-            hash.update(&part);
+            hash.add(&part);
         }
-        Ok(hash.finalize())
+        Ok(hash.hex())
     };
-    let digest = read().map_err(|error| Error::io("read", onnx, error))?;
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    read().map_err(|error| Error::io("read", onnx, error))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::output::hash::Hash;
+use crate::hash::Hash;
 use crate::output::{self, OutputFormat};
 use crate::storage::Readable;
 

@@ -9,10 +9,10 @@ use std::time::Instant;
 use arrow::datatypes::SchemaRef;
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::hex;
 use super::part::{PartInfo, Point};
 use super::parts::About;
 use crate::error::{Error, Result};
+use crate::hash::hex;
 use crate::output::VectorWriter;
 use crate::output::fault::with_remedy;
 use crate::position::Position;

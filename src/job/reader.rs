@@ -6,9 +6,9 @@ use std::io::Write;
 use arrow::ipc::writer::StreamWriter;
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::hex;
 use super::part::Point;
 use crate::error::{Error, Result};
+use crate::hash::hex;
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Window};
 

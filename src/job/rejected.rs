@@ -9,12 +9,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::hex;
 use super::part::Part;
 use super::seal::encode;
 use super::state::State;
 use super::storage::Storage;
 use crate::error::{Error, Result};
+use crate::hash::hex;
 use crate::record::Origin;
 
 /// Where a record stands: by this it is known again when it is mended.

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::hex;
 use crate::error::{Error, Result};
+use crate::hash::hex;
 
 /// The key of the sum, beside what it is over.
 const SUM: &str = "sum";

@@ -1,11 +1,10 @@
 //! A model's files, opened, named and hashed. Nothing here touches the network.
 
 use std::fs;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
@@ -14,6 +13,7 @@ use super::name::ModelName;
 use super::weights::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, resolve, statics};
 use crate::error::{Cause, Error, Result};
+use crate::hash::Hash;
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]
@@ -231,20 +231,7 @@ fn is_module_folder(path: &Path) -> bool {
 fn hash(path: &Path) -> Result<(u64, String)> {
     let read = |error| Error::io("read", path, error);
     let mut file = fs::File::open(path).map_err(read)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    let mut size = 0;
-    loop {
-        let count = file.read(&mut buffer).map_err(read)?;
-        if count == 0 {
-            break;
-        }
-        hasher.update(&buffer[..count]);
-        size += count as u64;
-    }
-    let digest = hasher.finalize();
-    Ok((
-        size,
-        digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-    ))
+    let mut hash = Hash::default();
+    let size = io::copy(&mut file, &mut hash).map_err(read)?;
+    Ok((size, hash.hex()))
 }

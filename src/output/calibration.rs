@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::hash::Hash;
 use super::quantize::{Dtype, Ranges};
 use super::read::{read_vectors, unreadable};
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::storage::Readable;
 
 /// A file of ranges that is larger is none.

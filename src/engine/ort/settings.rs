@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
 use super::{Reading, pooled};
 use crate::engine::feeds::Feed;
 use crate::engine::{BatchLimits, EngineOptions, Provider};
 use crate::error::Result;
+use crate::hash::Hash;
 use crate::model::Model;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, ProviderOption};
@@ -98,18 +97,15 @@ fn cache_folder(
     let Some(base) = user_cache() else {
         return Ok(None);
     };
-    let mut hash = Sha256::new();
+    let mut hash = Hash::default();
     for file in model.provenance(false)?.files {
-        hash.update(file.sha256.as_bytes());
+        hash.add(&file.sha256);
     }
     for ProviderOption { name, value, .. } in options {
-        hash.update(format!("{name}={value};"));
+        hash.add(format!("{name}={value};"));
     }
-    let hash: String = hash.finalize()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let folder = base.join("embedctl").join(provider.name()).join(hash);
+    let folder = base.join("embedctl").join(provider.name());
+    let folder = folder.join(&hash.hex()[..16]);
     // Without it the provider builds everything again: slower, and nothing worse.
     Ok(std::fs::create_dir_all(&folder).ok().map(|()| folder))
 }

@@ -1,7 +1,6 @@
 //! The two hashes the Hub names content by: SHA-256 for files kept outside git (LFS), git's blob SHA-1 for
 //! the rest. A cached file is called by its hash, so a cache can be verified without the network.
 
-use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::cancel::CancelToken;
+use crate::hash::hex;
 use crate::small_file;
 
 /// What the content of a file must be.
@@ -111,16 +111,9 @@ pub(super) fn sums(
     }
     Ok(Some(Sums {
         size,
-        sha256: hexadecimal(&sha256.finalize()),
-        git_blob: git.map(|git| hexadecimal(&git.finalize())),
+        sha256: hex(&sha256.finalize()),
+        git_blob: git.map(|git| hex(&git.finalize())),
     }))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

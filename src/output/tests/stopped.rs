@@ -33,7 +33,7 @@ fn standing(main: &std::path::Path, rejects: &std::path::Path) -> Standing {
     let provenance: Option<serde_json::Value> =
         provenance.map(|text| serde_json::from_slice(&text).unwrap());
     let hash = |bytes: &[u8]| {
-        let mut hash = crate::output::hash::Hash::default();
+        let mut hash = crate::hash::Hash::default();
         hash.add(bytes);
         serde_json::Value::from(hash.hex())
     };

@@ -1,0 +1,35 @@
+//! SHA-256, by which content is known again.
+
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 of what was written so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hash(Sha256);
+
+impl Hash {
+    pub(crate) fn add(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn hex(&self) -> String {
+        hex(&self.0.clone().finalize())
+    }
+}
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
