@@ -3,38 +3,19 @@
 
 use crate::error::Cause;
 
-/// An enum with `ALL`, `name`, `Display` and `FromStr`, which trims and doesn't mind case. In parentheses: what one of
-/// them is, and what comes before the list of them.
+/// An enum with `ALL`, `name` and `Display`; with parentheses `FromStr` too, which trims and doesn't mind case. In them:
+/// what one of them is, and what comes before the list of them.
 macro_rules! named {
     (
         $(#[$meta:meta])*
-        pub enum $name:ident($what:literal, $choose:literal) {
+        $vis:vis enum $name:ident($what:literal, $choose:literal) {
             $($(#[$doc:meta])* $variant:ident = $word:literal $(| $alias:literal)*,)+
         }
     ) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl $name {
-            /// All of them, in the order in which they are listed to people.
-            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
-
-            /// Its name on the command line, in summaries and in files.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.name())
+        $crate::named::named! {
+            $(#[$meta])*
+            $vis enum $name {
+                $($(#[$doc])* $variant = $word,)+
             }
         }
 
@@ -46,6 +27,39 @@ macro_rules! named {
                     $($word $(| $alias)* => Ok(Self::$variant),)+
                     _ => Err($crate::named::unknown($what, text, $choose, &Self::ALL.map(Self::name))),
                 }
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident {
+            $($(#[$doc:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        $vis enum $name {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $name {
+            /// All of them, in the order in which they are listed to people.
+            #[allow(dead_code)]
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// Its name on the command line, in summaries and in files.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
             }
         }
     };

@@ -8,52 +8,26 @@
 //!
 //! Clocks are read once a batch or a window (a chunk of 256 texts in the tokenizer), never once a row.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A part of the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Reading, decompressing and parsing the input.
-    Read,
-    /// Texts to token ids, and windows to batches.
-    Tokenize,
-    /// The model.
-    Infer,
-    /// Padding batches, and hidden states to vectors.
-    Pool,
-    /// Vectors into input order and into the output's format.
-    Write,
-}
+use crate::named::named;
 
-impl Stage {
-    /// All stages, in the order in which a record passes them.
-    pub const ALL: [Self; 5] = [
-        Self::Read,
-        Self::Tokenize,
-        Self::Infer,
-        Self::Pool,
-        Self::Write,
-    ];
-
-    /// The stage's name: `read`, `tokenize`, `infer`, `pool`, `write`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Tokenize => "tokenize",
-            Self::Infer => "infer",
-            Self::Pool => "pool",
-            Self::Write => "write",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+named! {
+    /// A part of the pipeline; in the order in which a record passes them.
+    #[derive(PartialOrd, Ord)]
+    pub enum Stage {
+        /// Reading, decompressing and parsing the input.
+        Read = "read",
+        /// Texts to token ids, and windows to batches.
+        Tokenize = "tokenize",
+        /// The model.
+        Infer = "infer",
+        /// Padding batches, and hidden states to vectors.
+        Pool = "pool",
+        /// Vectors into input order and into the output's format.
+        Write = "write",
     }
 }
 

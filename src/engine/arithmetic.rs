@@ -1,35 +1,26 @@
 //! In what numbers an engine computes, and what it costs: the cosines between vectors of a sample and the
 //! exact ones.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::named::named;
 
-/// In what numbers the engine inside multiplies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// Single precision: exact.
-    #[default]
-    Fp32,
-    /// 16-bit integers.
-    Int16,
-    /// 8-bit integers.
-    Int8,
+named! {
+    /// In what numbers the engine inside multiplies, as `--precision` spells it.
+    #[derive(Default)]
+    pub enum Arithmetic {
+        /// Single precision: exact.
+        #[default]
+        Fp32 = "fp32",
+        /// 16-bit integers.
+        Int16 = "int16",
+        /// 8-bit integers.
+        Int8 = "int8",
+    }
 }
 
 impl Arithmetic {
-    /// As `--precision` spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Int16 => "int16",
-            Self::Int8 => "int8",
-        }
-    }
-
     /// The least cosine that is accepted where `--min-cosine` names none.
     #[must_use]
     pub fn least_cosine(self) -> f64 {
@@ -38,12 +29,6 @@ impl Arithmetic {
             Self::Int16 => 0.999,
             Self::Int8 => 0.99,
         }
-    }
-}
-
-impl fmt::Display for Arithmetic {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 

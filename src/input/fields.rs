@@ -3,74 +3,34 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Type of the `id` column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IdType {
-    /// Strings; integers as their digits, missing as null, the line number for text input.
-    #[default]
-    String,
-    /// 64-bit integers; missing as null, the line number for text input.
-    Int,
-}
+use crate::error::Cause;
+use crate::named::named;
 
-impl fmt::Display for IdType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::String => "string",
-            Self::Int => "int",
-        })
+named! {
+    /// Type of the `id` column.
+    #[derive(Default)]
+    pub enum IdType {
+        /// Strings; integers as their digits, missing as null, the line number for text input.
+        #[default]
+        String = "string",
+        /// 64-bit integers; missing as null, the line number for text input.
+        Int = "int",
     }
 }
 
-/// Type of a kept column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeepType {
-    /// Strings as they are. Where this type was asked for, numbers and booleans too, as they are written.
-    String,
-    /// Integers of 64 bits.
-    Int,
-    /// Numbers, each as the nearest 64-bit float.
-    Float,
-    /// `true` and `false`.
-    Bool,
-    /// Any JSON value, as it is written.
-    Json,
-}
-
-impl KeepType {
-    const ALL: [Self; 5] = [Self::String, Self::Int, Self::Float, Self::Bool, Self::Json];
-
-    /// Its name in `--keep NAME:TYPE`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Int => "int",
-            Self::Float => "float",
-            Self::Bool => "bool",
-            Self::Json => "json",
-        }
-    }
-}
-
-impl FromStr for KeepType {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| {
-                format!(
-                    "unknown type `{name}`: `string`, `int`, `float`, `bool` and `json` are known"
-                )
-            })
-    }
-}
-
-impl fmt::Display for KeepType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+named! {
+    /// Type of a kept column.
+    pub enum KeepType("type", "choose") {
+        /// Strings as they are. Where this type was asked for, numbers and booleans too, as they are written.
+        String = "string",
+        /// Integers of 64 bits.
+        Int = "int",
+        /// Numbers, each as the nearest 64-bit float.
+        Float = "float",
+        /// `true` and `false`.
+        Bool = "bool",
+        /// Any JSON value, as it is written.
+        Json = "json",
     }
 }
 
@@ -84,25 +44,28 @@ pub struct Keep {
 }
 
 impl FromStr for Keep {
-    type Err = String;
+    type Err = Cause;
 
     /// Parses `NAME[:TYPE]`. What follows the last colon is the type, so a name that holds a colon needs
     /// one (`dc:title:string`).
-    fn from_str(keep: &str) -> Result<Self, String> {
+    fn from_str(keep: &str) -> Result<Self, Cause> {
         let (name, kind) = match keep.rsplit_once(':') {
             None => (keep, None),
             Some((name, kind)) => match kind.parse() {
                 Ok(kind) => (name, Some(kind)),
-                Err(error) => {
-                    return Err(format!(
-                        "{error} in `{keep}` (a field whose name holds a colon needs its type: \
-                         `{keep}:string`)"
-                    ));
+                Err(unknown) => {
+                    let unknown: Cause = unknown;
+                    let remedy = unknown.remedy.unwrap_or_default();
+                    return Err(Cause::of(unknown.reason).with(format!(
+                        "{remedy} (a field whose name holds a colon needs its type: `{keep}:string`)"
+                    )));
                 }
             },
         };
         if name.is_empty() {
-            return Err(format!("`{keep}` names no field; write NAME or NAME:TYPE"));
+            return Err(
+                Cause::of(format!("`{keep}` names no field")).with("write NAME or NAME:TYPE")
+            );
         }
         Ok(Self {
             name: name.to_owned(),
@@ -144,11 +107,11 @@ mod tests {
         for (argument, hint) in [
             ("", "NAME:TYPE"),
             (":int", "NAME:TYPE"),
-            ("x:number", "`float`"),
+            ("x:number", "float"),
             ("dc:title", "`dc:title:string`"),
-            ("x:", "unknown type ``"),
+            ("x:", "unknown type ''"),
         ] {
-            let error = argument.parse::<Keep>().unwrap_err();
+            let error = argument.parse::<Keep>().unwrap_err().to_string();
             assert!(error.contains(hint), "{argument}: {error}");
         }
         assert_eq!(IdType::default().to_string(), "string");

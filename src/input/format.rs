@@ -1,9 +1,9 @@
 //! Formats of records, and how a file's name or its first bytes tell them.
 
-use std::fmt;
 use std::path::Path;
 
 use super::compression::Encoding;
+use crate::named::named;
 
 /// What a Parquet file begins and ends with.
 pub(super) const PARQUET: &[u8] = b"PAR1";
@@ -11,21 +11,22 @@ pub(super) const PARQUET: &[u8] = b"PAR1";
 /// What an Arrow file begins with; a stream follows it.
 pub(super) const ARROW: &[u8] = b"ARROW1\0\0";
 
-/// The format of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InputFormat {
-    /// A line is a record.
-    Text,
-    /// A line is a JSON object.
-    Jsonl,
-    /// Fields parted by commas, the first line names them.
-    Csv,
-    /// The same with tabs.
-    Tsv,
-    /// Apache Parquet.
-    Parquet,
-    /// Apache Arrow's files and streams (IPC).
-    Arrow,
+named! {
+    /// The format of a source.
+    pub enum InputFormat {
+        /// A line is a record.
+        Text = "text",
+        /// A line is a JSON object.
+        Jsonl = "jsonl",
+        /// Fields parted by commas, the first line names them.
+        Csv = "csv",
+        /// The same with tabs.
+        Tsv = "tsv",
+        /// Apache Parquet.
+        Parquet = "parquet",
+        /// Apache Arrow's files and streams (IPC).
+        Arrow = "arrow",
+    }
 }
 
 impl InputFormat {
@@ -33,19 +34,6 @@ impl InputFormat {
     #[must_use]
     pub fn is_table(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
-    }
-}
-
-impl fmt::Display for InputFormat {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Text => "text",
-            Self::Jsonl => "jsonl",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-        })
     }
 }
 

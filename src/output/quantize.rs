@@ -1,9 +1,6 @@
 //! From float32 to the type of a vector's components in the output, value by value as
 //! `sentence_transformers.util.quantize_embeddings` (6.2.0) does it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
@@ -12,49 +9,30 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::columns::push;
+use crate::named::named;
 
-/// The type of a vector's components in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dtype {
-    /// float32, as the model gives them.
-    #[default]
-    F32,
-    /// float16, rounded to the nearest.
-    F16,
-    /// 256 steps between a component's least and greatest value ([`Ranges`]), from -128.
-    Int8,
-    /// The same, from 0.
-    Uint8,
-    /// A bit for each component, 1 where it is above zero, eight in an int8: what `ubinary` gives less 128.
-    Binary,
-    /// A bit for each component, the first one the highest of a uint8; the last one is filled up with zeros.
-    Ubinary,
+named! {
+    /// The type of a vector's components in the output, as `--dtype` and the provenance call it. Other tools' names are
+    /// understood, too.
+    #[derive(Default)]
+    pub enum Dtype("type", "choose") {
+        /// float32, as the model gives them.
+        #[default]
+        F32 = "f32" | "float32",
+        /// float16, rounded to the nearest.
+        F16 = "f16" | "float16" | "half",
+        /// 256 steps between a component's least and greatest value ([`Ranges`]), from -128.
+        Int8 = "int8",
+        /// The same, from 0.
+        Uint8 = "uint8",
+        /// A bit for each component, 1 where it is above zero, eight in an int8: what `ubinary` gives less 128.
+        Binary = "binary",
+        /// A bit for each component, the first one the highest of a uint8; the last one is filled up with zeros.
+        Ubinary = "ubinary",
+    }
 }
 
 impl Dtype {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::F32,
-        Self::F16,
-        Self::Int8,
-        Self::Uint8,
-        Self::Binary,
-        Self::Ubinary,
-    ];
-
-    /// As `--dtype` and the provenance call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Int8 => "int8",
-            Self::Uint8 => "uint8",
-            Self::Binary => "binary",
-            Self::Ubinary => "ubinary",
-        }
-    }
-
     /// Whether it divides ranges into steps.
     #[must_use]
     pub const fn needs_ranges(self) -> bool {
@@ -87,30 +65,6 @@ impl Dtype {
             Self::F16 => 2,
             _ => 1,
         }
-    }
-}
-
-impl fmt::Display for Dtype {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for Dtype {
-    type Err = String;
-
-    /// Other tools' names are understood, too.
-    fn from_str(name: &str) -> Result<Self, String> {
-        let usual = match name {
-            "float32" => "f32",
-            "float16" | "half" => "f16",
-            name => name,
-        };
-        let known = Self::ALL.into_iter().find(|dtype| dtype.name() == usual);
-        known.ok_or_else(|| {
-            let all = Self::ALL.map(Self::name).join(", ");
-            format!("'{name}' is none of {all}")
-        })
     }
 }
 
@@ -280,6 +234,7 @@ mod tests {
             assert_eq!(dtype.name().parse(), Ok(dtype));
         }
         assert_eq!("float16".parse(), Ok(Dtype::F16));
-        assert!("int4".parse::<Dtype>().unwrap_err().contains("ubinary"));
+        let error = "int4".parse::<Dtype>().unwrap_err().to_string();
+        assert!(error.contains("ubinary"), "{error}");
     }
 }

@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 use super::trust;
 use crate::cancel::CancelToken;
 use crate::folder::children;
+use crate::named::named;
 
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
 
-/// A kind of operating system, as far as the names of libraries go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum System {
-    Linux,
-    MacOs,
-    Windows,
+named! {
+    /// A kind of operating system, as far as the names of libraries go.
+    pub(crate) enum System {
+        Linux = "Linux",
+        MacOs = "macOS",
+        Windows = "Windows",
+    }
 }
 
 impl System {
@@ -30,15 +32,6 @@ impl System {
     } else {
         Self::Linux
     };
-
-    /// Its name, as it is shown to people.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Linux => "Linux",
-            Self::MacOs => "macOS",
-            Self::Windows => "Windows",
-        }
-    }
 
     /// The file that holds the provider named `name` (`cuda`), for providers that are libraries of their
     /// own beside ONNX Runtime's.

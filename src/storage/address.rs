@@ -6,38 +6,28 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::named::named;
 
-/// Which kind of place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scheme {
-    /// `s3://`, also as `s3a://`: Amazon's S3 and what speaks its language.
-    S3,
-    /// `gs://`: Google Cloud Storage.
-    Gs,
-    /// `az://`: Azure Blob Storage.
-    Az,
-    /// `http://`
-    Http,
-    /// `https://`
-    Https,
-    /// `hf://datasets/`: a dataset on the Hub.
-    Hub,
+named! {
+    /// Which kind of place, by what stands before `://`.
+    #[derive(PartialOrd, Ord)]
+    pub enum Scheme {
+        /// Amazon's S3 and what speaks its language; also as `s3a://`.
+        S3 = "s3",
+        /// Google Cloud Storage.
+        Gs = "gs",
+        /// Azure Blob Storage.
+        Az = "az",
+        /// A web server.
+        Http = "http",
+        /// The same, encrypted.
+        Https = "https",
+        /// A dataset on the Hub: `hf://datasets/`.
+        Hub = "hf",
+    }
 }
 
 impl Scheme {
-    /// What stands before `://`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::S3 => "s3",
-            Self::Gs => "gs",
-            Self::Az => "az",
-            Self::Http => "http",
-            Self::Https => "https",
-            Self::Hub => "hf",
-        }
-    }
-
     /// Whether objects can be written there.
     #[must_use]
     pub fn is_writable(self) -> bool {
@@ -116,12 +106,13 @@ impl Address {
                 Scheme::Az => "container",
                 _ => "bucket",
             };
-            return Err(Error::usage(format!(
-                "'{}' names no {lacks}; write it as {}://{}/PATH",
-                shown(text),
-                scheme.name(),
-                lacks.to_uppercase()
-            )));
+            return Err(
+                Error::usage(format!("'{}' names no {lacks}", shown(text))).with_remedy(format!(
+                    "write it as {}://{}/PATH",
+                    scheme.name(),
+                    lacks.to_uppercase()
+                )),
+            );
         }
         Ok(Self {
             scheme,

@@ -4,10 +4,9 @@
 //! A class is named by `tokenizer_config.json` or by `config.json`; where neither names one, and for some
 //! architectures whatever they name, the architecture's own class (`model_type`) reads the files.
 
-use std::fmt;
-
 use crate::error::Cause;
 use crate::model::lists;
+use crate::named::named;
 
 /// The classes, each with the names of those that do as it does: one table for what they are and what they are called.
 macro_rules! classes {
@@ -89,24 +88,12 @@ pub(super) struct Chosen {
     pub because: Reason,
 }
 
-/// Why a class was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// `tokenizer_class` of `tokenizer_config.json`.
-    TokenizerConfig,
-    /// `tokenizer_class` of `config.json`.
-    Config,
-    /// `model_type` of `config.json`.
-    ModelType,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::TokenizerConfig => "tokenizer_class of tokenizer_config.json",
-            Self::Config => "tokenizer_class of config.json",
-            Self::ModelType => "model_type of config.json",
-        })
+named! {
+    /// Why a class was taken.
+    pub(super) enum Reason {
+        TokenizerConfig = "tokenizer_class of tokenizer_config.json",
+        Config = "tokenizer_class of config.json",
+        ModelType = "model_type of config.json",
     }
 }
 
