@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::position::Position;
 
 /// Where a record was read.
@@ -84,8 +84,8 @@ impl<S: AsRef<str>> FromIterator<S> for Texts {
 pub struct Reject {
     /// Where it stands.
     pub origin: Origin,
-    /// What is wrong with it, and the remedy.
-    pub reason: String,
+    /// What is wrong with it, and what helps.
+    pub reason: Cause,
     /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
     pub raw: Vec<u8>,
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::KeepType;
 use super::json::{self, JsonType};
+use crate::error::Cause;
 
 /// A value of the `id` column or of a kept one.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +71,7 @@ pub(super) fn convert<'a>(
     kind: KeepType,
     basis: Basis,
     raw: Option<&'a str>,
-) -> Result<Cell<'a>, String> {
+) -> Result<Cell<'a>, Cause> {
     let Some(raw) = raw else {
         return Ok(Cell::Null);
     };
@@ -80,10 +81,10 @@ pub(super) fn convert<'a>(
         (KeepType::Json, _) => Ok(Cell::Json(raw)),
         (KeepType::String, JsonType::String) => {
             json::string(raw).map(Cell::String).map_err(|error| {
-                format!(
-                    "the kept field `{name}` holds an escape that is no character ({error}); \
-                 `--keep {name}:json` keeps it as it is written"
-                )
+                Cause::of(format!(
+                    "the kept field `{name}` holds an escape that is no character ({error})"
+                ))
+                .with(format!("`--keep {name}:json` keeps it as it is written"))
             })
         }
         (KeepType::String, JsonType::Integer | JsonType::Float | JsonType::Bool)
@@ -105,7 +106,7 @@ pub(super) fn convert<'a>(
 ///
 /// # Errors
 /// If it is not of that type.
-pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<Cell<'a>, String> {
+pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<Cell<'a>, Cause> {
     let number = text.trim();
     let cell = match kind {
         KeepType::String => return Ok(Cell::String(Cow::Borrowed(text))),
@@ -126,14 +127,15 @@ pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<C
             .then_some(Cell::Json(text)),
     };
     cell.ok_or_else(|| {
-        format!(
-            "the kept field `{name}` is not of type {kind} ({}); mend it, or use `--keep {name}:string`",
-            json::excerpt(text)
-        )
+        let excerpt = json::excerpt(text);
+        Cause::of(format!(
+            "the kept field `{name}` is not of type {kind} ({excerpt})"
+        ))
+        .with(format!("mend it, or use `--keep {name}:string`"))
     })
 }
 
-fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> String {
+fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> Cause {
     let found = json::kind(raw);
     let numeric = matches!(found, JsonType::Integer | JsonType::Float);
     let what = match kind {
@@ -153,10 +155,11 @@ fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> String {
         Basis::Values => format!("the first records made its column {kind}"),
         Basis::Nulls => format!("no first record had a value, which made its column {kind}"),
     };
-    format!(
-        "the kept field `{name}` is {what} ({}), but {but}; use `--keep {name}:{remedy}`",
-        json::excerpt(raw)
-    )
+    let excerpt = json::excerpt(raw);
+    Cause::of(format!(
+        "the kept field `{name}` is {what} ({excerpt}), but {but}"
+    ))
+    .with(format!("use `--keep {name}:{remedy}`"))
 }
 
 #[cfg(test)]
@@ -235,8 +238,9 @@ mod tests {
             (KeepType::String, nulls, "true", "x:bool"),
             (KeepType::String, declared, r#""\ud800""#, "x:json"),
         ] {
-            let reason = convert("x", kind, basis, Some(raw)).unwrap_err();
-            assert!(reason.contains(&format!("`--keep {remedy}`")), "{reason}");
+            let cause = convert("x", kind, basis, Some(raw)).unwrap_err();
+            let advice = cause.remedy.unwrap();
+            assert!(advice.contains(&format!("`--keep {remedy}`")), "{advice}");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
 use super::texts::is_text;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
 
 /// Gathers columns row by row, and knows what type each has.
@@ -104,7 +104,7 @@ impl Columns {
         fields: impl Iterator<Item = &'n str>,
         id_field: &str,
         warnings: &mut Vec<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Cause> {
         if !self.all {
             return Ok(());
         }
@@ -120,10 +120,10 @@ impl Columns {
             let own = ["id", "embedding"].contains(&name)
                 || (self.places.is_some() && ["file", "line"].contains(&name));
             if own {
-                return Err(format!(
-                    "`--keep '*'` finds a field `{name}`, and the output has a column of its own by that name; \
-                     rename the field, or name the fields to be kept one by one"
-                ));
+                return Err(Cause::of(format!(
+                    "`--keep '*'` finds a field `{name}`, and the output has a column of its own by that name"
+                ))
+                .with("rename the field, or name the fields to be kept one by one"));
             }
             self.kept.push(Column {
                 name: name.to_owned(),
@@ -158,27 +158,31 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the table's column cannot stand in this one, and the remedy.
-    pub(super) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), String> {
+    pub(super) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
         for (column, found) in self.kept.iter_mut().zip(found) {
             let Some(found) = found else { continue };
             let (name, from) = (&column.name, found.data_type());
             match column.kind {
                 Some((kind, Basis::Declared)) => {
                     if !fit::takes(kind, from) {
-                        return Err(format!(
-                            "the column `{name}` has the type {from}, which `--keep {name}:{kind}` does not take; \
-                             leave the type out (`--keep {name}`), and it is kept as it is"
-                        ));
+                        return Err(Cause::of(format!(
+                            "the column `{name}` has the type {from}, which `--keep {name}:{kind}` does not take"
+                        ))
+                        .with(format!(
+                            "leave the type out (`--keep {name}`), and it is kept as it is"
+                        )));
                     }
                 }
                 _ if self.fixed => {
                     let field = column.field();
                     let to = field.data_type();
                     if !fit::follows(from, to) || is_json(&field) != is_json(found) {
-                        return Err(format!(
-                            "the column `{name}` has the type {from}, but what was read before made it {to}; give \
-                             it one type for all inputs, for example `--keep {name}:string`"
-                        ));
+                        return Err(Cause::of(format!(
+                            "the column `{name}` has the type {from}, but what was read before made it {to}"
+                        ))
+                        .with(format!(
+                            "give it one type for all inputs, for example `--keep {name}:string`"
+                        )));
                     }
                 }
                 _ => {
@@ -198,16 +202,19 @@ impl Columns {
     ///
     /// # Errors
     /// The reason and the remedy.
-    pub(super) fn check_lines(&self) -> Result<(), String> {
+    pub(super) fn check_lines(&self) -> Result<(), Cause> {
         let alien = |column: &&Column| column.kind.is_none() && column.field.is_some();
         match self.kept.iter().find(alien) {
             None => Ok(()),
-            Some(column) => Err(format!(
-                "the kept column `{name}` has the type {kind} in what was read before, which lines cannot hold; \
-                 use `--keep {name}:string`, or embed this input on its own",
-                name = column.name,
-                kind = column.field().data_type()
-            )),
+            Some(column) => Err(Cause::of(format!(
+                "the kept column `{}` has the type {} in what was read before, which lines cannot hold",
+                column.name,
+                column.field().data_type()
+            ))
+            .with(format!(
+                "use `--keep {}:string`, or embed this input on its own",
+                column.name
+            ))),
         }
     }
 
@@ -225,7 +232,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
-    pub(super) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, String> {
+    pub(super) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
         let column = &self.kept[index];
         match column.kind {
             Some((kind, basis)) => cells::convert(&column.name, kind, basis, raw),
@@ -237,7 +244,7 @@ impl Columns {
     ///
     /// # Errors
     /// As [`Columns::cell`].
-    pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, String> {
+    pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
         let column = &self.kept[index];
         let kind = column.kind.map_or(KeepType::String, |(kind, _)| kind);
         cells::of_text(&column.name, kind, text)
@@ -248,7 +255,7 @@ impl Columns {
         let Some(places) = &self.places else {
             return Vec::new();
         };
-        let file = places.name(origin);
+        let file = place_name(&places.names, origin);
         let files = StringArray::from_iter_values(std::iter::repeat_n(file, count));
         let lines = (0..count as u64).map(|row| line_number(origin.line + row));
         vec![
@@ -261,8 +268,8 @@ impl Columns {
     pub(super) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
         if let Some(places) = &mut self.places {
-            let file = places.names.get(origin.source as usize);
-            places.files.append_value(file.map_or("", String::as_str));
+            let file = place_name(&places.names, origin);
+            places.files.append_value(file);
             places.lines.append_value(line_number(origin.line));
         }
         for (column, cell) in self.kept.iter_mut().zip(kept) {
@@ -272,7 +279,7 @@ impl Columns {
 
     /// Decides the types that are not decided yet from the rows at hand. Returns the rows that don't
     /// fit, with the reasons; they hold null.
-    pub(super) fn decide(&mut self) -> BTreeMap<usize, String> {
+    pub(super) fn decide(&mut self) -> BTreeMap<usize, Cause> {
         let mut misfits = BTreeMap::new();
         for column in &mut self.kept {
             let Builder::Undecided(values) = &mut column.builder else {
@@ -359,11 +366,9 @@ fn line_number(line: u64) -> i64 {
     i64::try_from(line).expect("no source has 2^63 lines")
 }
 
-impl Places {
-    fn name(&self, origin: Origin) -> &str {
-        let name = self.names.get(origin.source as usize);
-        name.map_or("", String::as_str)
-    }
+fn place_name(names: &SourceNames, origin: Origin) -> &str {
+    let name = names.get(origin.source as usize);
+    name.map_or("", String::as_str)
 }
 
 impl Column {

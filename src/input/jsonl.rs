@@ -13,6 +13,7 @@ use super::json::{self, JsonType};
 use super::options::InputOptions;
 use super::paths::{Paths, Values};
 use super::window::{Known, Record};
+use crate::error::Cause;
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;
@@ -83,7 +84,7 @@ impl Jsonl {
         line: &str,
         columns: &mut Columns,
         warnings: &mut Vec<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Cause> {
         if !columns.keeps_all() {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl Jsonl {
         line: &'a str,
         source: u32,
         columns: &Columns,
-    ) -> Result<Record<'a>, String> {
+    ) -> Result<Record<'a>, Cause> {
         let values = self
             .paths
             .find(line)
@@ -165,7 +166,7 @@ impl Jsonl {
         })
     }
 
-    fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, String> {
+    fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, Cause> {
         if let Some(template) = &self.options.text_template {
             let fields = template.fields().iter().zip(TEXT..);
             let found = fields.map(|(name, index)| match values.get(index) {
@@ -176,64 +177,68 @@ impl Jsonl {
             return template.text(found).map(Cow::Owned);
         }
         let name = &self.options.text_field;
-        let Some(raw) = values.get(TEXT) else {
-            return Err(format!(
-                "the record has no field `{name}`{}; name the field that holds the text with \
-                 `--text-field`",
-                fields(line)
-            ));
+        let wrong = match values.get(TEXT).map(|raw| (raw, json::kind(raw))) {
+            Some((raw, JsonType::String)) => {
+                return plain(name, raw).map(Option::unwrap_or_default);
+            }
+            Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
+            None => format!("the record has no field `{name}`{}", fields(line)),
         };
-        match json::kind(raw) {
-            JsonType::String => plain(name, raw).map(Option::unwrap_or_default),
-            kind => Err(format!(
-                "the field `{name}` is {kind}, not a string; name the field that holds the text with \
-                 `--text-field`"
-            )),
-        }
+        Err(Cause::of(wrong).with("name the field that holds the text with `--text-field`"))
     }
 
-    fn id<'a>(&self, values: &Values<'a>) -> Result<Cell<'a>, String> {
+    fn id<'a>(&self, values: &Values<'a>) -> Result<Cell<'a>, Cause> {
         let Some(raw) = values.get(ID) else {
             return Ok(Cell::Null);
         };
         let name = &self.options.id_field;
-        let excerpt = json::excerpt(raw);
-        match (self.options.id_type, json::kind(raw)) {
-            (_, JsonType::Null) => Ok(Cell::Null),
-            (IdType::String, JsonType::Integer) => Ok(Cell::String(Cow::Borrowed(raw))),
+        let kind = json::kind(raw);
+        let (takes, remedy) = match (self.options.id_type, kind) {
+            (_, JsonType::Null) => return Ok(Cell::Null),
+            (IdType::String, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
             (IdType::String, JsonType::String) => {
-                json::string(raw).map(Cell::String).map_err(|error| {
-                    format!(
-                        "the id `{name}` holds an escape that is no character ({error}); mend it"
-                    )
-                })
+                let text = json::string(raw).map_err(|error| no_character("id", name, &error));
+                return Ok(Cell::String(text?));
             }
-            (IdType::String, kind) => Err(format!(
-                "the id `{name}` is {kind} ({excerpt}), but ids are strings or integers; name another \
-                 field with `--id-field`"
-            )),
-            (IdType::Int, JsonType::Integer) => raw.parse().map(Cell::Int).map_err(|_| {
-                format!("the id `{name}` is beyond 64 bits ({excerpt}); use `--id-type string`")
-            }),
-            (IdType::Int, JsonType::String) => Err(format!(
-                "the id `{name}` is a string ({excerpt}), but `--id-type int` takes integers alone; use \
-                 `--id-type string`"
-            )),
-            (IdType::Int, kind) => Err(format!(
-                "the id `{name}` is {kind} ({excerpt}), but `--id-type int` takes integers alone; name \
-                 another field with `--id-field`"
-            )),
-        }
+            (IdType::String, _) => ("ids are strings or integers", ANOTHER_ID),
+            (IdType::Int, JsonType::Integer) => {
+                return raw.parse().map(Cell::Int).map_err(|_| {
+                    let excerpt = json::excerpt(raw);
+                    Cause::of(format!("the id `{name}` is beyond 64 bits ({excerpt})"))
+                        .with(STRING_IDS)
+                });
+            }
+            (IdType::Int, JsonType::String) => ("`--id-type int` takes integers alone", STRING_IDS),
+            (IdType::Int, _) => ("`--id-type int` takes integers alone", ANOTHER_ID),
+        };
+        let excerpt = json::excerpt(raw);
+        Err(Cause::of(format!(
+            "the id `{name}` is {kind} ({excerpt}), but {takes}"
+        ))
+        .with(remedy))
     }
 }
 
+/// What helps where ids are not of the type that they should have.
+const STRING_IDS: &str = "use `--id-type string`";
+const ANOTHER_ID: &str = "name another field with `--id-field`";
+
+fn no_character(what: &str, name: &str, error: &impl std::fmt::Display) -> Cause {
+    Cause::of(format!(
+        "the {what} `{name}` holds an escape that is no character ({error})"
+    ))
+    .with("mend it")
+}
+
 /// A value as text: strings without quotes and escapes, null as nothing, all else as it is written.
-fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, String> {
+fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, Cause> {
     match json::kind(raw) {
         JsonType::Null => Ok(None),
-        JsonType::String => json::string(raw).map(Some).map_err(|error| {
-            format!("the field `{name}` holds an escape that is no character ({error}); mend it")
-        }),
+        JsonType::String => {
+            let text = json::string(raw);
+            text.map(Some)
+                .map_err(|error| no_character("field", name, &error))
+        }
         _ => Ok(Some(Cow::Borrowed(raw))),
     }
 }
@@ -244,7 +249,7 @@ pub(super) fn is_blank(line: &[u8]) -> bool {
 }
 
 /// Why `line` is not one JSON object, and what to do about it.
-fn not_an_object(line: &str, error: &serde_json::Error) -> String {
+fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     let start = line.trim_start().chars().next();
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         let kind = json::kind(line.trim_start());
@@ -252,7 +257,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
             JsonType::Array => "write its elements one a line (`jq -c '.[]'`)",
             _ => "use `-i text` where lines are plain text",
         };
-        return format!("the line is {kind}, not a JSON object; {remedy}");
+        return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
     }
     let remedy = match start {
         Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
@@ -267,7 +272,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> String {
         column => format!(" at column {column}"),
     };
     let message = json::message(error);
-    format!("the line is not valid JSON ({message}{place}); {remedy}")
+    Cause::of(format!("the line is not valid JSON ({message}{place})")).with(remedy)
 }
 
 /// The first fields of an object, for messages: ` (it has …)`.
@@ -304,7 +309,8 @@ mod tests {
     fn reason(line: &str) -> String {
         let options = Arc::new(options());
         let columns = Columns::new(&options, &[].into());
-        Jsonl::new(&options).record(line, 0, &columns).unwrap_err()
+        let reason = Jsonl::new(&options).record(line, 0, &columns);
+        reason.unwrap_err().to_string()
     }
 
     #[test]

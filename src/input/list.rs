@@ -35,9 +35,11 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
             if files.is_empty() {
                 let which = format.map_or_else(String::new, |format| format!("{format} "));
                 return Err(Error::usage(format!(
-                    "the folder {} holds no {which}files with a known ending; name them by a pattern, with their \
-                     format: `-i FORMAT '{}'`",
-                    input.display(),
+                    "the folder {} holds no {which}files with a known ending",
+                    input.display()
+                ))
+                .with_remedy(format!(
+                    "name them by a pattern, with their format: `-i FORMAT '{}'`",
                     input.join("*").display()
                 )));
             }
@@ -114,8 +116,9 @@ fn objects(
         });
         if objects.is_empty() {
             return Err(Error::usage(format!(
-                "{address}: no object below it has a name that tells its format; say it with -i"
-            )));
+                "{address}: no object below it has a name that tells its format"
+            ))
+            .with_remedy("say it with -i"));
         }
     }
     let sources = objects.into_iter();

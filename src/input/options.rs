@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::fields::{IdType, Keep};
 use super::format::InputFormat;
 use super::template::Template;
+use crate::error::Cause;
 use crate::position::Position;
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
@@ -86,15 +87,15 @@ pub struct Share {
 pub struct Delimiter(pub(super) u8);
 
 impl FromStr for Delimiter {
-    type Err = String;
+    type Err = Cause;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Cause> {
         match text.as_bytes() {
             b"\\t" | b"tab" => Ok(Self(b'\t')),
             [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Ok(Self(*byte)),
             _ => Err(
                 "it is one character of ASCII, such as ';' or '|' (a tab: '\\t'), and no quote or line break"
-                    .to_owned(),
+                    .into(),
             ),
         }
     }

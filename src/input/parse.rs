@@ -11,31 +11,33 @@ use super::options::InputOptions;
 use super::source::Planned;
 use super::text;
 use super::window::{Known, Record};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 
 /// What a line holds.
 #[derive(Debug)]
 pub(super) enum Parsed<'a> {
     Record(Record<'a>),
     /// A bad record, and why it is one.
-    Reject(String),
+    Reject(Cause),
     /// Nothing that counts.
     Nothing,
 }
 
 /// Why a record above the limit is rejected.
-pub(super) fn too_long(length: u64, limit: usize) -> String {
-    format!(
-        "the record has {length} bytes, more than the limit of {limit}; raise it with `--max-record-bytes`"
-    )
+pub(super) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
+    Cause::of(format!(
+        "the {what} has {length} bytes, more than the limit of {limit}"
+    ))
+    .with("raise it with `--max-record-bytes`")
 }
 
 /// Why a record that is no text is rejected.
-pub(super) fn not_utf8(error: str::Utf8Error) -> String {
-    format!(
-        "the record is not valid UTF-8 at its byte {}; convert the input, for example with `iconv -t UTF-8`",
+pub(super) fn not_utf8(error: str::Utf8Error) -> Cause {
+    Cause::of(format!(
+        "the record is not valid UTF-8 at its byte {}",
         error.valid_up_to() + 1
-    )
+    ))
+    .with("convert the input, for example with `iconv -t UTF-8`")
 }
 
 /// Parses lines of all formats.
@@ -69,7 +71,8 @@ impl Parser {
         warnings: &mut Vec<String>,
     ) -> Result<Parsed<'a>> {
         if line.length > self.limit() as u64 {
-            return Ok(Parsed::Reject(too_long(line.length, self.limit())));
+            let limit = self.limit();
+            return Ok(Parsed::Reject(too_long("record", line.length, limit)));
         }
         let text = match str::from_utf8(line.bytes) {
             Ok(text) => text,
@@ -77,9 +80,9 @@ impl Parser {
         };
         match source.format {
             InputFormat::Text if line.bytes.contains(&0) => Ok(Parsed::Reject(
-                "the record holds a NUL byte, so it is hardly UTF-8 text; convert UTF-16 with `iconv -f \
-                 UTF-16LE -t UTF-8`, or remove such bytes with `tr -d '\\0'`"
-                    .to_owned(),
+                Cause::of("the record holds a NUL byte, so it is hardly UTF-8 text").with(
+                    "convert UTF-16 with `iconv -f UTF-16LE -t UTF-8`, or remove such bytes with `tr -d '\\0'`",
+                ),
             )),
             InputFormat::Text => {
                 if source.guessed
@@ -156,9 +159,11 @@ impl Parser {
             )
         };
         Error::usage(format!(
-            "{} looks like JSONL: its first record is a JSON object{has}; {remedy} to embed that field, or \
-             `-i text` to embed the lines as they are",
+            "{} looks like JSONL: its first record is a JSON object{has}",
             source.name
+        ))
+        .with_remedy(format!(
+            "{remedy} to embed that field, or `-i text` to embed the lines as they are"
         ))
     }
 }

@@ -6,39 +6,42 @@ use super::fields::KeepType;
 use super::format::InputFormat;
 use super::options::{ALL, InputOptions, MOST_BYTES, Part};
 use super::source::{Planned, Source};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 
 /// Checks what does not depend on any source's format.
 pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
-    let usage = |message: String| Err(Error::usage(message));
+    let usage = |cause: Cause| Err(Error::usage(cause));
     if sources
         .iter()
         .filter(|&source| *source == Source::Stdin)
         .count()
         > 1
     {
-        return usage("standard input (`-`) can be read only once".to_owned());
+        return usage("standard input (`-`) can be read only once".into());
     }
     if options.max_record_bytes == 0 || options.max_record_bytes > MOST_BYTES {
-        return usage(format!(
-            "`--max-record-bytes` is {}, but it goes from 1 to {MOST_BYTES} (1 GiB)",
-            options.max_record_bytes
-        ));
+        let most = options.max_record_bytes;
+        return usage(
+            format!("`--max-record-bytes` is {most}, but it goes from 1 to {MOST_BYTES} (1 GiB)")
+                .into(),
+        );
     }
     if options.window_rows == 0 || options.window_bytes == 0 {
-        return usage("a window needs room for a record; `--window` is 1 at least".to_owned());
+        return usage("a window needs room for a record; `--window` is 1 at least".into());
     }
     if options.keep.len() > MOST_KEPT {
-        return usage(format!(
-            "`--keep` names {} fields, and takes {MOST_KEPT}; carry the object that holds them through as one \
-             field instead (`--keep NAME:json`), or leave some out",
-            options.keep.len()
-        ));
+        let kept = options.keep.len();
+        return usage(
+            Cause::of(format!("`--keep` names {kept} fields, and takes {MOST_KEPT}")).with(
+                "carry the object that holds them through as one field instead (`--keep NAME:json`), or leave \
+                 some out",
+            ),
+        );
     }
     if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
         return usage(
-            "`--text-template` names the fields of the text itself; leave `--text-field` out"
-                .to_owned(),
+            Cause::of("`--text-template` names the fields of the text itself")
+                .with("leave `--text-field` out"),
         );
     }
     if let Some(keep) = options
@@ -46,52 +49,52 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         .iter()
         .find(|keep| keep.name == ALL && keep.kind.is_some())
     {
-        return usage(format!(
-            "`--keep {keep}` gives all fields one type; name those that need a type beside it (`--keep '*,NAME:TYPE'`)"
-        ));
+        return usage(
+            Cause::of(format!("`--keep {keep}` gives all fields one type"))
+                .with("name those that need a type beside it (`--keep '*,NAME:TYPE'`)"),
+        );
     }
     let fields = [&options.id_field];
     let fields = fields.into_iter().chain(options.texts().1);
     let kept = options.keep.iter().map(|keep| &keep.name);
     for name in fields.chain(kept) {
         if name.matches('.').count() > MOST_DOTS {
-            return usage(format!(
-                "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
-                 `{}…`",
-                name.chars().take(20).collect::<String>()
-            ));
+            let name: String = name.chars().take(20).collect();
+            return usage(
+                format!(
+                    "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
+                     `{name}…`"
+                )
+                .into(),
+            );
         }
     }
     for (index, keep) in options.keep.iter().enumerate() {
         let name = &keep.name;
-        match name.as_str() {
-            "id" => {
-                return usage(
-                    "`--keep id` clashes with the output's column `id`, which is always there; leave it \
-                     out, and choose the field it is read from with `--id-field`"
-                        .to_owned(),
-                );
-            }
-            "embedding" => {
-                return usage(
-                    "`--keep embedding` clashes with the output's column `embedding`; leave it out, or \
-                     rename the field in the input"
-                        .to_owned(),
-                );
-            }
-            "file" | "line" if options.source_columns => {
-                return usage(format!(
-                    "`--keep {name}` clashes with the column `{name}` that `--source-columns` adds; leave one of \
-                     them out"
-                ));
-            }
-            _ => {}
+        let clash = match name.as_str() {
+            "id" => Some((
+                "the output's column `id`, which is always there".to_owned(),
+                "leave it out, and choose the field it is read from with `--id-field`",
+            )),
+            "embedding" => Some((
+                "the output's column `embedding`".to_owned(),
+                "leave it out, or rename the field in the input",
+            )),
+            "file" | "line" if options.source_columns => Some((
+                format!("the column `{name}` that `--source-columns` adds"),
+                "leave one of them out",
+            )),
+            _ => None,
+        };
+        if let Some((column, remedy)) = clash {
+            let clash = format!("`--keep {name}` clashes with {column}");
+            return usage(Cause::of(clash).with(remedy));
         }
         if options.keep[..index]
             .iter()
             .any(|other| other.name == *name)
         {
-            return usage(format!("`--keep` names the field `{name}` twice"));
+            return usage(format!("`--keep` names the field `{name}` twice").into());
         }
     }
     Ok(())
@@ -120,17 +123,20 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     if let Some(template) = &options.text_template
         && let Some(text) = sources.iter().find(|one| one.format == InputFormat::Text)
     {
-        return Err(text.usage(format!(
-            "`--text-template {template}` needs fields, and text has none; say `-i jsonl` or `-i csv` if it is that"
-        )));
+        return Err(text
+            .usage(format!(
+                "`--text-template {template}` needs fields, and text has none"
+            ))
+            .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
     }
     for (option, name, default) in named {
         if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
             return Err(Error::usage(format!(
                 "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
-                 numbers); say `-i jsonl` if it is JSONL",
+                 numbers)",
                 sources.first().map_or("the input", |source| &source.name)
-            )));
+            ))
+            .with_remedy("say `-i jsonl` if it is JSONL"));
         }
     }
     Ok(())
@@ -157,9 +163,10 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
     match strange {
         Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
             "`--keep {keep}` needs fields, but {} is read as text, which has only the text itself \
-             (`--keep {text_field}`); say `-i jsonl` if it is JSONL",
+             (`--keep {text_field}`)",
             source.name
-        ))),
+        ))
+        .with_remedy("say `-i jsonl` if it is JSONL")),
         _ => Ok(()),
     }
 }

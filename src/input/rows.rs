@@ -37,9 +37,9 @@ impl RowReader {
         if source.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
         {
-            return Err(source.usage(format!(
-                "this is no text, it looks like {format}; say `-i {format}`"
-            )));
+            return Err(source
+                .usage(format!("this is no text, it looks like {format}"))
+                .with_remedy(format!("say `-i {format}`")));
         }
         Ok(Self {
             source: Arc::clone(source),

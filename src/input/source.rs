@@ -1,6 +1,5 @@
 //! Sources: found and judged before any work, opened one at a time when their turn comes.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use super::json;
 use super::lines::{LineReader, Start};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Cause, Error, ErrorKind, Place, Result};
 use crate::position::Seek;
 use crate::storage::{Bytes, FileBytes, Readable};
 use crate::threads::exhausted;
@@ -81,9 +80,9 @@ const LISTED: usize = 40;
 fn unknown(name: &str) -> Error {
     Error::usage(format!(
         "cannot tell the format of {name}: endings that are known are .txt, .jsonl, .ndjson, .csv and .tsv, each \
-         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather; say which it is with `-i`, \
-         for example `-i text` or `-i jsonl`"
+         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
     ))
+    .with_remedy("say which it is with `-i`, for example `-i text` or `-i jsonl`")
 }
 
 /// Standard input, taken once.
@@ -169,16 +168,18 @@ impl Planned {
         let failed = |error| Error::io("read", path, error);
         let name = path.display().to_string();
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::usage(format!(
-                "there is no input {name}; check its name and folder"
-            )),
+            io::ErrorKind::NotFound => Error::usage(format!("there is no input {name}"))
+                .with_remedy("check its name and folder"),
             _ => failed(error),
         })?;
         if metadata.is_dir() {
-            return Err(Error::usage(format!(
-                "{name} is a directory; name the files in it, for example `{}`",
-                path.join("*.jsonl").display()
-            )));
+            let files = path.join("*.jsonl");
+            return Err(
+                Error::usage(format!("{name} is a directory")).with_remedy(format!(
+                    "name the files in it, for example `{}`",
+                    files.display()
+                )),
+            );
         }
         let (ending, encoding) = format::by_ending(path);
         let mut format = format.or(ending);
@@ -201,11 +202,12 @@ impl Planned {
     /// Refuses a table that is compressed as a whole.
     fn checked(self) -> Result<Self> {
         if self.format.is_table() && self.encoding.is_some() {
-            return Err(self.usage(format!(
-                "it is compressed as a whole, and {} is read in parts; decompress it first, it compresses its \
-                 columns itself",
-                self.format
-            )));
+            return Err(self
+                .usage(format!(
+                    "it is compressed as a whole, and {} is read in parts",
+                    self.format
+                ))
+                .with_remedy("decompress it first, it compresses its columns itself"));
         }
         Ok(self)
     }
@@ -243,8 +245,9 @@ impl Planned {
     }
 
     /// What was asked for cannot be had from this source.
-    pub(super) fn usage(&self, reason: impl fmt::Display) -> Error {
-        Error::usage(format!("{}: {reason}", self.name))
+    pub(super) fn usage(&self, cause: impl Into<Cause>) -> Error {
+        let cause = cause.into();
+        Error::usage(cause.map(|reason| format!("{}: {reason}", self.name)))
     }
 
     /// It has no such field, but others.
@@ -268,10 +271,9 @@ impl Planned {
             (false, 0) => format!("{whose} {}", names.join(", ")),
             (false, more) => format!("{whose} {} and {more} more", names.join(", ")),
         };
-        self.usage(format!(
-            "no {what} is called `{}`; {there}: name one of them with `{option}`",
-            json::excerpt(name)
-        ))
+        let name = json::excerpt(name);
+        self.usage(format!("no {what} is called `{name}`; {there}"))
+            .with_remedy(format!("name one of them with `{option}`"))
     }
 
     /// Whether it is a pipe, a device, or something else whose size nobody knows.
@@ -316,12 +318,10 @@ impl Planned {
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
-            Ok(Start::Utf16(name)) => Err(Error::input(
-                Place::file(&self.name),
-                format!(
-                    "is UTF-16; convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
-                ),
-            )),
+            Ok(Start::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
+                .with_remedy(format!(
+                    "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
+                ))),
             Err(error) => Err(self.failed(&opened, error)),
         }
     }
@@ -352,7 +352,7 @@ impl Planned {
         self.error(reason, opened.lines.number(), error)
     }
 
-    fn error(&self, reason: Option<String>, line: u64, error: io::Error) -> Error {
+    fn error(&self, cause: Option<Cause>, line: u64, error: io::Error) -> Error {
         // A store's refusal, in words already.
         if let Some(own) = Error::behind(&error) {
             return own;
@@ -361,10 +361,10 @@ impl Planned {
             0 => Place::file(&self.name),
             line => Place::file(&self.name).line(line),
         };
-        match reason {
+        match cause {
             // A pipe that breaks on the way in is no reader of ours that went away.
             None => Error::new(ErrorKind::Io, "", "read").at(place),
-            Some(reason) => Error::input(place, reason),
+            Some(cause) => Error::input(place, cause),
         }
         .caused_by(error)
     }

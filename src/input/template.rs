@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::Cause;
+
 /// A text with places for fields: `{title}\n{body}`. `{{` and `}}` are braces, `\n`, `\t` and `\\` what they
 /// are in most languages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +23,9 @@ enum Part {
 }
 
 impl FromStr for Template {
-    type Err = String;
+    type Err = Cause;
 
-    fn from_str(written: &str) -> Result<Self, String> {
+    fn from_str(written: &str) -> Result<Self, Cause> {
         let mut parts = Vec::new();
         let mut fields: Vec<String> = Vec::new();
         let mut words = String::new();
@@ -36,13 +38,14 @@ impl FromStr for Template {
                     Some('\\') => words.push('\\'),
                     other => {
                         let other = other.map_or_else(String::new, String::from);
-                        return Err(format!(
-                            "`\\{other}` means nothing; `\\n`, `\\t` and `\\\\` do"
-                        ));
+                        return Err(Cause::of(format!("`\\{other}` means nothing"))
+                            .with("`\\n`, `\\t` and `\\\\` do"));
                     }
                 },
                 '{' | '}' if rest.next_if_eq(&character).is_some() => words.push(character),
-                '}' => return Err("a `}` closes nothing; write `}}` for a brace".to_owned()),
+                '}' => {
+                    return Err(Cause::of("a `}` closes nothing").with("write `}}` for a brace"));
+                }
                 '{' => {
                     let mut name = String::new();
                     loop {
@@ -50,14 +53,13 @@ impl FromStr for Template {
                             Some('}') => break,
                             Some(character) => name.push(character),
                             None => {
-                                return Err(format!(
-                                    "`{{{name}` is not closed; write `{{{{` for a brace"
-                                ));
+                                return Err(Cause::of(format!("`{{{name}` is not closed"))
+                                    .with("write `{{` for a brace"));
                             }
                         }
                     }
                     if name.is_empty() {
-                        return Err("`{}` names no field".to_owned());
+                        return Err("`{}` names no field".into());
                     }
                     if !words.is_empty() {
                         parts.push(Part::Words(std::mem::take(&mut words)));
@@ -72,7 +74,9 @@ impl FromStr for Template {
             }
         }
         if fields.is_empty() {
-            return Err("it names no field; write `{NAME}` where a field is to stand".to_owned());
+            return Err(
+                Cause::of("it names no field").with("write `{NAME}` where a field is to stand")
+            );
         }
         if !words.is_empty() {
             parts.push(Part::Words(words));
@@ -105,14 +109,15 @@ impl Template {
     pub(super) fn text<'a>(
         &self,
         values: impl IntoIterator<Item = Option<Cow<'a, str>>>,
-    ) -> Result<String, String> {
+    ) -> Result<String, Cause> {
         let values: Vec<_> = values.into_iter().collect();
         if values.iter().all(Option::is_none) {
             let names: Vec<_> = self.fields.iter().map(|name| format!("`{name}`")).collect();
-            return Err(format!(
-                "the record has nothing in {} for `--text-template`; fill one of them, or name others",
+            return Err(Cause::of(format!(
+                "the record has nothing in {} for `--text-template`",
                 names.join(", ")
-            ));
+            ))
+            .with("fill one of them, or name others"));
         }
         let mut text = String::new();
         for part in &self.parts {
@@ -136,7 +141,7 @@ mod tests {
         let text = template.text([Some("x".into()), None]);
         assert_eq!(text.unwrap(), "x\n\t\\{} x");
         let error = template.text([None, None]).unwrap_err();
-        assert!(error.contains("nothing in `a`, `b.c`"), "{error}");
+        assert!(error.reason.contains("nothing in `a`, `b.c`"), "{error}");
     }
 
     #[test]
@@ -149,7 +154,7 @@ mod tests {
             (r"{a}\x", r"`\x`"),
             ("{a}\\", r"`\\`"),
         ] {
-            let error = written.parse::<Template>().unwrap_err();
+            let error = written.parse::<Template>().unwrap_err().to_string();
             assert!(error.contains(hint), "{written}: {error}");
         }
     }

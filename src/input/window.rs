@@ -8,7 +8,7 @@ use arrow::compute::{concat_batches, filter_record_batch};
 
 use super::cells::Cell;
 use super::columns::Columns;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
 
@@ -43,7 +43,7 @@ impl Known<'_> {
 /// Consecutive rows of a table, ready for the window.
 pub(super) struct Piece<'a> {
     /// The texts in order; `Err`: why the row is rejected.
-    pub texts: Vec<Result<Cow<'a, str>, String>>,
+    pub texts: Vec<Result<Cow<'a, str>, Cause>>,
     /// As many rows, in the schema of the window's columns.
     pub columns: RecordBatch,
     /// The first row's; the others follow.
@@ -213,7 +213,7 @@ impl Filling {
     pub(super) fn reject<'r>(
         &mut self,
         origin: Origin,
-        reason: String,
+        reason: Cause,
         raw: &[u8],
         known: impl FnOnce(&Columns) -> Known<'r>,
     ) {
@@ -226,9 +226,10 @@ impl Filling {
         self.refuse(origin, reason, raw);
     }
 
-    fn refuse(&mut self, origin: Origin, reason: String, raw: &[u8]) {
+    fn refuse(&mut self, origin: Origin, reason: Cause, raw: &[u8]) {
         let raw = raw_start(raw).to_vec();
-        self.bytes += reason.len() + raw.len();
+        let remedy = reason.remedy.as_ref().map_or(0, String::len);
+        self.bytes += reason.reason.len() + remedy + raw.len();
         self.rejects.push(Reject {
             origin,
             reason,
@@ -298,7 +299,7 @@ fn raw_start(raw: &[u8]) -> &[u8] {
 }
 
 /// Makes rejects of some of a window's texts.
-fn without(mut window: Window, rejected: BTreeMap<usize, String>, raw: &[Box<[u8]>]) -> Window {
+fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, raw: &[Box<[u8]>]) -> Window {
     if rejected.is_empty() {
         return window;
     }

@@ -143,7 +143,12 @@ fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Resul
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
-        bad = bad.or_else(|| window.rejects.first().map(|reject| reject.reason.clone()));
+        bad = bad.or_else(|| {
+            window
+                .rejects
+                .first()
+                .map(|reject| reject.reason.to_string())
+        });
         for text in window.texts.iter() {
             if wanted.get(found.len()) == Some(&row) {
                 found.push(text.to_owned());

@@ -13,13 +13,13 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
-use super::hash::Hash;
 use super::made::KEY;
 use super::retype;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::record::Rows;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.

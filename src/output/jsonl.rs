@@ -6,11 +6,11 @@ use flate2::write::GzEncoder;
 
 use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
-use super::hash::Hash;
 use super::options::Compression;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::record::Rows;
 
 /// Encoded rows are handed on once this many bytes have gathered.

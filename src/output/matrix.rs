@@ -5,13 +5,13 @@ use std::io::Write;
 
 use super::columns::{Columns, for_json, push};
 use super::encoding::Encoding;
-use super::hash::Hash;
 use super::options::OutputFormat;
 use super::quantize::Dtype;
 use super::sidecar;
 use super::target::{Sidecar, Target};
 use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Hash;
 use crate::record::{Origin, Rows, SourceNames};
 
 /// Length of NPY's whole header: a multiple of 64, so that the values are aligned when the file is mapped,

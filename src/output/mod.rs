@@ -11,7 +11,6 @@ mod columns;
 mod encoding;
 pub(crate) mod fault;
 mod handle;
-pub(crate) mod hash;
 mod ipc;
 mod jsonl;
 mod made;
@@ -145,16 +144,16 @@ fn plan(
     check_names(format, options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
-            "{format} needs a regular file, since its header is completed at the end, and {} is none; \
-             name a file with -o, or choose -f jsonl or -f parquet",
+            "{format} needs a regular file, since its header is completed at the end, and {} is none",
             place.shown().display()
-        )));
+        ))
+        .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));
     }
     if format.is_binary() && place.is_terminal() {
-        return Err(Error::usage(format!(
-            "{format} is not written to a terminal; name a file with -o, redirect standard \
-             output, or choose -f jsonl"
-        )));
+        return Err(
+            Error::usage(format!("{format} is not written to a terminal"))
+                .with_remedy("name a file with -o, redirect standard output, or choose -f jsonl"),
+        );
     }
     Ok((format, place))
 }
@@ -215,8 +214,9 @@ fn check_names(
                 }
             };
             return Err(Error::usage(format!(
-                "--keep {name}: {format} output has a column of its own by that name; {remedy}"
-            )));
+                "--keep {name}: {format} output has a column of its own by that name"
+            ))
+            .with_remedy(remedy));
         }
     }
     Ok(())

@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 pub const EMBEDDING: &str = "embedding";
 
 /// Where vectors go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output.
+    #[default]
     Stdout,
     /// A path: a file to be made, or an existing device or FIFO.
     Path(PathBuf),
@@ -154,7 +155,7 @@ pub enum VectorType {
 }
 
 /// How to write.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
     /// Where to.
     pub destination: Destination,
@@ -183,14 +184,7 @@ impl OutputOptions {
     pub fn new(destination: Destination) -> Self {
         Self {
             destination,
-            format: None,
-            force: false,
-            dtype: None,
-            calibration: None,
-            vector_type: None,
-            embedding_field: None,
-            nullable: false,
-            streams: false,
+            ..Self::default()
         }
     }
 
@@ -205,10 +199,10 @@ impl OutputOptions {
             (None, Destination::Stdout) => Ok(OutputFormat::Jsonl(Compression::None)),
             (None, Destination::Path(path)) => OutputFormat::from_path(path).ok_or_else(|| {
                 Error::usage(format!(
-                    "the ending of {} names no output format; end it in {}, or say which with -f",
-                    path.display(),
-                    endings()
+                    "the ending of {} names no output format",
+                    path.display()
                 ))
+                .with_remedy(format!("end it in {}, or say which with -f", endings()))
             }),
         }
     }

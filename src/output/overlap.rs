@@ -21,9 +21,8 @@ pub fn refuse_overlap<'a>(
     let mut known = Vec::new();
     let mut add = |what: String, identity: Identity| -> Result<()> {
         if let Some((other, _)) = known.iter().find(|(_, one)| identity.is(one)) {
-            return Err(Error::usage(format!(
-                "{what} is the same file as {other}; give each its own"
-            )));
+            return Err(Error::usage(format!("{what} is the same file as {other}"))
+                .with_remedy("give each its own"));
         }
         known.push((what, identity));
         Ok(())

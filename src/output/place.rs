@@ -98,15 +98,11 @@ impl OutputPlace {
 
 fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
     let folder = || {
-        Error::usage(format!(
-            "{option} {}: that is a folder; name a file in it",
-            path.display()
-        ))
+        Error::usage(format!("{option} {}: that is a folder", path.display()))
+            .with_remedy("name a file in it")
     };
     if path.as_os_str().is_empty() {
-        return Err(Error::usage(format!(
-            "{option} is empty; name a file, or `-`"
-        )));
+        return Err(Error::usage(format!("{option} is empty")).with_remedy("name a file, or `-`"));
     }
     if Address::is_url_path(path) {
         let address = Address::parse(&path.to_string_lossy())?;
@@ -154,10 +150,11 @@ fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
             ) =>
         {
             return Err(Error::usage(format!(
-                "{option} {}: there is no folder {}; create it first, or write elsewhere",
+                "{option} {}: there is no folder {}",
                 path.display(),
                 parent.display()
-            )));
+            ))
+            .with_remedy("create it first, or write elsewhere"));
         }
         Err(error) => return Err(Error::io("look into", parent, error)),
     }

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::hash::Hash;
 use super::options::Destination;
 use super::place::OutputPlace;
 use super::target::Target;
 use super::temporary::RunFiles;
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::record::Reject;
 
 /// Writes rejected records beside their final name; they are published with the output
@@ -116,7 +116,7 @@ pub fn line(reject: &Reject, names: &[String]) -> Result<Vec<u8>> {
         file,
         line: reject.origin.line,
         offset: reject.origin.offset,
-        reason: &reject.reason,
+        reason: &reject.reason.to_string(),
         raw: &String::from_utf8_lossy(raw),
         raw_truncated,
     };
@@ -156,7 +156,7 @@ mod tests {
                 line,
                 offset: line * 100,
             },
-            reason: format!("line {line} is \"bad\""),
+            reason: format!("line {line} is \"bad\"").into(),
             raw: raw.to_vec(),
         }
     }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use super::temporary::RunFiles;
 use crate::error::{Error, Result};
-use crate::storage::{Address, ObjectWriter, Storage};
+use crate::storage::{Address, ObjectWriter, Storage, TAKEN};
 
 /// An object that is being written. Dropped unfinished, it leaves nothing.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ impl Remote {
             let sidecar = address.with_ending(ending);
             if storage.exists(&sidecar)? {
                 return Err(Error::usage(format!(
-                    "{address}: {sidecar} is written with it, and exists; pass --force to replace it, or write \
-                     elsewhere"
-                )));
+                    "{address}: {sidecar} is written with it, and exists"
+                ))
+                .with_remedy(TAKEN));
             }
         }
         Ok(Self {
@@ -83,10 +83,10 @@ impl Remote {
             }
             if !self.storage.put_new(&address, bytes)? {
                 return Err(Error::usage(format!(
-                    "{}: {address} is written with it, and has appeared meanwhile; pass --force to replace it, or \
-                     write elsewhere",
+                    "{}: {address} is written with it, and has appeared meanwhile",
                     self.address
-                )));
+                ))
+                .with_remedy(TAKEN));
             }
             new.push(address);
         }

@@ -12,6 +12,7 @@ use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
+use crate::storage::TAKEN;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -57,7 +58,12 @@ impl Target {
     ///
     /// # Errors
     /// If it, or a sidecar, exists without `force`, or cannot be written.
-    pub fn create(place: &OutputPlace, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<Self> {
+    pub fn create(
+        place: &OutputPlace,
+        force: bool,
+        sidecars: &[&str],
+        files: &RunFiles,
+    ) -> Result<Self> {
         let shown = place.shown().to_path_buf();
         let open = |file: io::Result<File>| {
             file.map(Sink::Open)
@@ -100,7 +106,12 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::create`].
-    pub fn check(place: &OutputPlace, force: bool, sidecars: &[&str], files: &RunFiles) -> Result<()> {
+    pub fn check(
+        place: &OutputPlace,
+        force: bool,
+        sidecars: &[&str],
+        files: &RunFiles,
+    ) -> Result<()> {
         if place.is_published() {
             Self::create(place, force, sidecars, files)?;
         }
@@ -255,26 +266,24 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
     let option = place.option();
     let shown = place.shown().display();
     if !force && fs::symlink_metadata(path).is_ok() {
-        return Err(Error::usage(format!(
-            "{option} {shown}: the file exists; pass --force to replace it, or write elsewhere"
-        )));
+        return Err(Error::usage(format!("{option} {shown}: the file exists")).with_remedy(TAKEN));
     }
     for ending in sidecars {
         let sidecar = sidecar_path(path, ending);
         match fs::symlink_metadata(&sidecar) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, and there is a folder of that name; \
-                     write elsewhere",
+                    "{option} {shown}: {} is written with it, and there is a folder of that name",
                     sidecar.display()
-                )));
+                ))
+                .with_remedy("write elsewhere"));
             }
             Ok(_) if !force => {
                 return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, and exists; pass --force to replace \
-                     it, or write elsewhere",
+                    "{option} {shown}: {} is written with it, and exists",
                     sidecar.display()
-                )));
+                ))
+                .with_remedy(TAKEN));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("create", sidecar, error));

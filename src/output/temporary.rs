@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError as Busy};
 use std::time::Duration;
 
-use super::hash::Hash;
 use super::place::parent;
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::storage::Storage;
 
 /// How often [`RunFiles::remove`] asks for the list, and how long it waits in between.
@@ -82,9 +82,8 @@ impl RunFiles {
     /// The stores that it may write to.
     pub(crate) fn storage(&self) -> Result<Storage> {
         self.0.storage.get().cloned().ok_or_else(|| {
-            Error::usage(
-                "object stores were not opened: give them to the run (RunFiles::use_storage)",
-            )
+            Error::usage("object stores were not opened")
+                .with_remedy("give them to the run (RunFiles::use_storage)")
         })
     }
 

@@ -3,10 +3,10 @@
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::encoding::Encoding;
-use super::hash::Hash;
 use super::rejects::RejectsWriter;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::record::Rows;
 
 /// What a writer needs to know at the end.

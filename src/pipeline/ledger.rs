@@ -22,7 +22,7 @@ fn place(names: &SourceNames, origin: &Origin) -> Place {
 }
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
-    Error::record(place(names, &reject.origin), reject.reason.as_str())
+    Error::record(place(names, &reject.origin), &reject.reason)
 }
 
 /// The hashes of rows' texts: of chunks their own, of records that were never a text none.
@@ -299,7 +299,7 @@ impl Ledger<'_> {
             origin: reject.origin,
             row: RowRef { record, part: 0 },
             text: None,
-            error: Some(reject.reason.clone()),
+            error: Some(reject.reason.to_string()),
         }))
     }
 

@@ -129,7 +129,7 @@ impl Storage {
                 true => "no object fits the pattern",
                 false => "there is no object below it",
             };
-            return Err(Error::usage(format!("{address}: {what}; check its name")));
+            return Err(Error::usage(format!("{address}: {what}")).with_remedy("check its name"));
         }
         Ok(objects)
     }

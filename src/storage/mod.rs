@@ -32,7 +32,7 @@ mod absent;
 pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
-pub(crate) use bytes::{FileBytes, Seeking};
+pub(crate) use bytes::{FileBytes, Seeking, refusal};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use option::StorageOption;
@@ -42,6 +42,9 @@ pub use read::{ObjectFile, ObjectReader};
 pub use store::Storage;
 #[cfg(feature = "cloud")]
 pub use write::ObjectWriter;
+
+/// What helps where an output's name is taken.
+pub(crate) const TAKEN: &str = "pass --force to replace it, or write elsewhere";
 
 /// Requests made again after the first.
 #[cfg(feature = "cloud")]

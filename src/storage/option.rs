@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Result;
+use crate::error::Cause;
+#[cfg(feature = "cloud")]
+use crate::error::{Error, Result};
 
 /// A setting for the object stores that know it.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,15 +24,18 @@ impl fmt::Debug for StorageOption {
 }
 
 impl FromStr for StorageOption {
-    type Err = String;
+    type Err = Cause;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Cause> {
         match text.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() => Ok(Self {
                 key: key.trim().to_ascii_lowercase(),
                 value: value.to_owned(),
             }),
-            _ => Err("write it as KEY=VALUE, such as aws_region=eu-west-1".to_owned()),
+            _ => {
+                Err(Cause::of("it is not KEY=VALUE")
+                    .with("write aws_region=eu-west-1, for example"))
+            }
         }
     }
 }
@@ -49,11 +54,14 @@ impl StorageOption {
         if known {
             return Ok(());
         }
-        Err(crate::error::Error::usage(format!(
-            "--storage-option {}: no object store has a setting of that name; they are called as the stores' \
-             variables are, such as aws_region, azure_storage_account_name, google_service_account",
+        Err(Error::usage(format!(
+            "--storage-option {}: no object store has a setting of that name",
             self.key
-        )))
+        ))
+        .with_remedy(
+            "they are called as the stores' variables are, such as aws_region, azure_storage_account_name, \
+             google_service_account",
+        ))
     }
 
     /// Whether no message may show its value.

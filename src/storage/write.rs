@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
+use super::TAKEN;
 use super::address::Address;
 use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
@@ -279,13 +280,12 @@ fn refuse_read_only(address: &Address) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{address}: nothing can be written to {}://; write to s3://, gs:// or az://, or to a file",
+        "{address}: nothing can be written to {}://",
         address.scheme().name()
-    )))
+    ))
+    .with_remedy("write to s3://, gs:// or az://, or to a file"))
 }
 
 fn taken(address: &Address) -> Error {
-    Error::usage(format!(
-        "{address}: the object exists; pass --force to replace it, or write elsewhere"
-    ))
+    Error::usage(format!("{address}: the object exists")).with_remedy(TAKEN)
 }

@@ -10,7 +10,7 @@ use super::arrow::{ArrowFile, ArrowStream};
 use super::parquet::Parquet;
 use super::table::Table;
 use super::{Batches, TableReader};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::input::columns::Columns;
 use crate::input::compression::Counted;
 use crate::input::format::{ARROW, InputFormat, PARQUET};
@@ -19,7 +19,7 @@ use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
 use crate::position::Seek;
-use crate::storage::Bytes;
+use crate::storage::{Bytes, refusal};
 use crate::threads::caught;
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -53,11 +53,9 @@ pub(crate) fn open(
             (Box::new(parquet) as Box<dyn Batches>, table, rows, 0)
         }
         (InputFormat::Parquet, None) => {
-            return Err(source.usage(
-                "Parquet is read from its end, so it has to be a file; save it first, or send Arrow \
-                 (`-i arrow`) through the pipe"
-                    .to_owned(),
-            ));
+            return Err(source
+                .usage("Parquet is read from its end, so it has to be a file")
+                .with_remedy("save it first, or send Arrow (`-i arrow`) through the pipe"));
         }
         (_, bytes) => match arrow(source, options, bytes, from, filling)? {
             Some(opened) => opened,
@@ -203,7 +201,7 @@ fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &Columns) -> Resu
 }
 
 fn check_parquet(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
-    let wrong = |reason: &str| Err(Error::input(Place::file(&source.name), reason));
+    let wrong = |reason: &str, remedy: &str| Err(wrong(source, reason, remedy));
     let read = |offset: u64| {
         let mut found = [0; 4];
         let read = bytes.read_at(offset, &mut found);
@@ -212,48 +210,56 @@ fn check_parquet(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
     };
     if bytes.is_empty() {
         return wrong(
-            "is empty, and a Parquet file has a footer at least; write it again (is its writer still at work?)",
+            "is empty, and a Parquet file has a footer at least",
+            "write it again (is its writer still at work?)",
         );
     }
     if bytes.len() < 12 {
-        return wrong("is too short to be Parquet; copy or write it again");
+        return wrong("is too short to be Parquet", "copy or write it again");
     }
     let (start, end) = (read(0)?, read(bytes.len() - 4)?);
     match (start.as_slice(), end.as_slice()) {
-        (ENCRYPTED, _) | (_, ENCRYPTED) => {
-            wrong("is encrypted Parquet, which embedctl does not read; write it without encryption")
-        }
+        (ENCRYPTED, _) | (_, ENCRYPTED) => wrong(
+            "is encrypted Parquet, which embedctl does not read",
+            "write it without encryption",
+        ),
         (PARQUET, PARQUET) => Ok(()),
         (PARQUET, _) => wrong(
-            "begins as Parquet and has no footer at its end, so it is cut short or still being written; \
-             copy it again when it is complete",
+            "begins as Parquet and has no footer at its end, so it is cut short or still being written",
+            "copy it again when it is complete",
         ),
-        _ => wrong("is no Parquet file; say what it is with `-i`"),
+        _ => wrong("is no Parquet file", "say what it is with `-i`"),
     }
 }
 
+fn wrong(source: &Planned, reason: &str, remedy: &str) -> Error {
+    Error::input(Place::file(&source.name), reason).with_remedy(remedy)
+}
+
 fn check_arrow(source: &Planned, start: &[u8]) -> Result<()> {
-    let wrong = |reason: &str| Err(Error::input(Place::file(&source.name), reason));
-    match start {
-        [] => wrong(
-            "is empty, and an Arrow stream has a schema at least; write it again (did its writer fail?)",
+    let (reason, remedy) = match start {
+        [] => (
+            "is empty, and an Arrow stream has a schema at least",
+            "write it again (did its writer fail?)",
         ),
-        _ if start.starts_with(FEATHER_1) => wrong(
-            "is Feather version 1, which Arrow has given up; write it again with \
-             `pyarrow.feather.write_feather(table, path)`",
+        _ if start.starts_with(FEATHER_1) => (
+            "is Feather version 1, which Arrow has given up",
+            "write it again with `pyarrow.feather.write_feather(table, path)`",
         ),
-        _ if start.starts_with(PARQUET) => wrong("is Parquet; say `-i parquet`"),
-        _ if start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => {
-            wrong(
-                "is compressed as a whole; decompress it first, Arrow compresses its buffers itself",
-            )
-        }
+        _ if start.starts_with(PARQUET) => ("is Parquet", "say `-i parquet`"),
+        _ if start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => (
+            "is compressed as a whole",
+            "decompress it first, Arrow compresses its buffers itself",
+        ),
         // A stream's first message: a mark and a length, or (before 0.15) the length alone.
-        [0xff, 0xff, 0xff, 0xff, ..] => Ok(()),
-        [_, _, _, 0, ..] => Ok(()),
-        _ if start == ARROW => Ok(()),
-        _ => wrong("is neither an Arrow file nor an Arrow stream; say what it is with `-i`"),
-    }
+        [0xff, 0xff, 0xff, 0xff, ..] | [_, _, _, 0, ..] => return Ok(()),
+        _ if start == ARROW => return Ok(()),
+        _ => (
+            "is neither an Arrow file nor an Arrow stream",
+            "say what it is with `-i`",
+        ),
+    };
+    Err(wrong(source, reason, remedy))
 }
 
 /// What `decode` makes of the source at `spot`. Decoders panic over some damage; that is the data's fault.
@@ -262,10 +268,8 @@ pub(super) fn guarded<'s, T, E: StdError + Send + Sync + 'static>(
     spot: impl Fn() -> Spot<'s>,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    match caught(decode) {
-        Ok(decoded) => decoded.map_err(|error| damaged(source, spot(), error)),
-        Err(panic) => Err(damaged(source, spot(), panic)),
-    }
+    let decoded = caught(decode).map_err(|panic| damaged(source, spot(), panic))?;
+    decoded.map_err(|error| damaged(source, spot(), error))
 }
 
 /// What of a table cannot be read, and how many whole rows come before it.
@@ -284,15 +288,10 @@ pub(super) fn damaged(
     (what, rows): Spot<'_>,
     error: impl StdError + Send + Sync + 'static,
 ) -> Error {
-    // A store's refusal, in words already.
-    if let Some(own) = Error::behind(&error) {
-        return own;
-    }
-    if refused_by_system(&error) {
-        return Error::new(ErrorKind::Io, "", "read")
-            .at(Place::file(&source.name))
-            .caused_by(error);
-    }
+    let error = match refusal(&source.name, error) {
+        Ok(refusal) => return refusal,
+        Err(error) => error,
+    };
     let message = error.to_string();
     let mut said = message.as_str();
     for prefix in [
@@ -310,20 +309,6 @@ pub(super) fn damaged(
     };
     let reason = format!("{what} cannot be read ({said}), so it is cut short or damaged");
     Error::input(place, reason).with_remedy("copy or write it again")
-}
-
-/// Whether a system call was refused, and nothing is known about the data.
-fn refused_by_system(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<io::Error>()
-            && io.raw_os_error().is_some()
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// A number of a row group or a row. What doesn't fit is behind any end.

@@ -8,12 +8,13 @@ use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::select::{Column, find, is_ambiguous};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::input::columns::{Columns, is_json};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, takes};
 use crate::input::json;
 use crate::input::options::InputOptions;
+use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{Strings, is_text};
 use crate::record::Origin;
@@ -34,7 +35,7 @@ pub(super) struct Prepared {
     texts: Vec<Strings>,
     options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
-    bad: BTreeMap<usize, String>,
+    bad: BTreeMap<usize, Cause>,
     rows: usize,
     /// The window's columns, but for those that say where a row stood.
     arrays: Vec<ArrayRef>,
@@ -160,10 +161,9 @@ impl Table {
             }
             if is_json(field) && !is_json(&column.field) {
                 for row in not_json(&array)? {
-                    let reason = format!(
-                        "the column `{0}` holds no JSON here; keep it as a string (`--keep {0}`)",
-                        field.name()
-                    );
+                    let name = field.name();
+                    let reason = Cause::of(format!("the column `{name}` holds no JSON here"))
+                        .with(format!("keep it as a string (`--keep {name}`)"));
                     bad.entry(row).or_insert(reason);
                 }
             }
@@ -194,7 +194,7 @@ impl Table {
         to: &DataType,
         found: &ArrayRef,
         row: usize,
-    ) -> String {
+    ) -> Cause {
         let value = fit(found, &DataType::Utf8View).and_then(|text| Strings::new(&text));
         let value = value.ok().and_then(|text| {
             text.get(row)
@@ -202,14 +202,14 @@ impl Table {
         });
         let value = value.unwrap_or_default();
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
-            return format!(
-                "the id `{}` is beyond 64 bits{value}; use `--id-type string`",
-                self.options.id_field
-            );
+            let name = &self.options.id_field;
+            return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
+                .with("use `--id-type string`");
         }
-        format!(
-            "the kept column `{name}` holds a value that is no {to}{value}; use `--keep {name}:string`"
-        )
+        Cause::of(format!(
+            "the kept column `{name}` holds a value that is no {to}{value}"
+        ))
+        .with(format!("use `--keep {name}:string`"))
     }
 }
 
@@ -243,29 +243,29 @@ impl Prepared {
     }
 
     /// The text of a row, or why there is none to embed.
-    pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, String> {
+    pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
         if let Some(reason) = self.bad.get(&row) {
             return Err(reason.clone());
         }
         let limit = self.options.max_record_bytes;
         let text = match &self.options.text_template {
             Some(template) => {
-                let values = self.texts.iter().map(|text| text.get(row).map(Cow::Borrowed));
+                let values = self
+                    .texts
+                    .iter()
+                    .map(|text| text.get(row).map(Cow::Borrowed));
                 Cow::Owned(template.text(values)?)
             }
             None => Cow::Borrowed(self.texts[0].get(row).ok_or_else(|| {
-                format!(
-                    "the column `{}` is null, not a string; name the column that holds the text with \
-                     `--text-field`",
+                Cause::of(format!(
+                    "the column `{}` is null, not a string",
                     self.options.text_field
-                )
+                ))
+                .with("name the column that holds the text with `--text-field`")
             })?),
         };
         if text.len() > limit {
-            return Err(format!(
-                "the text has {} bytes, more than the limit of {limit}; raise it with `--max-record-bytes`",
-                text.len()
-            ));
+            return Err(too_long("text", text.len() as u64, limit));
         }
         Ok(text)
     }
@@ -293,11 +293,14 @@ fn text_column(source: &Planned, option: &str, name: &str, schema: &SchemaRef) -
     if takes {
         return Ok(column);
     }
-    Err(source.usage(format!(
-        "the column `{name}` has the type {kind}, and texts are strings; name the column that holds the \
-         text with `{option}`{}",
-        strings(schema)
-    )))
+    Err(source
+        .usage(format!(
+            "the column `{name}` has the type {kind}, and texts are strings"
+        ))
+        .with_remedy(format!(
+            "name the column that holds the text with `{option}`{}",
+            strings(schema)
+        )))
 }
 
 fn check_id(
@@ -312,30 +315,33 @@ fn check_id(
         DataType::Dictionary(_, values) => values,
         kind => kind,
     };
-    let remedy = match options.id_type {
+    let (takes, remedy) = match options.id_type {
         _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
         IdType::String if is_text(kind) => return Ok(()),
-        IdType::String => {
-            "ids are strings or integers; name another column with `--id-field`, and carry this one \
-             through with `--keep`"
-        }
-        IdType::Int if is_text(kind) => {
-            "`--id-type int` takes integers alone; use `--id-type string`"
-        }
-        IdType::Int => {
-            "`--id-type int` takes integers alone; name another column with `--id-field`"
-        }
+        IdType::String => (
+            "ids are strings or integers",
+            "name another column with `--id-field`, and carry this one through with `--keep`",
+        ),
+        IdType::Int => (
+            "`--id-type int` takes integers alone",
+            match is_text(kind) {
+                true => "use `--id-type string`",
+                false => "name another column with `--id-field`",
+            },
+        ),
     };
-    Err(source.usage(format!("the id `{name}` has the type {kind}, but {remedy}")))
+    Err(source
+        .usage(format!("the id `{name}` has the type {kind}, but {takes}"))
+        .with_remedy(remedy))
 }
 
 fn check_once(source: &Planned, schema: &SchemaRef, name: &str) -> Result<()> {
     if !is_ambiguous(schema, name) {
         return Ok(());
     }
-    Err(source.usage(format!(
-        "there are several columns called `{name}`; rename all but one of them"
-    )))
+    Err(source
+        .usage(format!("there are several columns called `{name}`"))
+        .with_remedy("rename all but one of them"))
 }
 
 fn missing(source: &Planned, schema: &SchemaRef, option: &str, name: &str) -> Error {

@@ -16,6 +16,8 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
+use crate::error::Cause;
+
 /// How much compressed data is read at a time.
 const CHUNK: usize = 64 * 1024;
 
@@ -94,44 +96,51 @@ pub(super) fn decode(
 
 /// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
-pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<String> {
+pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
-        return Some(short.to_string());
+        return Some(short.to_string().into());
     }
     let (name, _) = encoding.names()?;
     if error.raw_os_error().is_some() {
         return None;
     }
     let message = error.to_string();
-    Some(match error.kind() {
-        ErrorKind::UnexpectedEof => format!(
-            "the {name} stream ends before its end, so the file is truncated; fetch it or compress it \
-             again"
+    let (reason, remedy) = match error.kind() {
+        ErrorKind::UnexpectedEof => (
+            format!("the {name} stream ends before its end, so the file is truncated"),
+            "fetch it or compress it again",
         ),
         // The first member's header was seen to be right, so this is what follows a member.
-        _ if encoding == Encoding::Gzip && message.contains("header") => format!(
-            "bytes that are not gzip follow the gzip stream ({message}); remove them or compress the \
-             file again"
+        _ if encoding == Encoding::Gzip && message.contains("header") => (
+            format!("bytes that are not gzip follow the gzip stream ({message})"),
+            "remove them or compress the file again",
         ),
-        _ if encoding == Encoding::Xz && message.contains("memory") => format!(
-            "the xz stream needs more than 256 MiB to be read ({message}); compress it again with `xz -9` or less, \
-             or pipe it in with `xz -dc`"
+        _ if encoding == Encoding::Xz && message.contains("memory") => (
+            format!("the xz stream needs more than 256 MiB to be read ({message})"),
+            "compress it again with `xz -9` or less, or pipe it in with `xz -dc`",
         ),
-        _ if message.contains("too much memory") => format!(
-            "the zstd stream needs a window of more than 128 MiB ({message}); compress it again without \
-             `--ultra` or `--long`, or pipe it in with `zstd -dc --long=31`"
+        _ if message.contains("too much memory") => (
+            format!("the zstd stream needs a window of more than 128 MiB ({message})"),
+            "compress it again without `--ultra` or `--long`, or pipe it in with `zstd -dc --long=31`",
         ),
-        _ => format!("the {name} stream is damaged ({message}); fetch it or compress it again"),
-    })
+        _ => (
+            format!("the {name} stream is damaged ({message})"),
+            "fetch it or compress it again",
+        ),
+    };
+    Some(Cause::of(reason).with(remedy))
 }
 
 /// What a source is whose name promises a compression that its first bytes deny.
-pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<String> {
+pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<Cause> {
     let denies = error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none();
     match named.names() {
-        Some((name, ending)) if denies => Some(format!(
-            "its name ends in {ending}, but it is not {name} data; if it is not compressed, rename it"
-        )),
+        Some((name, ending)) if denies => Some(
+            Cause::of(format!(
+                "its name ends in {ending}, but it is not {name} data"
+            ))
+            .with("if it is not compressed, rename it"),
+        ),
         _ => explain(named, error),
     }
 }
@@ -255,7 +264,8 @@ pub(super) mod tests {
     fn read(data: &[u8], named: Option<Encoding>) -> Result<(String, Encoding), String> {
         let mut decoded =
             decode(Box::new(io::Cursor::new(data.to_vec())), named, None).map_err(|error| {
-                explain_start(named.unwrap_or(Encoding::Plain), &error).unwrap_or_default()
+                let why = explain_start(named.unwrap_or(Encoding::Plain), &error);
+                why.map(|cause| cause.to_string()).unwrap_or_default()
             })?;
         let mut text = String::new();
         match decoded.reader.read_to_string(&mut text) {
@@ -263,7 +273,7 @@ pub(super) mod tests {
                 assert_eq!(decoded.consumed.load(Ordering::Relaxed), data.len() as u64);
                 Ok((text, decoded.encoding))
             }
-            Err(error) => Err(explain(decoded.encoding, &error).unwrap()),
+            Err(error) => Err(explain(decoded.encoding, &error).unwrap().to_string()),
         }
     }
 
@@ -317,7 +327,7 @@ pub(super) mod tests {
             // One that has grown is read to its end.
             assert!(read(size).is_ok() && read(size.saturating_sub(1)).is_ok());
             let error = read(size + 1).unwrap_err();
-            let reason = explain(Encoding::Plain, &error).unwrap();
+            let reason = explain(Encoding::Plain, &error).unwrap().reason;
             assert!(reason.contains("bytes when the run began"), "{reason}");
         }
     }

@@ -26,7 +26,7 @@ use super::parse::{Parser, not_utf8};
 use super::reader::{Filled, Reader};
 use super::source::{From, Planned};
 use super::window::{Filling, Known, Record};
-use crate::error::{Error, Place, Result};
+use crate::error::{Cause, Error, Place, Result};
 use crate::position::Seek;
 use crate::record::Origin;
 
@@ -75,7 +75,9 @@ impl CsvReader {
             Found::End | Found::Waits => Vec::new(),
             Found::Record => header(source, split.fields(&records.record)?)?,
             Found::Bad(reason) => {
-                return Err(source.usage(format!("the header cannot be read: {reason}")));
+                return Err(
+                    source.usage(reason.map(|why| format!("the header cannot be read: {why}")))
+                );
             }
         };
         if let [only] = header.as_slice()
@@ -127,9 +129,11 @@ impl Asked {
         let names = || header.iter().map(String::as_str);
         let find = |option: &str, name: &str| match names().filter(|field| *field == name).count() {
             0 | 1 => Ok(names().position(|field| field == name)),
-            _ => Err(source.usage(format!(
-                "there are several columns called `{name}` (`{option}`); rename all but one of them"
-            ))),
+            _ => Err(source
+                .usage(format!(
+                    "there are several columns called `{name}` (`{option}`)"
+                ))
+                .with_remedy("rename all but one of them")),
         };
         let (option, texts) = options.texts();
         for name in texts {
@@ -167,14 +171,14 @@ impl Asked {
     }
 
     /// The record of those fields.
-    fn record<'a>(&self, fields: &[&'a str], columns: &Columns) -> Result<Record<'a>, String> {
+    fn record<'a>(&self, fields: &[&'a str], columns: &Columns) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
-            return Err(format!(
-                "the record has {} fields, and the header has {}; quote a field that holds the separator or a \
-                 line break, or mend the line",
+            return Err(Cause::of(format!(
+                "the record has {} fields, and the header has {}",
                 fields.len(),
                 self.header.len()
-            ));
+            ))
+            .with("quote a field that holds the separator or a line break, or mend the line"));
         }
         let text = match &self.options.text_template {
             None => Cow::Borrowed(fields[self.text[0]]),
@@ -203,17 +207,18 @@ impl Asked {
         }
     }
 
-    fn id<'a>(&self, fields: &[&'a str]) -> Result<Cell<'a>, String> {
+    fn id<'a>(&self, fields: &[&'a str]) -> Result<Cell<'a>, Cause> {
         Ok(match self.id.map(|index| fields[index]) {
             None | Some("") => Cell::Null,
             Some(id) => match self.options.id_type {
                 IdType::String => Cell::String(Cow::Borrowed(id)),
                 IdType::Int => id.parse().map(Cell::Int).map_err(|_| {
-                    format!(
-                        "the id `{}` is no integer of 64 bits ({}); use `--id-type string`",
+                    Cause::of(format!(
+                        "the id `{}` is no integer of 64 bits ({})",
                         self.options.id_field,
                         json::excerpt(id)
-                    )
+                    ))
+                    .with("use `--id-type string`")
                 })?,
             },
         })
@@ -223,7 +228,7 @@ impl Asked {
         &self,
         fields: &[&'a str],
         columns: &Columns,
-    ) -> impl Iterator<Item = Result<Cell<'a>, String>> {
+    ) -> impl Iterator<Item = Result<Cell<'a>, Cause>> {
         let kept = self.kept.iter().enumerate();
         kept.map(|(column, field)| match field {
             Some(field) => columns.text_cell(column, fields[*field]),
@@ -235,10 +240,8 @@ impl Asked {
 fn header(source: &Planned, fields: &ByteRecord) -> Result<Vec<String>> {
     let names = fields.iter().map(|name| String::from_utf8(name.to_vec()));
     names.collect::<Result<_, _>>().map_err(|_| {
-        Error::input(
-            Place::file(&source.name),
-            "its header is not valid UTF-8; convert the input, for example with `iconv -t UTF-8`",
-        )
+        Error::input(Place::file(&source.name), "its header is not valid UTF-8")
+            .with_remedy("convert the input, for example with `iconv -t UTF-8`")
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::input::parse::too_long;
 use crate::input::source::{OpenSource, Planned};
 use crate::position::Seek;
@@ -12,7 +12,7 @@ use crate::record::Origin;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Record,
-    Bad(String),
+    Bad(Cause),
     /// More has to be read first.
     Waits,
     /// There is none.
@@ -135,9 +135,10 @@ impl Records {
                 if self.lines.is_empty() {
                     return Ok(Found::End);
                 }
-                let reason = "its quoting is wrong: a quoted field that begins here is never closed; close it, or \
-                              double the quotes inside of a field (`\"\"`)";
-                return Ok(self.give_up(reason.to_owned()));
+                let reason =
+                    "its quoting is wrong: a quoted field that begins here is never closed";
+                let remedy = "close it, or double the quotes inside of a field (`\"\"`)";
+                return Ok(self.give_up(Cause::of(reason).with(remedy)));
             };
             let content = &line.bytes[..line.bytes.len() - line.end];
             if self.lines.is_empty() {
@@ -149,7 +150,7 @@ impl Records {
                 self.record.clear();
                 self.record.extend_from_slice(content);
                 if line.length > self.limit as u64 {
-                    return Ok(Found::Bad(too_long(line.length, self.limit)));
+                    return Ok(Found::Bad(too_long("record", line.length, self.limit)));
                 }
                 if memchr::memchr(b'"', content).is_none() {
                     return Ok(Found::Record);
@@ -162,11 +163,11 @@ impl Records {
                 if self.size > self.limit {
                     self.lines.push(line);
                     let reason = format!(
-                        "a quoted field that begins here is not closed within {} bytes; close it, or raise the \
-                         limit with `--max-record-bytes`",
+                        "a quoted field that begins here is not closed within {} bytes",
                         self.limit
                     );
-                    return Ok(self.give_up(reason));
+                    let remedy = "close it, or raise the limit with `--max-record-bytes`";
+                    return Ok(self.give_up(Cause::of(reason).with(remedy)));
                 }
             }
             let right = self.quotes.over(content, self.delimiter);
@@ -174,10 +175,10 @@ impl Records {
             self.lines.push(line);
             if right.is_err() {
                 let reason = format!(
-                    "its quoting is wrong: on line {number} a quoted field goes on behind its closing quote; double \
-                     the quotes inside of a field (`\"\"`)"
+                    "its quoting is wrong: on line {number} a quoted field goes on behind its closing quote"
                 );
-                return Ok(self.give_up(reason));
+                let remedy = "double the quotes inside of a field (`\"\"`)";
+                return Ok(self.give_up(Cause::of(reason).with(remedy)));
             }
             if self.quotes != Quotes::Inside {
                 self.record.clear();
@@ -191,7 +192,7 @@ impl Records {
     }
 
     /// Rejects the first line alone of those that were read as one record.
-    fn give_up(&mut self, reason: String) -> Found {
+    fn give_up(&mut self, reason: Cause) -> Found {
         for line in self.lines.drain(1..).rev() {
             self.again.push_front(line);
         }

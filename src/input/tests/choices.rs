@@ -105,7 +105,12 @@ fn a_template_puts_a_text_together() {
         ..options()
     });
     assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["1.50", "[true]"]);
-    assert!(window.rejects[0].reason.contains("has nothing in `a`, `b`"));
+    assert!(
+        window.rejects[0]
+            .reason
+            .to_string()
+            .contains("has nothing in `a`, `b`")
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (
             text("body"),
             "no column is called `body`; there are `unused`, `id`, `text`, `when`, `price`, `list`, `meta`, \
-             `tag`: name one of them with `--text-field`",
+             `tag`; name one of them with `--text-field`",
         ),
         (text("meta.month"), "no column is called `meta.month`"),
         (
@@ -66,7 +66,7 @@ fn declared_types_are_cast_and_misfits_rejected() {
         window.columns["k"].as_ref(),
         &Int64Array::from(vec![1, 2]) as &dyn Array
     );
-    let reason = &window.rejects[0].reason;
+    let reason = window.rejects[0].reason.to_string();
     assert!(
         reason.contains("is no Int64 (x); use `--keep k:string`"),
         "{reason}"

@@ -246,6 +246,7 @@ fn texts_of_every_string_type() {
             assert!(
                 window.rejects[0]
                     .reason
+                    .reason
                     .contains("the column `text` is null")
             );
         }

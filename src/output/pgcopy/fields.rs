@@ -3,8 +3,9 @@
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type,
+    Int16Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampNanosecondType,
 };
 
 use crate::error::{Error, Result};
@@ -159,46 +160,33 @@ fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
     .with_remedy("round them in the input, or leave the field out"))
 }
 
+fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
+    array.as_primitive::<T>().value(row)
+}
+
 fn push_value(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let beyond = || "it is a time that PostgreSQL cannot count to".to_owned();
     match array.data_type() {
         DataType::Boolean => out.push(u8::from(array.as_boolean().value(row))),
-        DataType::Int16 => out.extend(array.as_primitive::<Int16Type>().value(row).to_be_bytes()),
-        DataType::Int32 => out.extend(array.as_primitive::<Int32Type>().value(row).to_be_bytes()),
-        DataType::Int64 => out.extend(array.as_primitive::<Int64Type>().value(row).to_be_bytes()),
-        DataType::Float32 => {
-            out.extend(array.as_primitive::<Float32Type>().value(row).to_be_bytes());
-        }
-        DataType::Float64 => {
-            out.extend(array.as_primitive::<Float64Type>().value(row).to_be_bytes());
-        }
+        DataType::Int16 => out.extend(value::<Int16Type>(array, row).to_be_bytes()),
+        DataType::Int32 => out.extend(value::<Int32Type>(array, row).to_be_bytes()),
+        DataType::Int64 => out.extend(value::<Int64Type>(array, row).to_be_bytes()),
+        DataType::Float32 => out.extend(value::<Float32Type>(array, row).to_be_bytes()),
+        DataType::Float64 => out.extend(value::<Float64Type>(array, row).to_be_bytes()),
         DataType::Date32 => {
-            let days = array.as_primitive::<Date32Type>().value(row);
-            out.extend(
-                days.checked_sub(EPOCH_DAYS)
-                    .ok_or_else(beyond)?
-                    .to_be_bytes(),
-            );
+            let days = value::<Date32Type>(array, row).checked_sub(EPOCH_DAYS);
+            out.extend(days.ok_or_else(beyond)?.to_be_bytes());
         }
         DataType::Time64(_) => {
-            out.extend(
-                array
-                    .as_primitive::<Time64MicrosecondType>()
-                    .value(row)
-                    .to_be_bytes(),
-            );
+            out.extend(value::<Time64MicrosecondType>(array, row).to_be_bytes());
         }
         DataType::Timestamp(..) => {
-            let time = array.as_primitive::<TimestampMicrosecondType>().value(row);
-            let time = time.checked_sub(EPOCH_MICROSECONDS).ok_or_else(beyond)?;
-            out.extend(time.to_be_bytes());
+            let time = value::<TimestampMicrosecondType>(array, row);
+            let time = time.checked_sub(EPOCH_MICROSECONDS);
+            out.extend(time.ok_or_else(beyond)?.to_be_bytes());
         }
         DataType::Decimal128(_, scale) => {
-            push_numeric(
-                array.as_primitive::<Decimal128Type>().value(row),
-                *scale,
-                out,
-            );
+            push_numeric(value::<Decimal128Type>(array, row), *scale, out);
         }
         DataType::LargeBinary => out.extend_from_slice(array.as_binary::<i64>().value(row)),
         DataType::LargeUtf8 => {

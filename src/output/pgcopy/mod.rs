@@ -13,11 +13,11 @@ use arrow::datatypes::Schema;
 use self::fields::{Fields, sql_type};
 use super::columns::for_json;
 use super::encoding::{Encoding, VectorColumn};
-use super::hash::Hash;
 use super::quantize::{Dtype, Elements};
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
 use crate::error::{Error, Place, Result};
+use crate::hash::Hash;
 use crate::record::Rows;
 
 /// Signature, flags, length of an extension.
@@ -112,18 +112,13 @@ impl VectorWriter for PgcopyWriter {
             .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;
         for row in 0..rows.len() {
             self.buffer.extend(count.to_be_bytes());
-            fields
-                .write(row, &mut self.buffer)
-                .map_err(|(field, reason)| {
-                    let record = rows.refs[row].record + 1;
-                    Error::record(
-                        Place::file(format!("record {record}, field {field}")),
-                        reason,
-                    )
-                    .with_remedy(
-                        "leave the field out of --keep, or choose another output format (-f)",
-                    )
-                })?;
+            let written = fields.write(row, &mut self.buffer);
+            written.map_err(|(field, reason)| {
+                let record = rows.refs[row].record + 1;
+                let place = Place::file(format!("record {record}, field {field}"));
+                let remedy = "leave the field out of --keep, or choose another output format (-f)";
+                Error::record(place, reason).with_remedy(remedy)
+            })?;
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {
                 match rows.is_missing(row) {
                     true => self.buffer.extend((-1_i32).to_be_bytes()),
@@ -153,38 +148,27 @@ fn push_vector(column: &VectorColumn, elements: &Elements, row: usize, out: &mut
     let part = row * column.width..(row + 1) * column.width;
     let short = |count: usize| i16::try_from(count).expect("16,000 at most were let in");
     let long = |count: usize| i32::try_from(count).expect("16,000 at most were let in");
-    let mut head = |size: usize| {
-        out.extend(long(4 + size * column.width).to_be_bytes());
-        out.extend(short(column.dimensions).to_be_bytes());
-        out.extend(0_i16.to_be_bytes());
+    let size = match elements {
+        Elements::F32(_) => 4,
+        Elements::F16(_) => 2,
+        Elements::U8(_) | Elements::I8(_) => 1,
     };
+    out.extend(long(4 + size * column.width).to_be_bytes());
+    match size {
+        1 => out.extend(long(column.dimensions).to_be_bytes()),
+        _ => {
+            out.extend(short(column.dimensions).to_be_bytes());
+            out.extend(0_i16.to_be_bytes());
+        }
+    }
     match elements {
-        Elements::F32(values) => {
-            head(4);
-            values[part]
-                .iter()
-                .for_each(|it| out.extend(it.to_be_bytes()));
-        }
-        Elements::F16(values) => {
-            head(2);
-            values[part]
-                .iter()
-                .for_each(|it| out.extend(it.to_be_bytes()));
-        }
-        Elements::U8(bytes) => {
-            out.extend(long(4 + column.width).to_be_bytes());
-            out.extend(long(column.dimensions).to_be_bytes());
-            out.extend_from_slice(&bytes[part]);
-        }
+        Elements::F32(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
+        Elements::F16(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
+        Elements::U8(bytes) => out.extend_from_slice(&bytes[part]),
+        // What `binary` took away comes back.
         Elements::I8(bytes) => {
-            out.extend(long(4 + column.width).to_be_bytes());
-            out.extend(long(column.dimensions).to_be_bytes());
-            // What `binary` took away.
-            out.extend(
-                bytes[part]
-                    .iter()
-                    .map(|it| it.cast_unsigned().wrapping_add(128)),
-            );
+            let bytes = bytes[part].iter().map(|it| it.cast_unsigned());
+            out.extend(bytes.map(|it| it.wrapping_add(128)));
         }
     }
 }

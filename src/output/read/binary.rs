@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use half::f16;
 
-use super::{StoredVector, TakeVector, failed, unreadable};
+use super::{CUT, StoredVector, TakeVector, failed, unreadable};
 use crate::error::Result;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
@@ -151,8 +151,11 @@ fn matrix(
 fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
     match bytes.read(&mut [0]) {
         Ok(0) => Ok(()),
-        Ok(_) => Err(unreadable(file.path(), "it goes on behind its last row")
-            .with_remedy("its beginning or its end is damaged; copy or make it again")),
+        Ok(_) => Err(unreadable(
+            file.path(),
+            "it goes on behind its last row, so its beginning or its end is damaged",
+        )
+        .with_remedy(CUT)),
         Err(error) => Err(failed(file, error)),
     }
 }

@@ -15,7 +15,7 @@ pub use chosen::{Aside, ChosenVectors};
 use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
-use crate::storage::Readable;
+use crate::storage::{Readable, refusal};
 use crate::threads::caught;
 
 /// A vector of a file.
@@ -109,18 +109,18 @@ pub(super) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
 }
 
 /// What a decoder makes of the file. Some panic over damage, which is the file's fault.
-fn guarded<T, E: StdError + 'static>(
+fn guarded<T, E: StdError + Send + Sync + 'static>(
     file: &Readable,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    let damaged = |error: &(dyn StdError + 'static)| {
-        Error::behind(error).unwrap_or_else(|| {
-            unreadable(file.path(), format!("it is cut short or damaged ({error})"))
-                .with_remedy(CUT)
-        })
-    };
-    let decoded = caught(decode).map_err(|panic| damaged(&panic))?;
-    decoded.map_err(|error| damaged(&error))
+    let decoded = caught(decode).map_err(|panic| damaged(file, panic))?;
+    decoded.map_err(|error| damaged(file, error))
+}
+
+fn damaged(file: &Readable, error: impl StdError + Send + Sync + 'static) -> Error {
+    refusal(&file.name, error).unwrap_or_else(|error| {
+        unreadable(file.path(), format!("it is cut short or damaged ({error})")).with_remedy(CUT)
+    })
 }
 
 /// A file that ends too early is damaged; all else is the system's refusal, or the store's.
