@@ -30,6 +30,7 @@ mod windows;
 
 use serde::Serialize;
 
+pub(crate) use cpu::here as processor;
 pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;
@@ -71,7 +72,7 @@ pub struct Hardware {
 }
 
 /// Who made a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum Vendor {
@@ -79,6 +80,7 @@ pub enum Vendor {
     Amd,
     Intel,
     Apple,
+    #[default]
     Other,
 }
 
@@ -97,7 +99,7 @@ impl Vendor {
 }
 
 /// A graphics processor.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Gpu {
     /// What `--device` calls it with the providers of its vendor (CUDA and TensorRT, MIGraphX); `None`
     /// where they cannot see it, or where there are none.
@@ -130,18 +132,9 @@ impl Gpu {
     /// A device of which nothing else is known yet.
     pub(crate) fn new(vendor: Vendor, name: String) -> Self {
         Self {
-            number: None,
-            directml_number: None,
             name,
             vendor,
-            memory: None,
-            memory_free: None,
-            utilization: None,
-            architecture: None,
-            uuid: None,
-            pci_address: None,
-            driver: None,
-            problem: None,
+            ..Self::default()
         }
     }
 }

@@ -28,6 +28,17 @@ pub(crate) struct Candidate {
     pub plugin: Option<PathBuf>,
 }
 
+impl Candidate {
+    fn new(path: PathBuf, origin: &str) -> Self {
+        Self {
+            path,
+            origin: origin.to_owned(),
+            doubt: None,
+            plugin: None,
+        }
+    }
+}
+
 /// What the user named, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
@@ -62,12 +73,9 @@ impl Named {
         let origin = self.by.to_owned();
         if self.is_relative_variable() && self.path.parent() != Some(Path::new("")) {
             let doubt = Some(Cause::of(format!("{} must name an absolute path", self.by)));
-            let path = self.path.clone();
             return vec![Candidate {
-                path,
-                origin,
                 doubt,
-                plugin: None,
+                ..Candidate::new(self.path.clone(), &origin)
             }];
         }
         if self.is_relative_variable() || !self.path.is_dir() {
@@ -78,12 +86,7 @@ impl Named {
                 Ok(absolute) if absolute.exists() && !self.is_relative_variable() => absolute,
                 _ => self.path.clone(),
             };
-            return vec![Candidate {
-                path,
-                origin,
-                doubt: None,
-                plugin: None,
-            }];
+            return vec![Candidate::new(path, &origin)];
         }
         let mut folders = vec![
             self.path.clone(),
@@ -267,13 +270,7 @@ fn libraries_in(folders: &[PathBuf], origin: &str, system: System) -> Vec<Candid
         });
         for path in files {
             if seen.insert(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())) {
-                let origin = origin.to_owned();
-                candidates.push(Candidate {
-                    path,
-                    origin,
-                    doubt: None,
-                    plugin: None,
-                });
+                candidates.push(Candidate::new(path, origin));
             }
         }
     }

@@ -1,30 +1,35 @@
 //! Why a library cannot be used at all, and what helps.
 
-use std::fmt;
-
 use super::search_path::System;
 use crate::error::Cause;
 
 /// Why a library cannot be used at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LibraryFault {
-    /// Its file is empty.
+    #[error("the file is empty")]
     Empty,
-    /// It has so many bytes, and should have so many.
+    /// Its bytes, and how many there should be.
+    #[error("the file is cut short: it has {0} bytes of at least {1}")]
     CutShort(u64, u64),
-    /// It is a pointer to a file in Git LFS.
+    #[error("it is a pointer to a file in Git LFS, not the file")]
     LfsPointer,
-    /// It is no shared library.
+    #[error("it is no shared library")]
     NoLibrary,
-    /// It is for another system.
+    #[error("it is a library for {0}, and this is {here}", here = System::HERE)]
     OtherSystem(System),
-    /// It is for other processors, in the words of [`std::env::consts::ARCH`].
+    /// The processors that it is for, in the words of [`std::env::consts::ARCH`].
+    #[error("foreign architecture: the file is for {}, and this program is for {}", .0.join(" and "), std::env::consts::ARCH)]
     OtherProcessor(Vec<String>),
-    /// It has not the one function that every ONNX Runtime has.
+    #[error("it is no ONNX Runtime (OrtGetApiBase is missing)")]
     NoOnnxRuntime,
-    /// It calls itself this version, which is too old or none.
-    Version { said: String, needed: u32 },
+    /// The version that it calls itself, which is too old, and the oldest that would do.
+    #[error("it is version {0}, and 1.{1} or later is needed")]
+    Old(String, u32),
+    /// What it calls itself, which is none of ONNX Runtime's versions.
+    #[error("it calls itself version '{0}', and 1.{1} or later is needed")]
+    NoVersion(String, u32),
     /// The loader, the library, or the end of the process that asked it, in their words.
+    #[error("{0}")]
     Words(String),
 }
 
@@ -45,7 +50,7 @@ impl LibraryFault {
             Self::OtherProcessor(_) => {
                 Some(format!("install the package for {}", std::env::consts::ARCH))
             }
-            Self::Version { .. } => {
+            Self::Old(..) | Self::NoVersion(..) => {
                 Some("'pip install --upgrade' the package that it came from".to_owned())
             }
             Self::Words(words) if words.contains("GLIBC") && words.contains("not found") => Some(
@@ -58,43 +63,6 @@ impl LibraryFault {
             }),
             Self::LfsPointer => Some("'git lfs pull' gets it".to_owned()),
             Self::NoLibrary | Self::OtherSystem(_) | Self::NoOnnxRuntime => None,
-        }
-    }
-}
-
-impl fmt::Display for LibraryFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the file is empty"),
-            Self::CutShort(length, needed) => {
-                write!(
-                    f,
-                    "the file is cut short: it has {length} bytes of at least {needed}"
-                )
-            }
-            Self::LfsPointer => f.write_str("it is a pointer to a file in Git LFS, not the file"),
-            Self::NoLibrary => f.write_str("it is no shared library"),
-            Self::OtherSystem(system) => write!(
-                f,
-                "it is a library for {}, and this is {}",
-                system.name(),
-                System::HERE.name()
-            ),
-            Self::OtherProcessor(machines) => write!(
-                f,
-                "foreign architecture: the file is for {}, and this program is for {}",
-                machines.join(" and "),
-                std::env::consts::ARCH
-            ),
-            Self::NoOnnxRuntime => f.write_str("it is no ONNX Runtime (OrtGetApiBase is missing)"),
-            Self::Version { said, needed } if said.starts_with("1.") => {
-                write!(f, "it is version {said}, and 1.{needed} or later is needed")
-            }
-            Self::Version { said, needed } => write!(
-                f,
-                "it calls itself version '{said}', and 1.{needed} or later is needed"
-            ),
-            Self::Words(words) => f.write_str(words),
         }
     }
 }
@@ -125,13 +93,7 @@ mod tests {
                 ),
                 "older version of the package",
             ),
-            (
-                LibraryFault::Version {
-                    said: "1.23.2".into(),
-                    needed: 24,
-                },
-                "--upgrade",
-            ),
+            (LibraryFault::Old("1.23.2".into(), 24), "--upgrade"),
             (LibraryFault::CutShort(5, 9), "again"),
             (
                 words("libstdc++.so.6: cannot open shared object file: No such file or directory"),

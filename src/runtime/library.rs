@@ -121,10 +121,8 @@ fn check(version: &str) -> Result<(), LibraryFault> {
     let mut numbers = version.split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(1)), Some(Ok(minor))) if minor >= MINIMUM => Ok(()),
-        _ => Err(LibraryFault::Version {
-            said: version.to_owned(),
-            needed: MINIMUM,
-        }),
+        (Some(Ok(1)), _) => Err(LibraryFault::Old(version.to_owned(), MINIMUM)),
+        _ => Err(LibraryFault::NoVersion(version.to_owned(), MINIMUM)),
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Memory {
 }
 
 /// The processor and memory of this machine.
-pub(super) fn here() -> (Cpu, Memory) {
+pub(crate) fn here() -> (Cpu, Memory) {
     #[cfg(target_os = "linux")]
     {
         let root = std::path::Path::new("/");

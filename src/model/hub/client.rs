@@ -182,6 +182,13 @@ impl<'a> Client<'a> {
             let (parts, body) = response.into_parts();
             let status = parts.status;
             let said = hub.get_or_insert_with(|| parts.headers.clone());
+            let answer = |hub| Answer {
+                status,
+                hub,
+                headers: parts.headers.clone(),
+                body,
+                limits: self.settings.limits.clone(),
+            };
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 let target = redirected(&uri, &parts.headers)
                     .map_err(|reason| Error::model(model, reason))?;
@@ -189,13 +196,7 @@ impl<'a> Client<'a> {
                 if UrlOrigin::of(&target).as_ref() == Some(&self.origin) {
                     hub = None;
                 } else if method == Method::HEAD && says_hash(said) {
-                    return Ok(Answer {
-                        status,
-                        hub: std::mem::take(said),
-                        headers: parts.headers,
-                        body,
-                        limits: self.settings.limits.clone(),
-                    });
+                    return Ok(answer(std::mem::take(said)));
                 }
                 uri = target;
                 continue;
@@ -203,13 +204,7 @@ impl<'a> Client<'a> {
             let hub = std::mem::take(said);
             let may_refuse = method == Method::HEAD && !to_hub && status.is_client_error();
             if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE || may_refuse {
-                return Ok(Answer {
-                    status,
-                    hub,
-                    headers: parts.headers,
-                    body,
-                    limits: self.settings.limits.clone(),
-                });
+                return Ok(answer(hub));
             }
             return Err(self.refused(model, url, &uri, status, &parts.headers));
         }

@@ -26,7 +26,7 @@ pub(super) const NAMED: [&str; 7] = [
 ];
 
 /// A token with its flags; what a file leaves open follows from whether it is special.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Added {
     pub content: String,
     pub single_word: bool,
@@ -40,11 +40,7 @@ impl Added {
     pub fn new(content: &str) -> Self {
         Self {
             content: content.to_string(),
-            single_word: false,
-            lstrip: false,
-            rstrip: false,
-            normalized: None,
-            special: false,
+            ..Self::default()
         }
     }
 

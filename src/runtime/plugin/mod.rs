@@ -24,7 +24,7 @@ pub struct Plugin {
 }
 
 /// What is known about a plug-in from loading it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginReport {
     /// Its file.
     pub path: PathBuf,
@@ -57,11 +57,7 @@ impl PluginReport {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            version: None,
-            names: Vec::new(),
-            devices: Vec::new(),
-            unusable: None,
-            remedy: None,
+            ..Self::default()
         }
     }
 

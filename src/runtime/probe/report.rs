@@ -12,7 +12,7 @@ use crate::runtime::placement::library_name;
 use crate::runtime::plugin::PluginReport;
 
 /// What is known about one ONNX Runtime library.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibraryReport {
     /// Its file.
     pub path: PathBuf,
@@ -41,13 +41,7 @@ impl LibraryReport {
         Self {
             path: candidate.path.clone(),
             origin: candidate.origin.clone(),
-            unusable: None,
-            remedy: None,
-            version: None,
-            build: None,
-            available: Vec::new(),
-            providers: Vec::new(),
-            plugins: Vec::new(),
+            ..Self::default()
         }
     }
 
