@@ -1,0 +1,206 @@
+//! What is refused, and what the refusal says.
+
+use super::*;
+
+#[test]
+fn modules_that_cannot_be_run_are_refused_by_name() {
+    let transformer = module("sentence_transformers.models.Transformer", "");
+    let list = |second: Value| json!([transformer, second]);
+    let variant = |second| Variant::of("bert-cls").write("modules.json", &list(second));
+    variant(module("custom_st.Pooler", "1_Pooling")).refused(&["custom_st.Pooler", "own code"]);
+    variant(module("sentence_transformers.models.CNN", "1_CNN")).refused(&["CNN", "modules.json"]);
+    variant(module(
+        "sentence_transformers.models.Pooling",
+        "../elsewhere",
+    ))
+    .refused(&["outside"]);
+    variant(module(
+        "sentence_transformers.models.Normalize",
+        "2_Normalize",
+    ))
+    .refused(&["--pooling"]);
+    Variant::of("bert-dense-tanh")
+        .change(
+            "2_Dense/config.json",
+            "module_input_name",
+            json!("token_embeddings"),
+        )
+        .refused(&["token_embeddings", "2_Dense"]);
+    Variant::of("bert-dense-tanh")
+        .change(
+            "2_Dense/config.json",
+            "activation_function",
+            json!("my.Swoosh"),
+        )
+        .refused(&["my.Swoosh"]);
+    Variant::of("bert-cls")
+        .change(
+            "config_sentence_transformers.json",
+            "model_type",
+            json!("SparseEncoder"),
+        )
+        .refused(&["SparseEncoder"]);
+}
+
+#[test]
+fn weights_only_in_a_pickle_are_refused_with_the_conversion() {
+    let variant = Variant::of("bert-dense-tanh").remove("2_Dense/model.safetensors");
+    variant.refused(&["model.safetensors", "is missing"]);
+    fs::write(variant.0.path().join("2_Dense/pytorch_model.bin"), b"").unwrap();
+    variant.refused(&["pickle", "save_file"]);
+}
+
+#[test]
+fn texts_that_would_be_wrapped_in_chat_messages_are_refused() {
+    Variant::of("bare-causal-lm")
+        .change(
+            "tokenizer_config.json",
+            "chat_template",
+            json!("{{ messages }}"),
+        )
+        .refused(&["chat template", "tokenizer_config.json"]);
+    let modalities = json!({"text": {"method": "forward"}, "message": {"method": "forward"}});
+    Variant::of("bert-cls")
+        .change("sentence_bert_config.json", "modality_config", modalities)
+        .refused(&["message", "sentence_bert_config.json"]);
+}
+
+#[test]
+fn missing_and_damaged_files_are_named() {
+    Variant::of("bert-cls")
+        .remove("tokenizer.json")
+        .refused(&["tokenizer.json", "save_pretrained"]);
+    Variant::of("bert-cls")
+        .remove("config.json")
+        .refused(&["config.json", "is missing"]);
+    Variant::of("bert-cls")
+        .remove("1_Pooling")
+        .refused(&["1_Pooling", "is missing"]);
+    Variant::of("bert-cls")
+        .remove("onnx")
+        .refused(&["no ONNX file"]);
+    let broken = Variant::of("bert-cls");
+    fs::write(broken.0.path().join("modules.json"), b"[{").unwrap();
+    broken.refused(&["modules.json", "JSON"]);
+    fs::write(broken.0.path().join("modules.json"), b"[]").unwrap();
+    broken.refused(&["modules.json", "Transformer"]);
+    let pointer = Variant::of("bert-cls");
+    fs::write(
+        pointer.0.path().join("onnx/model.onnx"),
+        b"version https://git-lfs",
+    )
+    .unwrap();
+    pointer.refused(&["model.onnx", "LFS"]);
+    Variant::of("weights-external-data")
+        .remove("onnx/model.onnx_data")
+        .refused(&["model.onnx_data", "is missing"]);
+}
+
+#[test]
+fn a_model_that_is_not_here_is_refused_with_the_way_to_get_it() {
+    let cache = TempDir::new().unwrap();
+    let options = |model: &str| ModelOptions {
+        model: model.into(),
+        cache_dir: Some(cache.path().into()),
+        ..ModelOptions::default()
+    };
+    assert_says(
+        Model::open(&options("org/name")),
+        &["org/name", "embedctl download org/name", "--local-dir"],
+    );
+    assert_says(
+        Model::open(&options("org/name@v2")),
+        &["embedctl download org/name@v2"],
+    );
+    assert_says(
+        Model::open(&options("./nowhere/at/all")),
+        &["neither a folder"],
+    );
+}
+
+#[test]
+fn widths_that_cannot_be_are_refused() {
+    for (file, key) in [
+        ("config.json", "hidden_size"),
+        ("1_Pooling/config.json", "word_embedding_dimension"),
+        ("2_Dense/config.json", "in_features"),
+        ("2_Dense/config.json", "out_features"),
+    ] {
+        for width in [
+            json!(0),
+            json!(-1),
+            json!(1_000_000_000_000_u64),
+            json!(1e300),
+        ] {
+            let variant = Variant::of("bert-dense-tanh").change(file, key, width);
+            variant.refused(&[file, key, "goes from 1 to 131072"]);
+        }
+        // A width that may be, and is not.
+        let message = Variant::of("bert-dense-tanh")
+            .change(file, key, json!(77))
+            .open();
+        if let Err(error) = message {
+            assert!(!error.to_string().contains("report this"), "{error}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_and_fifos_are_no_models_files() {
+    for file in [
+        "config.json",
+        "modules.json",
+        "1_Pooling/config.json",
+        "2_Dense/model.safetensors",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "onnx/model.onnx",
+    ] {
+        let variant = Variant::of("bert-dense-tanh");
+        let path = variant.0.path().join(file);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        refused_as_none(&variant, file);
+        fs::remove_file(&path).unwrap();
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the path is a C string that lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        refused_as_none(&variant, file);
+    }
+}
+
+#[cfg(unix)]
+fn refused_as_none(variant: &Variant, file: &str) {
+    let error = variant.open().expect_err(file);
+    let mut message = error.to_string();
+    if let Some(cause) = std::error::Error::source(&error) {
+        message = format!("{message}: {cause}");
+    }
+    let told = message.contains("no regular file") || file.ends_with(".onnx");
+    assert!(told, "{file}: {message}");
+}
+
+#[test]
+fn a_template_with_an_unknown_special_token_is_refused() {
+    let template = json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[NONE]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {},
+    });
+    let variant = Variant::of("bert-cls")
+        .change("tokenizer.json", "post_processor", template)
+        .change(
+            "tokenizer_config.json",
+            "tokenizer_class",
+            json!("TokenizersBackend"),
+        );
+    let result = variant
+        .open()
+        .and_then(|model| crate::tokenize::TextTokenizer::new(&model, 1));
+    let message = result.expect_err("this must be refused").to_string();
+    assert!(message.contains("tokenizer.json"), "{message}");
+    assert!(!message.contains("report this"), "{message}");
+}
