@@ -174,21 +174,10 @@ impl Configuration {
     /// The provider is always named.
     #[must_use]
     pub fn label(&self, all: &[Self]) -> String {
-        let names = [
-            "provider",
-            "model",
-            "model-file",
-            "precision",
-            "device",
-            "provider-option",
-            "threads",
-            "batch-tokens",
-            "batch-size",
-            "window",
-            "max-length",
-        ];
+        const NAMES: &str = "provider model model-file precision device provider-option threads batch-tokens \
+                             batch-size window max-length";
         let mut words = Vec::new();
-        for name in names {
+        for name in NAMES.split(' ') {
             let own = self.setting(name);
             let differs = all.iter().any(|other| other.setting(name) != own);
             if !differs && name != "provider" {
@@ -197,7 +186,7 @@ impl Configuration {
             words.push(match (name, own) {
                 ("provider", own) => own.unwrap_or_default(),
                 ("precision", None) => "fp32".to_owned(),
-                ("model" | "model-file", Some(own)) => last_part(&own),
+                ("model" | "model-file", Some(own)) => last_part(&own).to_owned(),
                 ("model-file" | "provider-option", None) => continue,
                 ("provider-option", Some(_)) => {
                     let options = self.provider_options.iter().map(short_option);
@@ -225,12 +214,12 @@ fn short_option(option: &ProviderOption) -> String {
 }
 
 /// The name of a model without the folders or the organisation before it.
-fn last_part(model: &str) -> String {
+pub(super) fn last_part(model: &str) -> &str {
     let short = model
         .trim_end_matches(['/', '\\'])
         .rsplit(['/', '\\'])
         .next();
-    short.unwrap_or(model).to_owned()
+    short.unwrap_or(model)
 }
 
 #[cfg(test)]

@@ -5,11 +5,26 @@
 //! distribution again and again: a sample of 64 texts has nearly the same lengths as one of 64,000, so
 //! that rates of samples of different sizes can be compared. No two texts of a corpus are equal.
 
-use super::phrases::{DEEDS, REASONS, SUBJECTS, TIMES};
+use std::sync::LazyLock;
+
 use crate::named::named;
 
 /// How many different texts a corpus has.
 pub const TEXTS: usize = 65_536;
+
+/// Parts of sentences, written for this project: who, did what, when or where, and why. Any goes with any others, and
+/// each combination is a sentence of its own.
+static PARTS: LazyLock<[Vec<&str>; 4]> = LazyLock::new(|| {
+    let mut blocks = include_str!("phrases.txt").split("\n\n");
+    [(); 4].map(|()| {
+        blocks
+            .next()
+            .map_or(Vec::new(), |block| block.lines().collect())
+    })
+});
+
+/// Parts of each kind.
+const EACH: usize = 48;
 
 named! {
     /// A built-in corpus.
@@ -71,23 +86,19 @@ fn count(text: &str) -> usize {
 /// The first sentence, different for every `index`: subject, deed and time are the digits of a number that
 /// runs through all combinations, in an order that looks random.
 fn first(index: usize, words: f64) -> String {
-    const ALL: usize = SUBJECTS.len() * DEEDS.len() * TIMES.len();
+    const ALL: usize = EACH * EACH * EACH;
     const STEP: usize = 61_843; // has no factor in common with ALL
     const { assert!(TEXTS <= ALL) };
     let mut number = (index * STEP) % ALL;
-    let mut digit = |length: usize| {
-        let digit = number % length;
-        number /= length;
-        digit
-    };
-    let (subject, deed, time) = (
-        SUBJECTS[digit(SUBJECTS.len())],
-        DEEDS[digit(DEEDS.len())],
-        TIMES[digit(TIMES.len())],
-    );
+    let [subjects, deeds, times, reasons] = &*PARTS;
+    let [subject, deed, time] = [subjects, deeds, times].map(|parts| {
+        let part = parts[number % EACH];
+        number /= EACH;
+        part
+    });
     let mut sentence = format!("{subject} {deed} {time}");
     if words >= 17.0 {
-        let reason = REASONS[Random::new(index as u64 ^ 0x5eed).below(REASONS.len())];
+        let reason = Random::new(index as u64 ^ 0x5eed).pick(reasons);
         sentence = format!("{sentence}, {reason}");
     }
     sentence.push('.');
@@ -137,8 +148,7 @@ impl Random {
     }
 
     fn sentence(&mut self) -> String {
-        let (subject, deed) = (self.pick(&SUBJECTS), self.pick(&DEEDS));
-        let (time, reason) = (self.pick(&TIMES), self.pick(&REASONS));
+        let [subject, deed, time, reason] = PARTS.each_ref().map(|parts| self.pick(parts));
         match self.below(3) {
             0 => format!("{subject} {deed} {time}."),
             1 => format!("{subject} {deed}, {reason}."),
@@ -178,14 +188,9 @@ mod tests {
             "The night nurse repaired the old clock before the first snow."
         );
         let digest = |corpus: Corpus| {
-            use sha2::{Digest, Sha256};
-            let mut hash = Sha256::new();
-            (0..500).for_each(|index| hash.update(corpus.text(index)));
-            let hash = hash.finalize();
-            hash[..4]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
+            let mut hash = crate::hash::Hash::default();
+            (0..500).for_each(|index| hash.add(corpus.text(index)));
+            hash.hex()[..8].to_owned()
         };
         let digests = Corpus::ALL.map(digest);
         assert_eq!(digests, ["2da65759", "a7644d5d", "eecbdf66"]);

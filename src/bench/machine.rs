@@ -1,9 +1,9 @@
 //! What was measured on: processor, cores, memory, operating system; and what this process has used.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::threads::usable_cores;
+use crate::device;
+use crate::hash::Hash;
 
 /// A machine as far as it decides speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,10 +36,11 @@ impl Machine {
     /// This machine, its peak not measured.
     #[must_use]
     pub fn here() -> Self {
+        let (cpu, memory) = device::processor();
         Self {
-            cpu: system::cpu().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH)),
-            cores: usable_cores(),
-            memory_bytes: system::memory(),
+            cpu: cpu.name,
+            cores: cpu.usable,
+            memory_bytes: memory.limit.or(memory.total),
             os: system::os().unwrap_or_else(|| std::env::consts::OS.to_owned()),
             arch: std::env::consts::ARCH.to_owned(),
             peak_gflops: None,
@@ -61,11 +62,9 @@ impl Machine {
     /// What two machines have in common that run at the same speed: processor and usable cores.
     #[must_use]
     pub fn signature(&self) -> String {
-        let digest = Sha256::digest(format!("{}\n{}\n{}", self.cpu, self.cores, self.arch));
-        digest[..4]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let mut hash = Hash::default();
+        hash.add(format!("{}\n{}\n{}", self.cpu, self.cores, self.arch));
+        hash.hex()[..8].to_owned()
     }
 }
 
@@ -75,52 +74,9 @@ pub fn peak_memory() -> Option<u64> {
     system::peak_memory()
 }
 
-/// The value of `key` in a file of lines `key: value`.
-#[cfg(target_os = "linux")]
-fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == key).then(|| value.trim())
-    })
-}
-
-/// `1234 kB` in bytes.
-#[cfg(target_os = "linux")]
-fn kilobytes(value: &str) -> Option<u64> {
-    let number: u64 = value.split_whitespace().next()?.parse().ok()?;
-    Some(number * 1024)
-}
-
 #[cfg(target_os = "linux")]
 mod system {
     use std::fs::read_to_string;
-
-    use super::{field, kilobytes};
-
-    pub fn cpu() -> Option<String> {
-        let info = read_to_string("/proc/cpuinfo").ok()?;
-        // Kernels for ARM name only the board, if anything.
-        ["model name", "Model", "Hardware", "cpu model"]
-            .into_iter()
-            .find_map(|key| field(&info, key))
-            .map(ToOwned::to_owned)
-            .or_else(|| {
-                let part = format!(
-                    "{} {}",
-                    field(&info, "CPU implementer")?,
-                    field(&info, "CPU part")?
-                );
-                Some(format!("{} {part}", std::env::consts::ARCH))
-            })
-    }
-
-    pub fn memory() -> Option<u64> {
-        let all = kilobytes(field(&read_to_string("/proc/meminfo").ok()?, "MemTotal")?)?;
-        // A container's own limit, where there is one ("max" where not).
-        let limit = read_to_string("/sys/fs/cgroup/memory.max").ok();
-        let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
-        Some(limit.map_or(all, |limit| limit.min(all)))
-    }
 
     pub fn os() -> Option<String> {
         let release = read_to_string("/etc/os-release").unwrap_or_default();
@@ -133,8 +89,13 @@ mod system {
     }
 
     pub fn peak_memory() -> Option<u64> {
-        let status = read_to_string("/proc/self/status").ok()?;
-        kilobytes(field(&status, "VmHWM")?)
+        high_water_mark(&read_to_string("/proc/self/status").ok()?)
+    }
+
+    pub fn high_water_mark(status: &str) -> Option<u64> {
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes: u64 = peak?.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
     }
 }
 
@@ -149,17 +110,6 @@ mod system {
         let text = String::from_utf8(output.stdout).ok()?;
         let text = text.trim();
         (output.status.success() && !text.is_empty()).then(|| text.to_owned())
-    }
-
-    pub fn cpu() -> Option<String> {
-        sysctl("machdep.cpu.brand_string").or_else(|| sysctl("hw.model"))
-    }
-
-    pub fn memory() -> Option<u64> {
-        sysctl("hw.memsize")
-            .or_else(|| sysctl("hw.physmem"))?
-            .parse()
-            .ok()
     }
 
     pub fn os() -> Option<String> {
@@ -184,14 +134,6 @@ mod system {
 
 #[cfg(not(unix))]
 mod system {
-    pub fn cpu() -> Option<String> {
-        std::env::var("PROCESSOR_IDENTIFIER").ok()
-    }
-
-    pub fn memory() -> Option<u64> {
-        None
-    }
-
     pub fn os() -> Option<String> {
         None
     }
@@ -232,7 +174,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn fields_are_found_by_their_whole_name() {
         let text = "VmPeak:\t  10 kB\nVmHWM:\t  1948 kB\n";
-        assert_eq!(field(text, "VmHWM").and_then(kilobytes), Some(1948 * 1024));
-        assert_eq!(field(text, "VmH"), None);
+        assert_eq!(system::high_water_mark(text), Some(1948 * 1024));
+        assert_eq!(system::high_water_mark("VmHWM2: 3 kB\n"), None);
     }
 }

@@ -20,7 +20,6 @@ mod flops;
 mod machine;
 mod options;
 mod peak;
-mod phrases;
 pub mod plot;
 mod protocol;
 mod report;

@@ -9,7 +9,7 @@ mod tests;
 use std::fmt::Write as _;
 
 use self::chart::{Canvas, LEFT, RIGHT};
-use super::configuration::Configuration;
+use super::configuration::{Configuration, last_part};
 use super::protocol::Stages;
 use super::report::{Measured, Report, Row};
 
@@ -19,11 +19,7 @@ const STEP: f64 = 30.0;
 /// The report as an SVG document.
 #[must_use]
 pub fn svg(report: &Report) -> String {
-    let measured: Vec<(&Row, &Measured)> = report
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, row.measured.as_ref()?)))
-        .collect();
+    let measured: Vec<(&Row, &Measured)> = report.measured().collect();
     let mut canvas = Canvas::new();
     head(&mut canvas, report);
     if !measured.is_empty() {
@@ -48,8 +44,7 @@ fn head(canvas: &mut Canvas, report: &Report) {
 fn title(report: &Report) -> String {
     let mut models: Vec<&str> = Vec::new();
     for row in &report.rows {
-        let model = row.configuration.model.trim_end_matches('/');
-        let short = model.rsplit('/').next().unwrap_or(model);
+        let short = last_part(&row.configuration.model);
         if !models.contains(&short) {
             models.push(short);
         }
@@ -78,8 +73,8 @@ fn texts(report: &Report) -> String {
         ""
     };
     let mut text = format!("texts: {}{built_in}", report.workload.name);
-    let measured = report.rows.iter().find_map(|row| row.measured.as_ref());
-    if let Some(measured) = measured.filter(|measured| measured.sample_rows > 0) {
+    let measured = report.measured().next();
+    if let Some((_, measured)) = measured.filter(|(_, measured)| measured.sample_rows > 0) {
         let mean = measured.sample_tokens as f64 / measured.sample_rows as f64;
         let _ = write!(text, ", {mean:.0} tokens a row on average");
     }
@@ -100,41 +95,22 @@ fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
     // The last tick's neighbourhood is left to the longest bar's figures.
     let right = RIGHT - 150.0;
     let x = |value: f64| LEFT + chart::LABELS + axis.share(value) * (right - LEFT - chart::LABELS);
-    canvas.ticks_across(
-        &axis,
-        top,
-        bottom,
-        x,
-        "rows per second: median and 95 % interval (below 6 samples their range)",
-    );
+    let name = "rows per second: median and 95 % interval (below 6 samples their range)";
+    canvas.ticks_across(&axis, top, bottom, x, name);
     let providers = providers(rows);
     for (place, (row, measured)) in rows.iter().enumerate() {
         let y = top + STEP * (place as f64 + 0.5);
         let rates = &measured.rows_per_second;
         canvas.label(y, &row.name);
-        let series = providers
-            .iter()
-            .position(|one| *one == measured.opened.provider);
-        canvas.bar(
-            x(0.0),
-            x(rates.median),
-            y,
-            &format!("s{}", series.unwrap_or(0) % chart::SERIES),
-        );
+        let provider = &measured.opened.provider;
+        let series = providers.iter().position(|one| one == provider);
+        let class = format!("s{}", series.unwrap_or(0) % chart::SERIES);
+        canvas.bar(x(0.0), x(rates.median), y, &class);
         let (low, high) = rates.interval();
         canvas.whisker(x(low), x(high), y);
-        let figures = format!(
-            "{} ± {:.1} %",
-            chart::number(rates.median),
-            100.0 * rates.noise()
-        );
-        canvas.text(
-            x(high.max(rates.median)) + 8.0,
-            y + 4.5,
-            "figure",
-            "start",
-            &figures,
-        );
+        let (rate, noise) = (chart::number(rates.median), 100.0 * rates.noise());
+        let (end, figures) = (high.max(rates.median), format!("{rate} ± {noise:.1} %"));
+        canvas.text(x(end) + 8.0, y + 4.5, "figure", "start", &figures);
     }
     canvas.y = bottom + 66.0;
 }
@@ -153,6 +129,13 @@ fn providers<'a>(rows: &[(&Row, &'a Measured)]) -> Vec<&'a str> {
 struct Series<'a> {
     name: String,
     points: Vec<(f64, &'a Measured)>,
+}
+
+impl Series<'_> {
+    fn provider(&self) -> &str {
+        let first = self.points.first();
+        first.map_or("", |(_, measured)| &measured.opened.provider)
+    }
 }
 
 fn series<'a>(rows: &[(&'a Row, &'a Measured)]) -> Vec<Series<'a>> {
@@ -191,14 +174,12 @@ fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
     const HEIGHT: f64 = 220.0;
     let series = series(rows);
     let points = || series.iter().flat_map(|series| &series.points);
-    let budgets = points().map(|(budget, _)| *budget);
-    let (least, largest) = (
-        budgets.clone().fold(f64::MAX, f64::min),
-        budgets.fold(0.0, f64::max),
-    );
-    if largest <= least {
+    let mut ticks: Vec<f64> = points().map(|(budget, _)| *budget).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let [least, .., largest] = ticks[..] else {
         return;
-    }
+    };
     canvas.heading("Throughput against the token budget of a batch");
     let most = points()
         .map(|(_, measured)| measured.rows_per_second.interval().1)
@@ -210,54 +191,26 @@ fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
         |budget: f64| left + (budget / least).log2() / (largest / least).log2() * (right - left);
     let y = |rate: f64| bottom - axis.share(rate) * HEIGHT;
     canvas.ticks_up(&axis, left, right, y, "rows per second");
-    let mut ticks: Vec<f64> = points().map(|(budget, _)| *budget).collect();
-    ticks.sort_by(f64::total_cmp);
-    ticks.dedup();
     let mut free = f64::MIN;
     for tick in ticks {
         canvas.line((x(tick), bottom), (x(tick), bottom + 5.0), "axis");
         // Neighbours that are too near share one figure.
         if x(tick) >= free {
-            canvas.text(
-                x(tick),
-                bottom + 19.0,
-                "tick",
-                "middle",
-                &chart::number(tick),
-            );
+            let figure = chart::number(tick);
+            canvas.text(x(tick), bottom + 19.0, "tick", "middle", &figure);
             free = x(tick) + 44.0;
         }
     }
     let middle = f64::midpoint(left, right);
-    canvas.text(
-        middle,
-        bottom + 40.0,
-        "axis-name",
-        "middle",
-        "padded tokens in a batch at most (logarithmic)",
-    );
+    let name = "padded tokens in a batch at most (logarithmic)";
+    canvas.text(middle, bottom + 40.0, "axis-name", "middle", name);
     let providers = providers(rows);
     let mut taken: Vec<f64> = Vec::new();
     for (index, one) in series.iter().enumerate() {
-        let provider = one
-            .points
-            .first()
-            .map(|(_, measured)| measured.opened.provider.as_str());
-        let same = series[..index]
-            .iter()
-            .filter(|other| {
-                other
-                    .points
-                    .first()
-                    .map(|(_, m)| m.opened.provider.as_str())
-                    == provider
-            })
-            .count();
-        let colour = providers
-            .iter()
-            .position(|known| Some(*known) == provider)
-            .unwrap_or(0)
-            + same;
+        let before = series[..index].iter();
+        let same = before.filter(|other| other.provider() == one.provider());
+        let known = providers.iter().position(|known| *known == one.provider());
+        let colour = known.unwrap_or(0) + same.count();
         let class = format!("s{}", colour % chart::SERIES);
         let places: Vec<(f64, f64)> = one
             .points
@@ -301,14 +254,9 @@ fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
             let end = x + share * (right - left);
             canvas.bar(x, end, y, &format!("t{index}"));
             if share >= 0.07 {
+                let (middle, class) = (f64::midpoint(x, end), format!("on-t{index}"));
                 let percent = format!("{:.0} %", 100.0 * share);
-                canvas.text(
-                    f64::midpoint(x, end),
-                    y + 4.5,
-                    &format!("on-t{index}"),
-                    "middle",
-                    &percent,
-                );
+                canvas.text(middle, y + 4.5, &class, "middle", &percent);
             }
             x = end;
         }

@@ -2,11 +2,13 @@
 //! request, on the worker's standard input and output.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Work;
 use super::configuration::Configuration;
+use super::stats::rate;
 use crate::engine::{Cosine, Placed};
 use crate::stage::StageTimes;
 
@@ -174,45 +176,49 @@ impl Stages {
         ]
     }
 
+    /// Those with these values, in the order of [`Stages::NAMES`].
+    fn of([read, tokenize, wait, infer, pool, write]: [f64; 6]) -> Self {
+        Self {
+            read,
+            tokenize,
+            wait,
+            infer,
+            pool,
+            write,
+        }
+    }
+
     /// Each as a share of their sum; zeros, where nothing was done.
     #[must_use]
     pub fn shares(&self) -> Self {
         let total: f64 = self.values().iter().sum();
-        let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
-        Self {
-            read: share(self.read),
-            tokenize: share(self.tokenize),
-            wait: share(self.wait),
-            infer: share(self.infer),
-            pool: share(self.pool),
-            write: share(self.write),
-        }
+        Self::of(self.values().map(|part| rate(part, total)))
     }
 
     /// Stages of several runs together.
     #[must_use]
     pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
-        all.into_iter().fold(Self::default(), |sum, one| Self {
-            read: sum.read + one.read,
-            tokenize: sum.tokenize + one.tokenize,
-            wait: sum.wait + one.wait,
-            infer: sum.infer + one.infer,
-            pool: sum.pool + one.pool,
-            write: sum.write + one.write,
-        })
+        let mut sum = [0.0; 6];
+        for one in all {
+            let parts = sum.iter_mut().zip(one.values());
+            parts.for_each(|(sum, part)| *sum += part);
+        }
+        Self::of(sum)
     }
 }
 
 impl From<&StageTimes> for Stages {
     fn from(times: &StageTimes) -> Self {
-        Self {
-            read: times.read.as_secs_f64(),
-            tokenize: times.tokenize.as_secs_f64(),
-            wait: times.wait.as_secs_f64(),
-            infer: times.infer.as_secs_f64(),
-            pool: times.pool.as_secs_f64(),
-            write: times.write.as_secs_f64(),
-        }
+        let StageTimes {
+            read,
+            tokenize,
+            wait,
+            infer,
+            pool,
+            write,
+            ..
+        } = times;
+        Self::of([read, tokenize, wait, infer, pool, write].map(Duration::as_secs_f64))
     }
 }
 

@@ -85,6 +85,12 @@ pub struct Step {
 }
 
 impl Report {
+    /// The rows of which there are figures, with these.
+    pub fn measured(&self) -> impl Iterator<Item = (&Row, &Measured)> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| Some((row, row.measured.as_ref()?)))
+    }
+
     /// Why configurations failed: names that share a reason, and the reason.
     #[must_use]
     pub fn failures(&self) -> Vec<(Vec<&str>, &str)> {
@@ -243,21 +249,14 @@ impl Measured {
     fn of(runner: &Runner, machine: &Machine) -> Option<Self> {
         let opened = runner.opened.clone()?;
         let last = runner.samples.last()?;
+        let samples = || runner.samples.iter();
         let rates = |amount: fn(&super::protocol::Sample) -> u64| {
-            let values: Vec<f64> = runner
-                .samples
-                .iter()
-                .map(|sample| rate(amount(sample) as f64, sample.seconds))
-                .collect();
-            Spread::of(&values)
+            let values = samples().map(|sample| rate(amount(sample) as f64, sample.seconds));
+            Spread::of(&values.collect::<Vec<_>>())
         };
         let rows_per_second = rates(|sample| sample.rows)?;
-        let real: u64 = runner.samples.iter().map(|sample| sample.real_tokens).sum();
-        let padded: u64 = runner
-            .samples
-            .iter()
-            .map(|sample| sample.padded_tokens)
-            .sum();
+        let real: u64 = samples().map(|sample| sample.real_tokens).sum();
+        let padded: u64 = samples().map(|sample| sample.padded_tokens).sum();
         // Of a sample, at the median rate: as robust as that is.
         let useful_gflops = runner.work.map(|work| {
             let operations = work.total(last.real_tokens as f64, last.pairs as f64);
@@ -273,23 +272,11 @@ impl Measured {
             tokens_per_second: rates(|sample| sample.tokens)?,
             rows_per_second,
             latency_ms: Latency::of(&runner.latencies),
-            peak_memory_bytes: runner
-                .samples
-                .iter()
-                .filter_map(|sample| sample.peak_memory)
-                .max(),
-            device_memory_bytes: runner
-                .samples
-                .iter()
-                .filter_map(|sample| sample.device_memory)
-                .max(),
-            padding: if padded > 0 {
-                1.0 - real as f64 / padded as f64
-            } else {
-                0.0
-            },
-            stages: Stages::sum(runner.samples.iter().map(|sample| sample.stages)).shares(),
-            limited_by: most_frequent(runner.samples.iter().map(|sample| sample.limit.as_str())),
+            peak_memory_bytes: samples().filter_map(|sample| sample.peak_memory).max(),
+            device_memory_bytes: samples().filter_map(|sample| sample.device_memory).max(),
+            padding: rate((padded - real) as f64, padded as f64),
+            stages: Stages::sum(samples().map(|sample| sample.stages)).shares(),
+            limited_by: most_frequent(samples().map(|sample| sample.limit.as_str())),
             useful_gflops,
             share_of_peak: useful_gflops
                 .zip(machine.peak(opened.precision.as_deref()))

@@ -93,14 +93,9 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     let [int16, int8] = [(Arithmetic::I16, "int16"), (Arithmetic::I8, "int8")]
         .map(|(arithmetic, precision)| integers(arithmetic, precision).map(|peak| peak.gflops));
     (machine.peak_int16, machine.peak_int8) = (int16, int8);
-    let all: Vec<Configuration> = runners
-        .iter()
-        .map(|runner| runner.configuration.clone())
-        .collect();
-    let rows: Vec<Row> = runners
-        .iter()
-        .map(|runner| Row::of(runner, &all, &machine))
-        .collect();
+    let all = configurations(&runners);
+    let rows = runners.iter().map(|one| Row::of(one, &all, &machine));
+    let rows: Vec<Row> = rows.collect();
     let notes = notes(&rows, &shared);
     Ok(Report {
         schema: SCHEMA,
@@ -122,11 +117,8 @@ fn share_out(
     options: &BenchOptions,
     shared: &mut Shared<'_>,
 ) -> Result<()> {
-    let most = runners
-        .iter()
-        .map(|runner| runner.rows)
-        .max()
-        .unwrap_or_default();
+    let most = runners.iter().map(|runner| runner.rows).max();
+    let most = most.unwrap_or_default();
     for runner in runners.iter_mut().filter(|runner| runner.is_alive()) {
         let rows = most.min(runner.rows_within(options.duration.as_secs_f64() / 4.0));
         runner.set_rows(rows, shared)?;
@@ -141,10 +133,7 @@ fn rounds(
     shared: &mut Shared<'_>,
     watcher: &dyn Watcher,
 ) -> Result<()> {
-    let all: Vec<Configuration> = runners
-        .iter()
-        .map(|runner| runner.configuration.clone())
-        .collect();
+    let all = configurations(runners);
     let duration = options.duration.as_secs_f64();
     // Tuning has sampled already, which uses up nobody's time.
     let begun: Vec<f64> = runners.iter().map(Runner::spent).collect();
@@ -179,6 +168,12 @@ fn rounds(
         }
     }
     Ok(())
+}
+
+/// What is measured, in the order of the runners.
+pub(super) fn configurations(runners: &[Runner]) -> Vec<Configuration> {
+    let all = runners.iter().map(|runner| runner.configuration.clone());
+    all.collect()
 }
 
 fn is_tight(runner: &Runner) -> bool {

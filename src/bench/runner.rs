@@ -107,11 +107,10 @@ impl Runner {
 
     /// Rows a second of every sample.
     pub(super) fn rates(&self) -> Vec<f64> {
-        let rates = self
-            .samples
-            .iter()
-            .map(|sample| rate(sample.rows as f64, sample.seconds));
-        rates.collect()
+        let samples = self.samples.iter();
+        samples
+            .map(|sample| rate(sample.rows as f64, sample.seconds))
+            .collect()
     }
 
     /// Runs samples of growing size until one takes about as long as it should, and wishes for a size: one

@@ -47,11 +47,7 @@ impl Spread {
     #[must_use]
     pub fn noise(&self) -> f64 {
         let (low, high) = self.interval();
-        if self.median > 0.0 {
-            (high - low) / 2.0 / self.median
-        } else {
-            0.0
-        }
+        rate((high - low) / 2.0, self.median)
     }
 
     /// Whether the 95 % interval is known and its half within `share` of the median.
@@ -107,7 +103,7 @@ fn median_ranks(count: usize) -> Option<(usize, usize)> {
     Some((low, count - 1 - low))
 }
 
-/// The rate of `amount` in `seconds`; 0 where no time has passed.
+/// The rate of `amount` in `seconds`, or its share of them; 0 where there are none.
 #[must_use]
 pub fn rate(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }

@@ -16,40 +16,8 @@ pub const SERIES: usize = 6;
 /// Thickness of a bar.
 const BAR: f64 = 18.0;
 
-/// Okabe and Ito's colours, which people with any kind of colour vision tell apart; on dark ground the
-/// two darkest are lightened.
-const STYLE: &str = "
-text { font-family: system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif; fill: #1c2024; }
-.ground { fill: #ffffff; }
-.title { font-size: 20px; font-weight: 600; }
-.heading { font-size: 15px; font-weight: 600; }
-.soft, .tick, .axis-name { font-size: 12px; fill: #555d66; }
-.label, .figure { font-size: 13px; }
-.grid { stroke: #e2e5e9; stroke-width: 1; }
-.axis { stroke: #868e96; stroke-width: 1; }
-.whisker { stroke: #1c2024; stroke-width: 1.5; }
-.s0 { fill: #0072b2; stroke: #0072b2; } .s1 { fill: #e69f00; stroke: #e69f00; }
-.s2 { fill: #009e73; stroke: #009e73; } .s3 { fill: #cc79a7; stroke: #cc79a7; }
-.s4 { fill: #56b4e9; stroke: #56b4e9; } .s5 { fill: #d55e00; stroke: #d55e00; }
-.t0 { fill: #56b4e9; } .t1 { fill: #e69f00; } .t2 { fill: #c3c9d0; }
-.t3 { fill: #0072b2; } .t4 { fill: #009e73; } .t5 { fill: #d55e00; }
-.on-t0, .on-t1, .on-t2 { font-size: 12px; fill: #1c2024; }
-.on-t3, .on-t4, .on-t5 { font-size: 12px; fill: #ffffff; }
-.bar { stroke: none; }
-.curve { fill: none; stroke-width: 2.5; stroke-linejoin: round; }
-.dot { stroke: none; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6e9ec; }
-  .ground { fill: #16191d; }
-  .soft, .tick, .axis-name { fill: #a5adb6; }
-  .grid { stroke: #2b3037; }
-  .axis { stroke: #79818a; }
-  .whisker { stroke: #e6e9ec; }
-  .s0 { fill: #3d9bd6; stroke: #3d9bd6; }
-  .t2 { fill: #565e67; } .t3 { fill: #2480bd; }
-  .on-t0, .on-t1 { fill: #1c2024; } .on-t2 { fill: #ffffff; }
-}
-";
+/// Classes of everything that is drawn.
+const STYLE: &str = include_str!("style.css");
 
 /// A scale from zero, with round ticks.
 #[derive(Debug)]

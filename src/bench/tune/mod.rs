@@ -11,19 +11,14 @@ use std::path::{Path, PathBuf};
 
 use self::paired::compare;
 use self::search::Search;
-use super::configuration::Configuration;
 use super::machine::Machine;
 use super::options::{BenchOptions, TuneOptions, Watcher};
 use super::protocol::OpenedAs;
 use super::report::{Step, Tuning, now};
+use super::run::configurations;
 use super::runner::{Runner, Shared};
 use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, Tuned};
-
-/// The configuration that the others are compared with: the first that can run.
-fn first_alive(runners: &[Runner]) -> Option<usize> {
-    runners.iter().position(Runner::is_alive)
-}
 
 /// Tunes the configurations of `runners`, which are warmed up. Returns the runner of the best settings too,
 /// where it is none of them; `None` if none of them can run.
@@ -35,13 +30,11 @@ pub(super) fn tune(
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Option<(Tuning, Option<Runner>)>> {
-    let Some(base) = first_alive(runners) else {
+    // What the others are compared with: the first that can run.
+    let Some(base) = runners.iter().position(Runner::is_alive) else {
         return Ok(None);
     };
-    let all: Vec<Configuration> = runners
-        .iter()
-        .map(|runner| runner.configuration.clone())
-        .collect();
+    let all = configurations(runners);
     let mut search = Search {
         options,
         machine,
@@ -82,11 +75,9 @@ pub(super) fn tune(
         saved: Vec::new(),
         outcome: String::new(),
     };
-    let several = all.len() > 1;
-    let reference = if several {
-        all[base].label(&all)
-    } else {
-        "the defaults".to_owned()
+    let reference = match all.len() {
+        1 => "the defaults".to_owned(),
+        _ => all[base].label(&all),
     };
     let advice = if tuning.steps.iter().any(Step::is_unclear) {
         "; what is unclear may be, and a longer --duration tells"
@@ -131,15 +122,9 @@ pub(super) fn tune(
     if better && let Some(opened) = &winner.opened {
         match &tune_options.folder {
             Some(folder) => {
-                tuning.saved = save(
-                    folder,
-                    tune_options,
-                    &tuning,
-                    &runners[base],
-                    opened,
-                    machine,
-                    shared,
-                )?;
+                let base = &runners[base];
+                let fingerprint = tune_options.fingerprint.as_ref();
+                tuning.saved = save(folder, fingerprint, &tuning, base, opened, machine, shared)?;
                 tuning.outcome += "; embed uses these settings from now on";
             }
             None => tuning.outcome += "; no home folder is known to save a profile in",
@@ -151,37 +136,28 @@ pub(super) fn tune(
 /// Saves what was found for runs that ask for the provider as this one did, and for those that name it.
 fn save(
     folder: &Path,
-    tune_options: &TuneOptions,
+    fingerprint: Option<&String>,
     tuning: &Tuning,
     base: &Runner,
     winner: &OpenedAs,
     machine: &Machine,
     shared: &Shared<'_>,
 ) -> Result<Vec<PathBuf>> {
-    let fingerprint = match (&tune_options.fingerprint, &base.opened) {
-        (Some(fingerprint), _) => fingerprint.clone(),
-        (None, Some(opened)) => opened.fingerprint.clone(),
-        (None, None) => winner.fingerprint.clone(),
-    };
-    let speedup = tuning
-        .speedup
-        .as_ref()
-        .map_or(1.0, |speedup| speedup.median);
-    let profile = |settings: Tuned| {
-        let workload = shared.workload.info.name.clone();
-        Profile {
-            schema: SCHEMA,
-            model: winner.model.clone(),
-            fingerprint: fingerprint.clone(),
-            machine: machine.signature(),
-            cpu: machine.cpu.clone(),
-            provider: winner.provider.clone(),
-            engine: format!("{} {}", winner.engine, winner.version),
-            workload,
-            speedup,
-            date: now(),
-            settings,
-        }
+    let of_base = base.opened.as_ref().map(|opened| &opened.fingerprint);
+    let fingerprint = fingerprint.or(of_base).unwrap_or(&winner.fingerprint);
+    let speedup = tuning.speedup.as_ref();
+    let profile = |settings: Tuned| Profile {
+        schema: SCHEMA,
+        model: winner.model.clone(),
+        fingerprint: fingerprint.clone(),
+        machine: machine.signature(),
+        cpu: machine.cpu.clone(),
+        provider: winner.provider.clone(),
+        engine: format!("{} {}", winner.engine, winner.version),
+        workload: shared.workload.info.name.clone(),
+        speedup: speedup.map_or(1.0, |speedup| speedup.median),
+        date: now(),
+        settings,
     };
     let asked = base.configuration.provider.as_str();
     uses(&tuning.settings, asked, &winner.provider)

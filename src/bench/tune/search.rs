@@ -6,6 +6,7 @@ use super::{Step, pair};
 use crate::bench::configuration::Configuration;
 use crate::bench::machine::Machine;
 use crate::bench::options::{BenchOptions, Watcher};
+use crate::bench::protocol::OpenedAs;
 use crate::bench::runner::{Runner, Shared};
 use crate::error::Result;
 use crate::profile::Tuned;
@@ -199,21 +200,9 @@ fn is_the_same(one: &Runner, other: &Runner) -> bool {
     let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
         return false;
     };
-    (
-        &a.fingerprint,
-        &a.precision,
-        &a.provider,
-        &a.library,
-        &a.options,
-        a.threads,
-    ) == (
-        &b.fingerprint,
-        &b.precision,
-        &b.provider,
-        &b.library,
-        &b.options,
-        b.threads,
-    )
+    let weights = |one: &OpenedAs| (one.fingerprint.clone(), one.precision.clone(), one.threads);
+    weights(a) == weights(b)
+        && (&a.provider, &a.library, &a.options) == (&b.provider, &b.library, &b.options)
 }
 
 /// In which settings two of the listed configurations differ, with what each has.

@@ -3,29 +3,22 @@
 use crate::bench::configuration::Configuration;
 use crate::bench::machine::Machine;
 use crate::bench::runner::Runner;
+use crate::named::named;
 use crate::profile::Tuned;
 
 /// Budgets of tokens that are tried.
 const BATCH_TOKENS: (usize, usize) = (32, 1 << 20);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Setting {
-    BatchTokens,
-    Threads,
-    Window,
+named! {
+    /// What is looked for, by its name as an option.
+    pub enum Setting {
+        BatchTokens = "batch-tokens",
+        Threads = "threads",
+        Window = "window",
+    }
 }
 
 impl Setting {
-    pub(super) const ALL: [Self; 3] = [Self::BatchTokens, Self::Threads, Self::Window];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::BatchTokens => "batch-tokens",
-            Self::Threads => "threads",
-            Self::Window => "window",
-        }
-    }
-
     pub(super) fn value(self, runner: &Runner) -> Option<usize> {
         let opened = runner.opened.as_ref()?;
         Some(match self {

@@ -4,7 +4,6 @@ use embedctl::bench::{Configuration, TuneOptions};
 use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice, ProviderOption};
 use embedctl::model::{Model, ModelOptions, Precision};
 use embedctl::profile;
-use embedctl::runtime::RuntimeOptions;
 
 use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
@@ -47,10 +46,7 @@ pub(super) fn tune_options(
                     [one] => one.parse().map_err(Failure::usage)?,
                     _ => ProviderChoice::Auto,
                 },
-                runtime: RuntimeOptions {
-                    library: first.ort_library.clone(),
-                    probe: super::super::probe_command(),
-                },
+                runtime: super::super::runtime(first.ort_library.clone()),
                 ..EngineOptions::default()
             };
             let (model, _) = engine::settle(&model, &engine)?;

@@ -4,7 +4,7 @@ mod configurations;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufReader, IsTerminal};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use embedctl::cancel::CancelToken;
 use embedctl::engine;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::ModelName;
-use embedctl::model::hub::{self, Settings};
 use embedctl::output::RunFiles;
 use embedctl::storage::Storage;
 
@@ -25,7 +24,7 @@ use crate::args::{BenchArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::printer::{BenchTables, Printer};
+use crate::printer::{Printer, bench_tables};
 
 /// The first argument of a worker process.
 pub const WORKER: &str = "__bench-worker";
@@ -52,15 +51,8 @@ pub fn run(
     let options = options(args, messages, storage.as_ref())?;
     let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
-    if args
-        .workload
-        .input
-        .iter()
-        .any(|path| path == Path::new("-"))
-        && io::stdin().is_terminal()
-    {
-        printer.note("reading records from standard input, one a line, until Ctrl-D");
-    }
+    let mut inputs = args.workload.input.iter();
+    super::tell_of_terminal(inputs.any(|path| path == Path::new("-")), printer);
     if let WorkloadOptions::Records { sources, input } = &options.workload {
         // Nothing is fetched for records that cannot be read.
         RecordReader::open(sources, input.clone())?;
@@ -76,11 +68,7 @@ pub fn run(
         report.comparison = Some(Comparison::of(&report, baseline, allowed)?);
     }
 
-    if args.result.json {
-        printer.pretty(&report)?;
-    } else {
-        printer.text(&BenchTables(&report).to_string())?;
-    }
+    printer.found(args.result.json, &report, bench_tables)?;
     if let Some(picture) = picture {
         picture.write(&report)?;
         printer.info(format!("wrote {}", picture.0.display()));
@@ -175,13 +163,10 @@ fn workload(args: &BenchArgs, storage: Option<&Storage>) -> Result<WorkloadOptio
     Ok(WorkloadOptions::Records {
         sources: stores::sources(&workload.input, records.input_format, storage)?,
         input: InputOptions {
-            format: records.input_format,
-            csv_delimiter: records.csv_delimiter,
-            text_field: records.text_field.clone(),
             max_record_bytes: workload
                 .max_record_bytes
                 .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
-            ..InputOptions::default()
+            ..records.options()
         },
     })
 }
@@ -210,24 +195,16 @@ fn fetch(
             continue;
         }
         seen.push(which);
-        let settings = Settings::from_environment(&super::hub_options(messages))?;
-        let downloads = printer.downloads();
-        let ensured = hub::ensure(&settings, &model, downloads.as_ref(), cancel);
-        downloads.end();
+        let Err(failure) = super::fetch(&model, messages, printer, cancel) else {
+            continue;
+        };
         // A model that cannot be had fails in its worker, with the same words, and is a row; unless
         // nothing else is wanted.
-        match ensured {
-            Err(error) if error.is_interrupted() => return Err(error.into()),
-            Err(error)
-                if configurations
-                    .iter()
-                    .all(|one| one.model == configuration.model) =>
-            {
-                return Err(error.into());
-            }
-            Err(error) => printer.warning(error),
-            Ok(()) => {}
+        let all = |one: &Configuration| one.model == configuration.model;
+        if failure.exit_code() == ExitCode::Interrupted || configurations.iter().all(all) {
+            return Err(failure);
         }
+        printer.warning(failure);
     }
     Ok(())
 }

@@ -4,11 +4,10 @@ mod status;
 mod verdicts;
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
 
-use super::words::{bytes, count, percent};
+use super::words::{bytes, count, number, per, percent};
 
 /// Columns of a table, and of everything else.
 const WIDTH: usize = 80;
@@ -17,17 +16,17 @@ const WIDTH: usize = 80;
 const NAME: usize = 22;
 
 /// A report as people read it.
-pub struct BenchTables<'a>(pub &'a Report);
+pub fn tables(report: &Report) -> String {
+    Tables(report).to_string()
+}
 
-impl fmt::Display for BenchTables<'_> {
+struct Tables<'a>(&'a Report);
+
+impl fmt::Display for Tables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         head(f, report)?;
-        let measured: Vec<(&Row, &Measured)> = report
-            .rows
-            .iter()
-            .filter_map(|row| Some((row, row.measured.as_ref()?)))
-            .collect();
+        let measured: Vec<(&Row, &Measured)> = report.measured().collect();
         if !measured.is_empty() {
             throughput(f, &measured)?;
             latency(f, &measured)?;
@@ -46,11 +45,7 @@ impl fmt::Display for BenchTables<'_> {
 
 fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let machine = &report.machine;
-    let plural = if machine.cores == 1 { "" } else { "s" };
-    let mut parts = vec![
-        machine.cpu.clone(),
-        format!("{} core{plural}", machine.cores),
-    ];
+    let mut parts = vec![machine.cpu.clone(), number(machine.cores as u64, "core")];
     parts.extend(machine.memory_bytes.map(bytes));
     parts.push(machine.os.clone());
     if let (Some(peak), Some(vectors)) = (machine.peak_gflops, &machine.peak_vectors) {
@@ -63,7 +58,7 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     } else {
         format!("texts: {}", workload.name)
     }];
-    if let Some(measured) = report.rows.iter().find_map(|row| row.measured.as_ref()) {
+    if let Some((_, measured)) = report.measured().next() {
         let mean = measured.sample_tokens as f64 / measured.sample_rows.max(1) as f64;
         parts.push(format!("{mean:.1} tokens a row"));
     }
@@ -74,16 +69,11 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         parts.push(format!("{} tokens", budgets.join("/")));
         joined(f, &parts)?;
     }
-    for row in &report.rows {
-        let proof = row
-            .measured
-            .as_ref()
-            .map(|measured| proof(&measured.opened));
-        if let Some(proof) = proof.filter(|proof| !proof.is_empty()) {
-            joined(
-                f,
-                &[vec![format!("measured for {}", row.name)], proof].concat(),
-            )?;
+    for (row, measured) in report.measured() {
+        let proof = proof(&measured.opened);
+        if !proof.is_empty() {
+            let title = vec![format!("measured for {}", row.name)];
+            joined(f, &[title, proof].concat())?;
         }
     }
     writeln!(f)
@@ -91,53 +81,36 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 
 /// Where the work was done, and how near to the CPU's its results are; nothing on the CPU itself.
 fn proof(opened: &OpenedAs) -> Vec<String> {
-    let mut parts: Vec<String> = opened
-        .placement
-        .iter()
-        .map(|one| {
-            format!(
-                "{} % of the matrix products on {}",
-                one.matrix_percent, one.provider
-            )
-        })
-        .collect();
-    parts.extend(
-        opened
-            .cosine_to_cpu
-            .map(|cosine| format!("cosine to the CPU {cosine}")),
-    );
-    parts
+    let placed = opened.placement.iter().map(|one| {
+        let (percent, provider) = (one.matrix_percent, &one.provider);
+        format!("{percent} % of the matrix products on {provider}")
+    });
+    let cosine = opened.cosine_to_cpu;
+    let cosine = cosine.map(|cosine| format!("cosine to the CPU {cosine}"));
+    placed.chain(cosine).collect()
 }
 
 /// Devices and options that the provider was given.
 fn options(opened: &OpenedAs) -> String {
-    let mut text = String::new();
-    if let [first, rest @ ..] = &opened.devices[..] {
-        let _ = write!(text, " · device {first}");
-        for device in rest {
-            let _ = write!(text, ",{device}");
-        }
-    }
-    for option in &opened.options {
-        let _ = write!(text, " · {option}");
-    }
-    text
+    let devices: Vec<String> = opened.devices.iter().map(u32::to_string).collect();
+    let devices = (!devices.is_empty()).then(|| format!("device {}", devices.join(",")));
+    let parts = devices.iter().chain(&opened.options);
+    parts.map(|part| format!(" · {part}")).collect()
 }
 
 /// What ran, and with which token budgets.
 fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
     let mut engines: Vec<(String, Vec<usize>)> = Vec::new();
-    for measured in report.rows.iter().filter_map(|row| row.measured.as_ref()) {
+    for (_, measured) in report.measured() {
         let opened = &measured.opened;
-        let plural = if opened.threads == 1 { "" } else { "s" };
         let engine = format!(
-            "{}/{} · {} {} ({}) · {} thread{plural} · window {} · batches of {} rows{}",
+            "{}/{} · {} {} ({}) · {} · window {} · batches of {} rows{}",
             opened.model.trim_end_matches('/'),
             opened.model_file,
             opened.engine,
             opened.version,
             opened.provider,
-            opened.threads,
+            number(opened.threads as u64, "thread"),
             opened.window,
             opened.batch_size,
             options(opened),
@@ -256,21 +229,13 @@ fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result
         }
         writeln!(f)?;
     }
-    let limits: Vec<&str> = rows
-        .iter()
-        .map(|(_, measured)| measured.limited_by.as_str())
-        .collect();
-    if let Some(first) = limits
-        .first()
-        .filter(|first| limits.iter().all(|one| one == *first))
-    {
-        writeln!(f, "limited by: {first}")?;
-    } else {
-        for ((row, _), limit) in rows.iter().zip(limits) {
-            writeln!(f, "limited by: {limit} ({})", row.name)?;
-        }
+    let limits = rows.iter().map(|(_, measured)| &measured.limited_by);
+    let first = limits.clone().next();
+    match first.filter(|first| limits.clone().all(|one| one == *first)) {
+        Some(first) => writeln!(f, "limited by: {first}"),
+        None => (rows.iter().zip(limits))
+            .try_for_each(|((row, _), limit)| writeln!(f, "limited by: {limit} ({})", row.name)),
     }
-    Ok(())
 }
 
 fn failures(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
@@ -301,8 +266,7 @@ fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 /// A bar of `value` among values up to `most`, in eighths of a column.
 fn bar(value: f64, most: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let share = if most > 0.0 { value / most } else { 0.0 };
-    let eighths = (share * width as f64 * 8.0).round() as usize;
+    let eighths = (per(value, most) * width as f64 * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
@@ -310,8 +274,7 @@ fn bar(value: f64, most: f64, width: usize) -> String {
 fn amount(value: f64) -> String {
     match value {
         v if v >= 99.95 => count(v.round() as u64),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+        v => milliseconds(v),
     }
 }
 

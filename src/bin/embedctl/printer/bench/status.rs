@@ -1,12 +1,11 @@
 //! What a benchmark is doing meanwhile.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use embedctl::bench::Watcher;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::super::{Printer, Verbosity, When, is_dumb};
+use super::super::{Printer, Verbosity, When};
 use super::amount;
 
 /// Shows what a benchmark is doing: a line that changes on a terminal, lines elsewhere if they are wanted.
@@ -49,13 +48,12 @@ impl Watcher for BenchStatus {
 impl Printer {
     /// What shows a benchmark's progress.
     pub fn bench_status(&self) -> BenchStatus {
-        let terminal = io::stderr().is_terminal() && !is_dumb() && !self.json;
         let wanted = match self.progress {
             When::Always => true,
             When::Auto => self.verbosity == Verbosity::Normal,
             When::Never => false,
         };
-        let bar = (terminal && wanted).then(|| {
+        let bar = (self.draws() && wanted).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
                 bar.set_style(style);
