@@ -92,21 +92,13 @@ impl Failure {
     pub fn named_by_files(mut self, files: &[PathBuf]) -> Self {
         let causes = &mut self.error.chain();
         let of_options = causes.any(|cause| {
-            cause.downcast_ref::<Error>().is_some_and(|error| {
-                use ErrorKind::{
-                    Engine, Model, NamedLibrary, NoLibrary, NoRepository, Provider, Usage,
-                };
-                let kinds = [
-                    Engine,
-                    Model,
-                    NamedLibrary,
-                    NoLibrary,
-                    NoRepository,
-                    Provider,
-                    Usage,
-                ];
-                kinds.contains(&error.kind())
-            })
+            use ErrorKind::{
+                Engine, Model, NamedLibrary, NoLibrary, NoRepository, Provider, Usage,
+            };
+            matches!(
+                cause.downcast_ref().map(Error::kind),
+                Some(Engine | Model | NamedLibrary | NoLibrary | NoRepository | Provider | Usage)
+            )
         });
         if self.hint.is_none() && of_options && !files.is_empty() {
             let files: Vec<String> = files

@@ -42,17 +42,12 @@ fn main() {
     if let Some(arguments) = commands::probe_arguments() {
         commands::probe(&arguments);
     }
-    // Not a subcommand: nobody types it, so no help, completion or manual should show it.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|name| name == commands::BENCH_WORKER)
-    {
+    // No subcommands: nobody types them, so no help, completion or manual should show them.
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if first == commands::BENCH_WORKER {
         commands::bench_worker().leave_at_once();
     }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|name| name == commands::TOKENIZE)
-    {
+    if first == commands::TOKENIZE {
         commands::tokenize().leave();
     }
     let (args, config) = match parse(std::env::args_os().collect()) {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Page;
+use super::COMMANDS;
 
 /// Show which settings are in force, and where each comes from
 ///
@@ -13,8 +13,8 @@ use super::Page;
 #[command(after_long_help = EXAMPLES)]
 pub struct ConfigArgs {
     /// The command whose settings are wanted; without it: all
-    #[arg(value_name = "COMMAND")]
-    pub command: Option<Page>,
+    #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
+    pub command: Option<String>,
 
     /// Show defaults too
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::engine::ProviderOption;
-use embedctl::input::{Delimiter, IdType, InputFormat, Keep, Template};
+use embedctl::input::{Delimiter, IdType, InputFormat, InputOptions, Keep, Template};
 use embedctl::job::Shard;
 use embedctl::output::{Dtype, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
@@ -183,6 +183,18 @@ pub struct RecordArgs {
         visible_alias = "text-column"
     )]
     pub text_field: String,
+}
+
+impl RecordArgs {
+    /// What they say of how records are read.
+    pub fn options(&self) -> InputOptions {
+        InputOptions {
+            format: self.input_format,
+            csv_delimiter: self.csv_delimiter,
+            text_field: self.text_field.clone(),
+            ..InputOptions::default()
+        }
+    }
 }
 
 /// What records look like.

@@ -127,62 +127,45 @@ pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
 
 /// `--vector-type`.
 pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
+    use VectorType::{Fixed, List};
+    let list = "Lists of variable length, for readers that know no others (Spark)";
     choice([
         (
             "fixed",
-            VectorType::Fixed,
+            Fixed,
             "Lists of fixed size, which is what vectors are",
         ),
-        (
-            "list",
-            VectorType::List,
-            "Lists of variable length, for readers that know no others (Spark)",
-        ),
+        ("list", List, list),
     ])
 }
 
 /// `--id-type`.
 pub fn id_type() -> impl TypedValueParser<Value = IdType> {
+    let string = "Strings; integers as their digits";
     choice([
-        (
-            "string",
-            IdType::String,
-            "Strings; integers as their digits",
-        ),
+        ("string", IdType::String, string),
         ("int", IdType::Int, "64-bit integers"),
     ])
 }
 
 /// `--on-error`.
 pub fn on_error() -> impl TypedValueParser<Value = OnError> {
+    use OnError::{Fail, Null, Skip};
+    let null = "Write a row without a vector, with the reason in the column embedding_error, count it, and go on";
     choice([
-        ("fail", OnError::Fail, "Stop the run"),
-        (
-            "skip",
-            OnError::Skip,
-            "Leave the record out, count it, and go on",
-        ),
-        (
-            "null",
-            OnError::Null,
-            "Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
-        ),
+        ("fail", Fail, "Stop the run"),
+        ("skip", Skip, "Leave the record out, count it, and go on"),
+        ("null", Null, null),
     ])
 }
 
 /// `--chunk`.
 pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
+    let tokens = "At starts of words: as many tokens in a chunk as fit";
+    let sentences = "At starts of sentences: as many whole sentences in a chunk as fit";
     choice([
-        (
-            "tokens",
-            ChunkBy::Tokens,
-            "At starts of words: as many tokens in a chunk as fit",
-        ),
-        (
-            "sentences",
-            ChunkBy::Sentences,
-            "At starts of sentences: as many whole sentences in a chunk as fit",
-        ),
+        ("tokens", ChunkBy::Tokens, tokens),
+        ("sentences", ChunkBy::Sentences, sentences),
     ])
 }
 

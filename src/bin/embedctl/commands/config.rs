@@ -6,14 +6,14 @@ use crate::args::{self, ConfigArgs};
 use crate::config::{Config, SetBy, Setting};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Printer, config_table};
 
 /// Prints them.
 pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<ExitCode, Failure> {
     let mut program = args::command();
     program.build();
-    let wanted = |name: &str| match args.command {
-        Some(page) => page.name() == name,
+    let wanted = |name: &str| match &args.command {
+        Some(command) => command == name,
         None => name != "help",
     };
     let mut settings = Vec::new();
@@ -33,7 +33,7 @@ pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<Exit
             let said = !matches!(setting.source, SetBy::Default);
             said || (args.all && !setting.values.is_empty())
         });
-        printer.config(config, &settings)?;
+        printer.text(&config_table(config, &settings))?;
     }
     Ok(ExitCode::Done)
 }

@@ -9,7 +9,7 @@ use crate::args::DevicesArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::printer::Printer;
+use crate::printer::{Printer, devices_table};
 
 /// Finds it out and prints it; then the providers that are required must work.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
@@ -22,11 +22,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
             printer.detail(format!("{}: {detail}", status.provider));
         }
     }
-    if args.json {
-        printer.pretty(&report)?;
-    } else {
-        printer.devices(&report)?;
-    }
+    printer.found(args.json, &report, devices_table)?;
     if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
         let words = format!(

@@ -12,7 +12,6 @@ use embedctl::model::hub::{
 };
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
 use embedctl::output::RunFiles;
-use embedctl::runtime::RuntimeOptions;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -98,10 +97,7 @@ impl Download<'_> {
         };
         let engine = EngineOptions {
             providers: self.args.providers.provider.clone(),
-            runtime: RuntimeOptions {
-                library: None,
-                probe: super::probe_command(),
-            },
+            runtime: super::runtime(None),
             ..EngineOptions::default()
         };
         let (model, _) = engine::settle(&model, &engine)?;

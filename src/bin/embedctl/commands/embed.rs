@@ -16,7 +16,6 @@ use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Destination, OutputFormat, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions, OnError};
 use embedctl::progress::Progress;
-use embedctl::runtime::RuntimeOptions;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
 
@@ -61,9 +60,7 @@ fn embed(
     }
     let cancel = interrupt::watch(options.files.clone())?;
     stores::open(&mut options, &args.stores.options, messages, &cancel)?;
-    if options.sources.contains(&Source::Stdin) && io::stdin().is_terminal() {
-        printer.note("reading records from standard input, one a line, until Ctrl-D");
-    }
+    super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
 
     if let Ok(ModelName::Hub(_)) = ModelName::of(&options.model.model) {
         // Nothing is fetched for a run that cannot begin.
@@ -75,12 +72,8 @@ fn embed(
 
     if args.output.dry_run {
         let most = args.input.limit.unwrap_or(SAMPLE);
-        return dry_run(
-            &options,
-            Some(most).filter(|&most| most > 0),
-            &cancel,
-            printer,
-        );
+        let most = Some(most).filter(|&most| most > 0);
+        return dry_run(&options, most, &cancel, printer);
     }
     if let Some(code) = resume::finished(&options, printer)? {
         return Ok(code);
@@ -162,11 +155,7 @@ fn dry_run(
     let survey = survey::survey(options, most, cancel)?;
     tell(options, printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
-    Ok(if survey.sample.rejected > 0 {
-        ExitCode::Rejected
-    } else {
-        ExitCode::Done
-    })
+    Ok(resume::code(survey.sample.rejected))
 }
 
 /// Says what was done about files of earlier runs.
@@ -268,10 +257,7 @@ pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, Failure> {
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
         min_cosine: engine.min_cosine,
-        runtime: RuntimeOptions {
-            library: runtime.library.ort_lib.clone(),
-            probe: super::probe_command(),
-        },
+        runtime: super::runtime(runtime.library.ort_lib.clone()),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
 }
@@ -352,9 +338,6 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
     Ok(InputOptions {
         window_per_batch: answers_batches(args)?,
         streams: args.input.streams,
-        format: args.input.records.input_format,
-        csv_delimiter: args.input.records.csv_delimiter,
-        text_field: args.input.records.text_field.clone(),
         id_field: args.input.id_field.clone(),
         id_type: args.input.id_type,
         keep: args.input.keep.clone(),
@@ -370,6 +353,6 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
         limit: args.input.limit.filter(|&records| records > 0),
         sample: args.input.sample,
         seed: args.input.seed,
-        ..InputOptions::default()
+        ..args.input.records.options()
     })
 }

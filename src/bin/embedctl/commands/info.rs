@@ -9,7 +9,7 @@ use crate::args::{InfoArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::printer::Printer;
+use crate::printer::{Printer, info_table};
 
 /// Finds it out and prints it.
 pub fn run(
@@ -28,10 +28,6 @@ pub fn run(
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
     let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
-    if args.json {
-        printer.pretty(&info)?;
-    } else {
-        printer.info_table(&info)?;
-    }
+    printer.found(args.json, &info, info_table)?;
     Ok(ExitCode::Done)
 }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputFormat, InputOptions, Source};
-use embedctl::inspect::{self, Difference, Folder, Inspection, Texts, Verified};
+use embedctl::inspect::{self, Inspection, Texts, Verified};
 use embedctl::model::ModelOptions;
 use embedctl::output::{OutputFormat, RunFiles};
-use embedctl::runtime::RuntimeOptions;
 use embedctl::storage::{Readable, Storage};
 use serde_json::json;
 
@@ -56,14 +55,19 @@ pub fn run(
         }
     };
     let differences = inspect::differences(&files);
-    print(
-        args,
-        printer,
-        &folders,
-        &files,
-        &differences,
-        verified.as_ref(),
-    )?;
+    if args.json {
+        let mix = (files.len() > 1).then(|| !differences.iter().any(|one| one.decides));
+        printer.pretty(&json!({
+            "schema": 1,
+            "folders": folders,
+            "files": files,
+            "mix": mix,
+            "differences": differences,
+            "verified": verified,
+        }))?;
+    } else {
+        printer.inspection(&folders, &files, &differences, verified.as_ref())?;
+    }
     let wrong = files.iter().any(|file| !file.problems.is_empty());
     let differs = verified.is_some_and(|verified| !verified.same);
     let mixed = args.same && differences.iter().any(|one| one.decides);
@@ -71,29 +75,6 @@ pub fn run(
         true => ExitCode::Failed,
         false => ExitCode::Done,
     })
-}
-
-fn print(
-    args: &InspectArgs,
-    printer: &Printer,
-    folders: &[Folder],
-    files: &[Inspection],
-    differences: &[Difference],
-    verified: Option<&Verified>,
-) -> Result<(), Failure> {
-    if !args.json {
-        return printer.inspection(folders, files, differences, verified);
-    }
-    let mix = (files.len() > 1).then(|| !differences.iter().any(|one| one.decides));
-    let object = json!({
-        "schema": 1,
-        "folders": folders,
-        "files": files,
-        "mix": mix,
-        "differences": differences,
-        "verified": verified,
-    });
-    printer.pretty(&object)
 }
 
 fn verify(
@@ -109,9 +90,7 @@ fn verify(
         sources,
         input: InputOptions {
             format,
-            csv_delimiter: args.records.csv_delimiter,
-            text_field: args.records.text_field.clone(),
-            ..InputOptions::default()
+            ..args.records.options()
         },
     };
     let model = ModelOptions {
@@ -120,10 +99,7 @@ fn verify(
     };
     let engine = EngineOptions {
         providers: args.providers.provider.clone(),
-        runtime: RuntimeOptions {
-            library: None,
-            probe: super::probe_command(),
-        },
+        runtime: super::runtime(None),
         ..EngineOptions::default()
     };
     let named = args.model.as_deref();

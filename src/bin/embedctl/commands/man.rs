@@ -29,7 +29,7 @@ pub fn run(args: &ManArgs, printer: &Printer) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::Done);
     }
-    let wanted = args.command.map_or("embedctl", args::Page::name);
+    let wanted = args.command.as_deref().unwrap_or("embedctl");
     for command in pages.filter(|command| command.get_name() == wanted) {
         printer.data(&render(command).context("cannot render the page")?)?;
     }

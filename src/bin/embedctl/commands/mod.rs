@@ -17,11 +17,15 @@ mod stores;
 mod tokenize;
 mod verify;
 
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions, ProviderOption};
 use embedctl::model::ModelOptions;
 use embedctl::model::hub::{self, HubOptions, Settings};
+use embedctl::runtime::RuntimeOptions;
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 
@@ -71,7 +75,22 @@ fn stopped(error: Error) -> anyhow::Error {
     error
 }
 
-/// Fetches a model that is not in the cache.
+/// Where libraries are, and how they are tried.
+fn runtime(library: Option<PathBuf>) -> RuntimeOptions {
+    RuntimeOptions {
+        library,
+        probe: probe_command(),
+    }
+}
+
+/// Says what is waited for where somebody sits before standard input, if that is read.
+fn tell_of_terminal(reads: bool, printer: &Printer) {
+    if reads && io::stdin().is_terminal() {
+        printer.note("reading records from standard input, one a line, until Ctrl-D");
+    }
+}
+
+/// Fetches the model that these options mean together, where it is not in the cache.
 fn ensure(
     model: &ModelOptions,
     engine: &EngineOptions,
@@ -79,12 +98,22 @@ fn ensure(
     printer: &Printer,
     cancel: &CancelToken,
 ) -> Result<(), Failure> {
+    let (model, _) = engine::settle(model, engine)?;
+    fetch(&model, messages, printer, cancel)
+}
+
+/// Fetches a model that is not in the cache.
+fn fetch(
+    model: &ModelOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<(), Failure> {
     let settings = Settings::from_environment(&hub_options(messages))?;
     let downloads = printer.downloads();
-    let (model, _) = engine::settle(model, engine)?;
-    let ensured = hub::ensure(&settings, &model, downloads.as_ref(), cancel);
+    let ensured = hub::ensure(&settings, model, downloads.as_ref(), cancel);
     downloads.end();
-    Ok(ensured.map(drop).map_err(stopped)?)
+    Ok(ensured.map_err(stopped)?)
 }
 
 /// What the command line says about the Hub.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
-use embedctl::input::{InputOptions, RecordReader};
+use embedctl::input::RecordReader;
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
 use embedctl::storage::{Readable, Storage};
@@ -35,12 +35,7 @@ pub fn run(
         Some(texts) => texts.clone(),
         None => beside(&args.against, storage.as_ref())?,
     };
-    let input = InputOptions {
-        format: args.records.input_format,
-        csv_delimiter: args.records.csv_delimiter,
-        text_field: args.records.text_field.clone(),
-        ..InputOptions::default()
-    };
+    let input = args.records.options();
     // What is not there is found before the model is opened.
     let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
     let records = RecordReader::open(&texts, input)?;

@@ -1,18 +1,10 @@
 //! The table of `embedctl config`, for people.
 
-use super::Printer;
 use super::table::Table;
 use crate::config::{Config, SetBy, Setting};
-use crate::failure::Failure;
 
-impl Printer {
-    /// The table, to standard output.
-    pub fn config(&self, config: &Config, settings: &[(&str, Setting<'_>)]) -> Result<(), Failure> {
-        self.text(&table(config, settings))
-    }
-}
-
-fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
+/// The table.
+pub fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
     let mut table = Table::default();
     table.line("Files, the nearest first");
     for file in &config.files {

@@ -6,19 +6,11 @@ use embedctl::engine::Provider;
 use embedctl::runtime::PluginReport;
 use embedctl::runtime::probe::LibraryReport;
 
-use super::Printer;
 use super::table::Table;
 use super::words::number;
-use crate::failure::Failure;
 
-impl Printer {
-    /// The table, to standard output.
-    pub fn devices(&self, report: &DeviceReport) -> Result<(), Failure> {
-        self.text(&table(report))
-    }
-}
-
-fn table(report: &DeviceReport) -> String {
+/// The table.
+pub fn table(report: &DeviceReport) -> String {
     let mut table = Table::default();
     table.line("Hardware");
     hardware(&report.hardware, &mut table);
@@ -171,11 +163,8 @@ fn runtime(library: &LibraryReport, table: &mut Table) {
             (None, None) => "of unknown version".to_owned(),
         },
     );
-    if library.unusable.is_some()
-        && let Some(remedy) = &library.remedy
-    {
-        table.wrapped("    → ", remedy);
-    }
+    let unusable = library.unusable.is_some();
+    table.remedy(library.remedy.as_ref().filter(|_| unusable));
     table.wrapped("      ", &library.path.display().to_string());
     table.wrapped("      ", &format!("found {}", found(origin)));
     for one in &library.plugins {
@@ -206,18 +195,15 @@ fn plugin(plugin: &PluginReport, table: &mut Table) {
             devices.push(name);
         }
     }
+    let version = version.unwrap_or_default();
     let what = match &plugin.unusable {
         Some(reason) => format!("unusable: {reason}"),
         None if devices.is_empty() => "offers no device here".to_owned(),
         None => format!("on {}", devices.join(", ")),
     };
-    table.wrapped(
-        "    plug-in ",
-        &format!("{name}{}, {what}", version.unwrap_or_default()),
-    );
-    if let (Some(remedy), true) = (&plugin.remedy, plugin.unusable.is_some()) {
-        table.wrapped("    → ", remedy);
-    }
+    table.wrapped("    plug-in ", &format!("{name}{version}, {what}"));
+    let unusable = plugin.unusable.is_some();
+    table.remedy(plugin.remedy.as_ref().filter(|_| unusable));
     table.wrapped("      ", &plugin.path.display().to_string());
 }
 
@@ -234,24 +220,18 @@ fn found(origin: &str) -> String {
 }
 
 fn provider(status: &ProviderStatus, table: &mut Table) {
-    let word = match status.status {
-        State::Works => "works",
-        State::Unusable => "unusable",
-        State::Absent => "not here",
-    };
-    let text = match status.status {
-        State::Works => works(status),
-        State::Unusable | State::Absent => status.reason.clone().unwrap_or_default(),
+    let why = || status.reason.clone().unwrap_or_default();
+    let (word, text) = match status.status {
+        State::Works => ("works", works(status)),
+        State::Unusable => ("unusable", why()),
+        State::Absent => ("not here", why()),
     };
     table.wrapped(
         &format!("  {:<12}  {word:<8}  ", status.provider.name()),
         &text,
     );
-    if status.status != State::Works
-        && let Some(remedy) = &status.remedy
-    {
-        table.wrapped("    → ", remedy);
-    }
+    let runs = status.status == State::Works;
+    table.remedy(status.remedy.as_ref().filter(|_| !runs));
 }
 
 /// What runs it, on what.

@@ -3,19 +3,11 @@
 use embedctl::info::{Fit, ModelInfo};
 use embedctl::model::{Card, FileCard};
 
-use super::Printer;
 use super::table::Table;
 use super::words::{bytes, count};
-use crate::failure::Failure;
 
-impl Printer {
-    /// The table, to standard output.
-    pub fn info_table(&self, info: &ModelInfo) -> Result<(), Failure> {
-        self.text(&table(info))
-    }
-}
-
-fn table(info: &ModelInfo) -> String {
+/// The table.
+pub fn table(info: &ModelInfo) -> String {
     let mut table = Table::default();
     model(&info.model, &mut table);
     table.line("");
@@ -116,7 +108,5 @@ fn provider(fit: &Fit, taken: bool, table: &mut Table) {
         &format!("  {:<12}  {word:<3}  ", fit.provider.name()),
         &text,
     );
-    if let (false, Some(remedy)) = (fit.runs, &fit.remedy) {
-        table.wrapped("    → ", remedy);
-    }
+    table.remedy(fit.remedy.as_ref().filter(|_| !fit.runs));
 }

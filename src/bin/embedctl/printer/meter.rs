@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use embedctl::progress::{BatchDone, Counts};
 
+use super::words::per;
+
 /// What a run has told so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter {
@@ -84,13 +86,7 @@ impl Meter {
     /// The state after working for `elapsed`.
     pub fn read(&self, elapsed: Duration) -> Reading {
         let seconds = elapsed.as_secs_f64();
-        let rate = |amount: u64| {
-            if seconds > 0.0 {
-                amount as f64 / seconds
-            } else {
-                0.0
-            }
-        };
+        let rate = |amount: u64| per(amount as f64, seconds);
         let share = self.share();
         let left = share
             .filter(|&share| share > 0.0 && share < 1.0)

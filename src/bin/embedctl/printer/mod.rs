@@ -26,7 +26,10 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-pub use bench::BenchTables;
+pub use bench::tables as bench_tables;
+pub use config::table as config_table;
+pub use devices::table as devices_table;
+pub use info::table as info_table;
 pub use meter::Meter;
 pub use parser::print_parser_answer;
 pub use progress::{Hooks, Live};
@@ -180,6 +183,19 @@ impl Printer {
     /// JSON, to standard output.
     pub fn json(&self, text: &str) -> Result<(), Failure> {
         self.data(printable_json(&self.secrets.redact(text)).as_bytes())
+    }
+
+    /// What a command has found out, to standard output: as JSON where that is wanted, else as a table.
+    pub fn found<T: Serialize>(
+        &self,
+        json: bool,
+        found: &T,
+        table: fn(&T) -> String,
+    ) -> Result<(), Failure> {
+        match json {
+            true => self.pretty(found),
+            false => self.text(&table(found)),
+        }
     }
 
     /// The same, over several lines.

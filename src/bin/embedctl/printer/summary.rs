@@ -10,7 +10,7 @@ use embedctl::provenance::ProfileUsed;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
-use super::words::{count, dimensions, duration, number, percent};
+use super::words::{count, dimensions, duration, number, per, percent};
 use super::{Level, Printer};
 
 /// A finished run and what the command line knows about it.
@@ -28,12 +28,7 @@ pub struct Report<'a> {
 
 impl Report<'_> {
     fn rate(&self, amount: u64) -> f64 {
-        let seconds = self.summary.run.as_secs_f64();
-        if seconds > 0.0 {
-            amount as f64 / seconds
-        } else {
-            0.0
-        }
+        per(amount as f64, self.summary.run.as_secs_f64())
     }
 
     /// Rows a second of those that ran: repeated and reused texts are no speed.
@@ -133,11 +128,7 @@ impl Report<'_> {
     fn waited(&self) -> f64 {
         let summary = self.summary;
         let time = summary.run.as_secs_f64() * summary.threads as f64;
-        if time > 0.0 {
-            (summary.stages.wait.as_secs_f64() / time).min(1.0)
-        } else {
-            0.0
-        }
+        per(summary.stages.wait.as_secs_f64(), time).min(1.0)
     }
 
     fn output(&self) -> String {

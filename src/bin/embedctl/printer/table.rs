@@ -22,6 +22,13 @@ impl Table {
         self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
     }
 
+    /// What helps against what stands above.
+    pub(super) fn remedy(&mut self, remedy: Option<&String>) {
+        if let Some(remedy) = remedy {
+            self.wrapped("    → ", remedy);
+        }
+    }
+
     /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
     pub(super) fn wrapped(&mut self, start: &str, value: &str) {
         let indent = start.chars().count();

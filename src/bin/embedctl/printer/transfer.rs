@@ -8,7 +8,7 @@ use embedctl::model::hub::{Outcome, Transfer};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::words::{bytes, duration};
+use super::words::{bytes, duration, per};
 use super::{Level, Printer};
 
 /// Time between two lines of `--progress always`.
@@ -84,14 +84,8 @@ impl File {
 impl State {
     /// Bytes a second of those that came just now.
     fn rate(&self) -> f64 {
-        let seconds = self
-            .began
-            .map_or(0.0, |began| began.elapsed().as_secs_f64());
-        if seconds > 0.0 {
-            self.came as f64 / seconds
-        } else {
-            0.0
-        }
+        let time = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        per(self.came as f64, time.as_secs_f64())
     }
 
     /// `1.2 MB of 90.4 MB`
