@@ -49,8 +49,8 @@ fn damaged_checkpoints_are_read_or_refused() {
         if let Some(checkpoint) = crate::error::assert_no_bug(Checkpoint::open(folder)) {
             let checkpoint = checkpoint.expect("the file is there");
             // No tensor reaches beyond its file.
-            for place in checkpoint.places.values() {
-                assert!(place.bytes.end <= checkpoint.files[place.file].1.len());
+            for extent in checkpoint.extents.values() {
+                assert!(extent.bytes.end <= checkpoint.files[extent.file].1.len());
             }
         }
     });

@@ -186,11 +186,11 @@ impl Table {
         if !all_finite(element, tensor.data) {
             return Err(tensor.not_finite());
         }
-        let place = &checkpoint.places[name];
+        let extent = &checkpoint.extents[name];
         Ok(Self {
             checkpoint: Arc::clone(checkpoint),
-            file: place.file,
-            bytes: place.bytes.clone(),
+            file: extent.file,
+            bytes: extent.bytes.clone(),
             element,
             rows: own_rows,
             width: own_width,
