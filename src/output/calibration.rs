@@ -111,7 +111,7 @@ impl Calibration {
         for (name, ranges) in &self.0 {
             hash.add(name.as_bytes());
             for value in ranges.min.iter().chain(&ranges.max) {
-                hash.add(&value.to_le_bytes());
+                hash.add(value.to_le_bytes());
             }
         }
         hash

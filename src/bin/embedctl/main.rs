@@ -15,6 +15,7 @@ mod crash;
 mod exit;
 mod failure;
 mod interrupt;
+#[cfg(unix)]
 mod memory;
 #[cfg(test)]
 #[path = "../../mutation.rs"]
