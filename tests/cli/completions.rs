@@ -80,11 +80,12 @@ fn completes(shell: &str, arguments: &[&str], load: &str) {
         .current_dir(sandbox.path(""))
         .env("SCRIPTS", in_repository("completions"))
         .env("HOME", sandbox.path(""));
-    // SAFETY: both calls may be made between fork and exec; the first argument is standard input, a terminal.
+    // SAFETY: both calls may be made between fork and exec; the first argument is standard input, a terminal. The
+    // second's type differs between systems.
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
-            libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0);
+            libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY as _, 0);
             Ok(())
         });
     }

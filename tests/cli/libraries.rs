@@ -173,6 +173,7 @@ fn a_list_says_unasked_that_it_fell_back() {
 }
 
 /// CUDA's package is advised where there is a device for it, and nowhere else.
+#[cfg(target_os = "linux")]
 fn fits_the_machine(run: &Run) {
     let device = embedctl::device::Hardware::detect();
     let nvidia = device

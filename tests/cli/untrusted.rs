@@ -3,7 +3,6 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::thread;
 
 use crate::fakes::fake;
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
@@ -299,7 +298,7 @@ fn memory_that_runs_out_is_called_that() {
     unsafe { command.pre_exec(limit) };
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let writing = thread::spawn(move || {
+    let writing = std::thread::spawn(move || {
         let part = vec![b'a'; 1 << 20];
         // Until the other side is gone: no record ends.
         while input.write_all(&part).is_ok() {}

@@ -31,17 +31,33 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits until the process whose number stands in a file, and to which a signal was sent, runs no more.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub fn wait_for_end(file: &Path) {
     let number = std::fs::read_to_string(file).unwrap();
-    let path = format!("/proc/{}/stat", number.trim());
     wait_for("a process's end", || {
-        let Ok(stat) = std::fs::read_to_string(&path) else {
-            return Some(());
-        };
+        let state = state_of(number.trim());
         // Who has lost his parent may stay a zombie where nobody waits for him.
-        stat.rsplit_once(") ")?.1.starts_with('Z').then_some(())
+        (state.is_empty() || state.starts_with('Z')).then_some(())
     });
+}
+
+/// What `ps` calls the state of a process; empty where there is none of that number.
+#[cfg(target_os = "linux")]
+fn state_of(number: &str) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, state)| state.to_owned());
+    state.unwrap_or_default()
+}
+
+/// The same; macOS has no `/proc`.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn state_of(number: &str) -> String {
+    let output = Command::new("ps")
+        .args(["-o", "stat=", "-p", number])
+        .output();
+    String::from_utf8_lossy(&output.unwrap().stdout)
+        .trim()
+        .to_owned()
 }
 
 /// A Python that has `modules`, for the test named `test`; `None` where the test is to be skipped.
