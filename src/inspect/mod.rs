@@ -99,7 +99,7 @@ pub fn inspect(
             return parts(&shown, &Local::new(path), open, cancel);
         }
         format(path)?;
-        let files = vec![look(&Readable::file(path)?)?];
+        let files = vec![look(&Readable::open(path, None)?)?];
         return Ok(Inspected {
             files,
             folder: None,

@@ -41,7 +41,7 @@ impl Calibration {
 
     fn of_vectors(path: &Path) -> Result<Self> {
         let mut columns: Vec<(String, Ranges)> = Vec::new();
-        read_vectors(&Readable::file(path)?, &mut |vector| {
+        read_vectors(&Readable::open(path, None)?, &mut |vector| {
             if !matches!(vector.dtype, Dtype::F32 | Dtype::F16) {
                 return Ok(());
             }

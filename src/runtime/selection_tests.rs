@@ -75,6 +75,7 @@ fn a_provider_in_a_file_of_its_own_is_missed_without_loading_anything() {
         "{text}"
     );
     assert!(!text.contains("pip install"), "{text}");
+    assert!(text.contains("choose another provider"), "{text}");
     let part = System::HERE.provider_library("cuda");
     fs::write(folder.path().join(part), "").unwrap();
     assert!(selection.may_have(Provider::Cuda));

@@ -74,18 +74,20 @@ impl PartialEq for Readable {
 impl Eq for Readable {}
 
 impl Readable {
-    /// A file of this machine, or an object, where `path` is an address.
+    /// What a user named: a file of this machine, or an object, where `path` is an address.
     ///
     /// # Errors
     /// If it is not there, or the system or the store refuses.
     pub fn open(path: &Path, storage: Option<&Storage>) -> Result<Self> {
-        match storage {
-            Some(storage) if Address::is_url_path(path) => {
-                let address = Address::parse(&path.to_string_lossy())?;
-                Ok(storage.look(&address)?.into())
-            }
-            _ => Self::file(path),
+        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
+            let address = Address::parse(&path.to_string_lossy())?;
+            return Ok(storage.look(&address)?.into());
         }
+        if matches!(path.try_exists(), Ok(false)) {
+            let reason = format!("there is no file {}", path.display());
+            return Err(Error::usage(reason).with_remedy("check its name and folder"));
+        }
+        Self::file(path)
     }
 
     /// The same, or `None` where nothing is there.

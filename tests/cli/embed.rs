@@ -247,10 +247,14 @@ fn names_that_cannot_be_meant_have_one_exit_code() {
         "texts.txt -o out.npy",
         "texts.txt -o .",
         "texts.txt -o nowhere/new.npy",
+        "texts.txt -o new.npy --dtype int8 --calibration missing.npy",
     ] {
         let run = sandbox.embed(line);
         assert_eq!(run.code, Some(2), "{line}: {run}");
     }
+    let run = sandbox.run("inspect missing.npy");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("check its name and folder"), "{run}");
 }
 
 #[test]

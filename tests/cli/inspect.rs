@@ -307,8 +307,8 @@ fn damaged_vectors_and_files_without_provenance_are_told() {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(&words), "{words}{run}");
     }
-    for (name, code) in [("gone.npy", 1), ("a.xyz", 2)] {
-        assert_eq!(table(&sandbox, name).code, Some(code), "{name}");
+    for name in ["gone.npy", "a.xyz"] {
+        assert_eq!(table(&sandbox, name).code, Some(2), "{name}");
     }
     sandbox.write("cut.npy", b"\x93NUMPY\x01\x00");
     assert_eq!(table(&sandbox, "cut.npy").code, Some(1));

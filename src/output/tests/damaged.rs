@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
-use crate::error::{Result, assert_no_bug};
+use crate::error::{ErrorKind, Result, assert_no_bug};
 use crate::mutation::{arrow_losing_batches, each};
 use crate::storage::Readable;
 
@@ -32,6 +32,19 @@ fn good(name: &str) -> (Vec<u8>, Vec<Vec<u32>>) {
     let vectors = vectors(&path).unwrap();
     assert_eq!(vectors.len(), 9);
     (fs::read(&path).unwrap(), vectors)
+}
+
+/// Nobody should copy a file again that the system only does not let be read.
+#[test]
+fn what_the_system_refuses_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.parquet", "a.arrow", "a.arrows", "a.npy"] {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).unwrap();
+        let refused = vectors(&path).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+        assert!(!refused.to_string().contains("damaged"), "{refused}");
+    }
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
 use crate::runtime::{NAME, provider_error};
 
+/// What helps where no library does, for want of a device.
+const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";
+
 /// Why a candidate was not taken.
 pub(super) enum Refused {
     /// The library cannot be used.
@@ -74,6 +77,10 @@ impl Selection<'_> {
                 return self.named_error(reason).with_remedy_if(remedy);
             }
         }
+        let unusable = (self.unusable_reason)(provider).map(|found| Cause {
+            remedy: found.remedy.or_else(|| Some(ANOTHER.to_owned())),
+            ..found
+        });
         let (reason, remedy) = if !failing.is_empty() {
             let all = [failing, broken].concat().join("; ");
             (
@@ -99,7 +106,7 @@ impl Selection<'_> {
                 Provider::Cpu => {
                     "get it with 'pip install onnxruntime', or name it with --ort-lib".to_owned()
                 }
-                _ => match (self.unusable_reason)(provider) {
+                _ => match unusable {
                     Some(found) => {
                         let reason = format!("{}, and {reason}", found.reason);
                         return no_library(reason, found.remedy);
@@ -109,7 +116,7 @@ impl Selection<'_> {
             };
             return no_library(reason, Some(remedy));
         };
-        provider_error(match (self.unusable_reason)(provider) {
+        provider_error(match unusable {
             // No package helps where the device is missing.
             Some(found) => Cause {
                 reason: format!("{}, and {reason}", found.reason),
