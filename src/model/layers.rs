@@ -1,5 +1,7 @@
 //! The layers that may follow pooling.
 
+use crate::named::named;
+
 /// A dense layer: `activation(weight · x + bias)`, plus the residual where there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dense {
@@ -28,35 +30,35 @@ pub enum Residual {
     Projected(Vec<f32>),
 }
 
-/// Activation of a dense layer, under PyTorch's definitions and with its defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Activation {
-    Identity,
-    Celu,
-    Elu,
-    Gelu,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyRelu,
-    LogSigmoid,
-    LogSoftmax,
-    Mish,
-    Relu,
-    Relu6,
-    Rrelu,
-    Selu,
-    Sigmoid,
-    Silu,
-    Softmax,
-    Softmin,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Tanh,
-    Tanhshrink,
+named! {
+    /// Activation of a dense layer, under PyTorch's definitions and names, and with its defaults.
+    pub enum Activation {
+        Identity = "Identity",
+        Celu = "CELU",
+        Elu = "ELU",
+        Gelu = "GELU",
+        Hardshrink = "Hardshrink",
+        Hardsigmoid = "Hardsigmoid",
+        Hardswish = "Hardswish",
+        Hardtanh = "Hardtanh",
+        LeakyRelu = "LeakyReLU",
+        LogSigmoid = "LogSigmoid",
+        LogSoftmax = "LogSoftmax",
+        Mish = "Mish",
+        Relu = "ReLU",
+        Relu6 = "ReLU6",
+        Rrelu = "RReLU",
+        Selu = "SELU",
+        Sigmoid = "Sigmoid",
+        Silu = "SiLU",
+        Softmax = "Softmax",
+        Softmin = "Softmin",
+        Softplus = "Softplus",
+        Softshrink = "Softshrink",
+        Softsign = "Softsign",
+        Tanh = "Tanh",
+        Tanhshrink = "Tanhshrink",
+    }
 }
 
 impl Activation {
@@ -71,35 +73,12 @@ impl Activation {
         if ![own, "torch.nn", "torch.nn.modules"].contains(&module) {
             return None;
         }
-        Some(match name {
-            // Dropout does nothing outside training.
-            "Identity" | "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => Self::Identity,
-            "CELU" => Self::Celu,
-            "ELU" => Self::Elu,
-            "GELU" => Self::Gelu,
-            "Hardshrink" => Self::Hardshrink,
-            "Hardsigmoid" => Self::Hardsigmoid,
-            "Hardswish" => Self::Hardswish,
-            "Hardtanh" => Self::Hardtanh,
-            "LeakyReLU" => Self::LeakyRelu,
-            "LogSigmoid" => Self::LogSigmoid,
-            "LogSoftmax" => Self::LogSoftmax,
-            "Mish" => Self::Mish,
-            "ReLU" => Self::Relu,
-            "ReLU6" => Self::Relu6,
-            "RReLU" => Self::Rrelu,
-            "SELU" => Self::Selu,
-            "Sigmoid" => Self::Sigmoid,
-            "SiLU" => Self::Silu,
-            "Softmax" => Self::Softmax,
-            "Softmin" => Self::Softmin,
-            "Softplus" => Self::Softplus,
-            "Softshrink" => Self::Softshrink,
-            "Softsign" => Self::Softsign,
-            "Tanh" => Self::Tanh,
-            "Tanhshrink" => Self::Tanhshrink,
-            _ => return None,
-        })
+        let name = match name {
+            // Does nothing outside training.
+            "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => "Identity",
+            name => name,
+        };
+        Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 

@@ -102,130 +102,38 @@ struct Known {
     help: &'static str,
 }
 
-const fn known(
-    provider: Provider,
-    name: &'static str,
-    values: Values,
-    help: &'static str,
-) -> Known {
-    Known {
-        provider,
-        name,
-        values,
-        help,
-    }
+/// All options, a line each: whose it is, its name, what it may be, and what it does.
+macro_rules! known {
+    ($($provider:ident.$name:literal = $values:ident $(($words:expr))?, $help:literal;)+) => {
+        const KNOWN: [Known; [$($name),+].len()] = [$(Known {
+            provider: Provider::$provider,
+            name: $name,
+            values: Values::$values $(($words))?,
+            help: $help,
+        }),+];
+    };
 }
 
-const KNOWN: [Known; 18] = [
-    known(
-        Provider::Cuda,
-        "memory-limit",
-        Values::Bytes,
-        "device memory for the arena",
-    ),
-    known(
-        Provider::Cuda,
-        "arena",
-        Values::OneOf(&["exact", "doubling"]),
-        "how the arena grows",
-    ),
-    known(
-        Provider::Cuda,
-        "tf32",
-        Values::Flag,
-        "TensorFloat-32 products: faster, less exact",
-    ),
-    known(
-        Provider::Cuda,
-        "pooling",
-        Values::OneOf(&["graph", "host"]),
-        "where token states become vectors",
-    ),
-    known(
-        Provider::Cuda,
-        "binding",
-        Values::Flag,
-        "inputs and outputs bound to device memory; true unless set",
-    ),
-    known(
-        Provider::TensorRt,
-        "precision",
-        Values::OneOf(&["fp32", "fp16", "bf16"]),
-        "arithmetic of an fp32 model",
-    ),
-    known(
-        Provider::TensorRt,
-        "tf32",
-        Values::Flag,
-        "TensorFloat-32 products: faster, less exact",
-    ),
-    known(
-        Provider::TensorRt,
-        "memory-limit",
-        Values::Bytes,
-        "workspace while an engine is built",
-    ),
-    known(
-        Provider::TensorRt,
-        "cache",
-        Values::Flag,
-        "keep built engines in the cache folder",
-    ),
-    known(
-        Provider::OpenVino,
-        "device",
-        Values::OneOf(&["CPU", "GPU", "NPU"]),
-        "which of OpenVINO's devices",
-    ),
-    known(
-        Provider::OpenVino,
-        "precision",
-        Values::OneOf(&["fp32", "bf16", "fp16"]),
-        "arithmetic of an fp32 model",
-    ),
-    known(
-        Provider::OpenVino,
-        "threads",
-        Values::Count,
-        "threads of a worker",
-    ),
-    known(
-        Provider::WebGpu,
-        "backend",
-        Values::OneOf(&["vulkan", "d3d12"]),
-        "graphics interface",
-    ),
-    known(
-        Provider::CoreMl,
-        "units",
-        Values::OneOf(&["all", "gpu", "ane"]),
-        "processors to use beside the CPU",
-    ),
-    known(
-        Provider::CoreMl,
-        "cache",
-        Values::Flag,
-        "keep compiled models in the cache folder",
-    ),
-    known(
-        Provider::MiGraphX,
-        "precision",
-        Values::OneOf(&["fp32", "fp16"]),
-        "arithmetic of an fp32 model",
-    ),
-    known(
-        Provider::MiGraphX,
-        "memory-limit",
-        Values::Bytes,
-        "device memory for the arena",
-    ),
-    known(
-        Provider::Xnnpack,
-        "threads",
-        Values::Count,
-        "threads of a worker",
-    ),
-];
+known! {
+    Cuda."memory-limit" = Bytes, "device memory for the arena";
+    Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
+    Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
+    Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
+    Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
+    TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
+    TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
+    TensorRt."memory-limit" = Bytes, "workspace while an engine is built";
+    TensorRt."cache" = Flag, "keep built engines in the cache folder";
+    OpenVino."device" = OneOf(&["CPU", "GPU", "NPU"]), "which of OpenVINO's devices";
+    OpenVino."precision" = OneOf(&["fp32", "bf16", "fp16"]), "arithmetic of an fp32 model";
+    OpenVino."threads" = Count, "threads of a worker";
+    WebGpu."backend" = OneOf(&["vulkan", "d3d12"]), "graphics interface";
+    CoreMl."units" = OneOf(&["all", "gpu", "ane"]), "processors to use beside the CPU";
+    CoreMl."cache" = Flag, "keep compiled models in the cache folder";
+    MiGraphX."precision" = OneOf(&["fp32", "fp16"]), "arithmetic of an fp32 model";
+    MiGraphX."memory-limit" = Bytes, "device memory for the arena";
+    Xnnpack."threads" = Count, "threads of a worker";
+}
 
 impl Known {
     fn spell(&self) -> String {

@@ -30,7 +30,19 @@ pub struct ObjectFile(Infallible);
 #[derive(Debug)]
 pub struct ObjectWriter(Infallible);
 
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)] // as with the feature
+/// What nobody can call, since nobody has one. What it does is said where it is, with the feature.
+macro_rules! uncallable {
+    ($name:ident { $(fn $call:ident($($argument:ty),*) $(-> $result:ty)?;)+ }) => {
+        #[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)]
+        impl $name {
+            $(pub fn $call(&self $(, _: $argument)*) $(-> $result)? {
+                match self.0 {}
+            })+
+        }
+    };
+}
+
+#[allow(missing_docs, clippy::missing_errors_doc)] // as with the feature
 impl Storage {
     pub fn new(_: Settings, _: Vec<StorageOption>, _: &CancelToken) -> Result<Self> {
         Err(Error::usage(
@@ -38,106 +50,48 @@ impl Storage {
         )
         .with_remedy("build it with the feature `cloud` (cargo install --features cloud), or copy the files here"))
     }
+}
 
-    pub fn for_last_words(&self) -> Result<Self> {
-        match self.0 {}
-    }
-
-    pub fn list(&self, _: &Address) -> Result<Vec<Object>> {
-        match self.0 {}
-    }
-
-    pub fn look(&self, _: &Address) -> Result<Object> {
-        match self.0 {}
-    }
-
-    pub fn look_for(&self, _: &Address) -> Result<Option<Object>> {
-        match self.0 {}
-    }
-
-    pub fn children(&self, _: &Address) -> Result<Vec<(String, u64)>> {
-        match self.0 {}
-    }
-
-    pub fn create(&self, _: &Address, _: bool) -> Result<ObjectWriter> {
-        match self.0 {}
-    }
-
-    pub fn put_new(&self, _: &Address, _: Vec<u8>) -> Result<bool> {
-        match self.0 {}
-    }
-
-    pub fn put_over(&self, _: &Address, _: Vec<u8>) -> Result<()> {
-        match self.0 {}
-    }
-
-    pub fn remove(&self, _: &Address) -> Result<()> {
-        match self.0 {}
-    }
-
-    pub fn exists(&self, _: &Address) -> Result<bool> {
-        match self.0 {}
+uncallable! {
+    Storage {
+        fn for_last_words() -> Result<Self>;
+        fn list(&Address) -> Result<Vec<Object>>;
+        fn look(&Address) -> Result<Object>;
+        fn look_for(&Address) -> Result<Option<Object>>;
+        fn children(&Address) -> Result<Vec<(String, u64)>>;
+        fn create(&Address, bool) -> Result<ObjectWriter>;
+        fn put_new(&Address, Vec<u8>) -> Result<bool>;
+        fn put_over(&Address, Vec<u8>) -> Result<()>;
+        fn remove(&Address) -> Result<()>;
+        fn exists(&Address) -> Result<bool>;
     }
 }
 
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)] // as with the feature
-impl Object {
-    pub fn address(&self) -> &Address {
-        match self.0 {}
-    }
-
-    pub fn size(&self) -> u64 {
-        match self.0 {}
-    }
-
-    pub fn etag(&self) -> Option<&str> {
-        match self.0 {}
-    }
-
-    pub fn modified(&self) -> Option<SystemTime> {
-        match self.0 {}
-    }
-
-    pub fn read_from(&self, _: u64) -> ObjectReader {
-        match self.0 {}
-    }
-
-    pub fn read_whole(&self, _: u64) -> Result<Vec<u8>> {
-        match self.0 {}
-    }
-
-    pub fn random_access(&self) -> ObjectFile {
-        match self.0 {}
-    }
-
-    pub fn beside(&self, _: &str) -> Result<Option<Self>> {
-        match self.0 {}
+uncallable! {
+    Object {
+        fn address() -> &Address;
+        fn size() -> u64;
+        fn etag() -> Option<&str>;
+        fn modified() -> Option<SystemTime>;
+        fn read_from(u64) -> ObjectReader;
+        fn read_whole(u64) -> Result<Vec<u8>>;
+        fn random_access() -> ObjectFile;
+        fn beside(&str) -> Result<Option<Self>>;
     }
 }
 
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)] // as with the feature
-impl ObjectFile {
-    pub fn size(&self) -> u64 {
-        match self.0 {}
-    }
-
-    pub fn object(&self) -> &Object {
-        match self.0 {}
-    }
-
-    pub fn read_at(&self, _: u64, _: usize) -> Result<Vec<u8>> {
-        match self.0 {}
+uncallable! {
+    ObjectFile {
+        fn size() -> u64;
+        fn object() -> &Object;
+        fn read_at(u64, usize) -> Result<Vec<u8>>;
     }
 }
 
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)] // as with the feature
-impl ObjectWriter {
-    pub fn address(&self) -> &Address {
-        match self.0 {}
-    }
-
-    pub fn finish(self) -> Result<()> {
-        match self.0 {}
+uncallable! {
+    ObjectWriter {
+        fn address() -> &Address;
+        fn finish() -> Result<()>;
     }
 }
 
