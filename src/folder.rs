@@ -1,4 +1,4 @@
-//! What lies in a folder.
+//! What lies in a folder, and what it is called there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,4 +12,14 @@ pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
         .collect();
     children.sort();
     children
+}
+
+/// What `path` is called in `folder`: with slashes on every system.
+pub(crate) fn name_in(folder: &Path, path: &Path) -> String {
+    with_slashes(path.strip_prefix(folder).unwrap_or(path))
+}
+
+/// A path's text with slashes on every system.
+pub(crate) fn with_slashes(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
 }

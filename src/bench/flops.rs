@@ -19,7 +19,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::Path;
 
-use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -112,13 +111,9 @@ fn attention_width(config: &Path) -> Option<usize> {
 }
 
 fn read(path: &Path) -> Result<Graph> {
-    let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
-    // SAFETY: as in `Graph::read`: only read, once, right here; the engine maps the same file.
-    let bytes =
-        unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
-    skeleton::Model::decode(&bytes[..])
-        .ok()
-        .and_then(|model| model.graph)
+    let file = File::open(path);
+    file.and_then(|file| skeleton::Model::graph_of(&file))
+        .map_err(|error| Error::io("read", path, error))?
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
 }
 
@@ -225,16 +220,15 @@ impl Node {
             // a, a_scale, a_zero_point, b, …
             "QGemm" => between(0, 3),
             // Packed: the attributes say how many elements there are.
-            "MatMulNBits" | "MatMulBnb4" => Some(self.integer("K")? * self.integer("N")?),
+            "MatMulNBits" | "MatMulBnb4" => Some(self.count("K")? * self.count("N")?),
             // The operator holds the projections to Q, K and V.
             "Attention" | "QAttention" if self.domain == "com.microsoft" => constant(1),
             _ => None,
         }
     }
 
-    fn integer(&self, name: &str) -> Option<u64> {
-        let attribute = self.attribute.iter().find(|one| one.name == name)?;
-        u64::try_from(attribute.i?).ok()
+    fn count(&self, name: &str) -> Option<u64> {
+        u64::try_from(self.integer(name)?).ok()
     }
 
     /// Every layer has one softmax, or one operator that does all of it.
@@ -260,8 +254,6 @@ impl Tensor {
             .product()
     }
 }
-
-// The fields that are needed, with the numbers of `onnx.proto3`; prost skips the weights.
 
 #[cfg(test)]
 mod tests {

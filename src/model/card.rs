@@ -11,6 +11,7 @@ use walkdir::WalkDir;
 use super::metadata::{self, TransformerConfig};
 use super::{Model, OutputChoice, Side, Step, onnx_file, safetensors, tokenizer};
 use crate::error::Result;
+use crate::folder::name_in;
 
 /// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
 const MOST_FILES: usize = 10_000;
@@ -152,9 +153,7 @@ fn files(folder: &Path) -> Result<(Vec<FileCard>, Option<u64>)> {
         let Some(size) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) else {
             continue;
         };
-        let name = path.strip_prefix(folder).unwrap_or(&path);
-        let name = name.to_string_lossy().replace('\\', "/");
-        found.push((name, path, size.len()));
+        found.push((name_in(folder, &path), path, size.len()));
     }
     found.sort();
     let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();

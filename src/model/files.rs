@@ -13,6 +13,7 @@ use super::name::ModelName;
 use super::weights::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, resolve, statics};
 use crate::error::{Cause, Error, Result};
+use crate::folder::name_in;
 use crate::hash::Hash;
 
 /// A file of the model with its hash.
@@ -145,8 +146,7 @@ impl Model {
     #[must_use]
     pub fn weights_name(&self, native: bool) -> String {
         let file = self.weights_file(native).unwrap_or_default();
-        let inside = file.strip_prefix(&self.folder).unwrap_or(&file);
-        inside.to_string_lossy().replace('\\', "/")
+        name_in(&self.folder, &file)
     }
 
     fn weights(&self, native: bool) -> Vec<PathBuf> {
@@ -195,11 +195,7 @@ impl Model {
         }
         let mut files = Vec::new();
         for path in paths {
-            let name = path
-                .strip_prefix(&self.folder)
-                .unwrap_or(&path)
-                .to_string_lossy()
-                .replace('\\', "/");
+            let name = name_in(&self.folder, &path);
             if path.is_file() && !files.iter().any(|file: &ModelFile| file.path == name) {
                 let (size, sha256) = hash(&path)?;
                 files.push(ModelFile {

@@ -6,12 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use prost::Message;
-
-use crate::small_file;
-
 use crate::error::{Error, Result};
+use crate::folder::with_slashes;
 use crate::onnx::{ValueInfo, skeleton};
+use crate::small_file;
 
 /// Element type of a graph's input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,15 +82,10 @@ impl Graph {
     /// # Errors
     /// If the file cannot be read or is no ONNX model.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
-        // SAFETY: the mapping is only read, once, right here. It is the file itself: what another process
-        // writes into it would be seen, and cutting it would end this process by a signal. Models are
-        // replaced by renaming, and whoever cuts one in place ends every reader of its weights as well.
-        let bytes =
-            unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::io("read", path, error))?;
-        let header = skeleton::Model::decode(&bytes[..])
-            .ok()
-            .and_then(|model| model.graph);
+        let file = small_file::open(path);
+        let header = file
+            .and_then(|file| skeleton::Model::graph_of(&file))
+            .map_err(|error| Error::io("read", path, error))?;
         let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
             return Err(Error::model(
                 path.display(),
@@ -177,6 +170,15 @@ impl Graph {
         }
     }
 
+    /// The files of weights as a repository calls them in which the ONNX file is called `onnx`.
+    pub(super) fn external_names(&self, onnx: &str) -> impl Iterator<Item = String> {
+        let folder = Path::new(onnx).parent().unwrap_or(Path::new(""));
+        let path = |part: &PathBuf| folder.join(part.strip_prefix(".").unwrap_or(part));
+        self.external
+            .iter()
+            .map(move |file| with_slashes(&path(file)))
+    }
+
     /// The input named `name`.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<&Value> {
@@ -244,13 +246,7 @@ impl skeleton::Node {
     /// ONNX Runtime's kernels sum long blocks, and blocks of 64 four-bit weights, in another order for some
     /// rows of a batch than for others.
     fn mixes_rows(&self) -> bool {
-        let integer = |name: &str| {
-            let mut attributes = self.attribute.iter();
-            attributes
-                .find(|one| one.name == name)
-                .and_then(|one| one.i)
-                .unwrap_or(0)
-        };
+        let integer = |name| self.integer(name).unwrap_or(0);
         self.op_type == "MatMulNBits"
             && (integer("block_size") >= 128
                 || (integer("block_size") >= 64 && integer("bits") == 4))

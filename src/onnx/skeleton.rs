@@ -1,6 +1,9 @@
 //! As much of a model as tells what it computes and where its weights lie: no weights. What is not declared
 //! is skipped, so a file of gigabytes is read in milliseconds.
 
+use std::fs::File;
+use std::io;
+
 use prost::Message;
 
 use super::{StringEntry, ValueInfo};
@@ -10,6 +13,18 @@ use super::{StringEntry, ValueInfo};
 pub(crate) struct Model {
     #[prost(message, optional, tag = "7")]
     pub graph: Option<Graph>,
+}
+
+impl Model {
+    /// The graph of an open file; `None` where that is no ONNX model.
+    pub fn graph_of(file: &File) -> io::Result<Option<Graph>> {
+        // SAFETY: the mapping is only read, once, right here. It is the file itself: what another process
+        // writes into it would be seen, and cutting it would end this process by a signal. Models are
+        // replaced by renaming, and whoever cuts one in place ends every reader of its weights as well.
+        let bytes = unsafe { memmap2::Mmap::map(file) }?;
+        let model = Self::decode(&bytes[..]).ok();
+        Ok(model.and_then(|model| model.graph))
+    }
 }
 
 /// `GraphProto`.
@@ -38,6 +53,14 @@ pub(crate) struct Node {
     pub attribute: Vec<Attribute>,
     #[prost(string, tag = "7")]
     pub domain: String,
+}
+
+impl Node {
+    /// An attribute that is an integer.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        let mut attributes = self.attribute.iter();
+        attributes.find(|one| one.name == name)?.i
+    }
 }
 
 /// `AttributeProto`: an integer, a tensor or a graph.

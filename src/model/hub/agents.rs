@@ -8,7 +8,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
-use super::settings::{Settings, shown};
+use super::settings::Settings;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::small_file;
@@ -123,7 +123,7 @@ fn root_certificates(settings: &Settings) -> Result<RootCerts> {
     let pem = small_file::read(path, LARGEST_CERTIFICATES).map_err(|error| {
         Error::usage(format!(
             "{variable} names certificates in {}, which cannot be read: {error}",
-            shown(path)
+            path.display()
         ))
     })?;
     let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
@@ -135,7 +135,7 @@ fn root_certificates(settings: &Settings) -> Result<RootCerts> {
     if certificates.is_empty() {
         return Err(Error::usage(format!(
             "{variable} names {}, which holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)",
-            shown(path)
+            path.display()
         )));
     }
     Ok(RootCerts::new_with_certs(&certificates))

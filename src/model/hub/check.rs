@@ -263,14 +263,9 @@ fn needed(
 
 /// The files of weights that an ONNX file names.
 fn external(folder: &Path, onnx: &str) -> Vec<String> {
-    let beside = onnx.rsplit_once('/').map_or("", |(folder, _)| folder);
     // A damaged or missing graph names nothing; it is reported itself.
-    let external =
-        Graph::read(&folder.join(onnx)).map_or_else(|_| Vec::new(), |graph| graph.external);
-    let path = |file: &PathBuf| Path::new(beside).join(file);
-    (external.iter())
-        .map(|file| path(file).to_string_lossy().replace('\\', "/"))
-        .collect()
+    let graph = Graph::read(&folder.join(onnx)).unwrap_or_default();
+    graph.external_names(onnx).collect()
 }
 
 /// The files of a commit that embedding needs, by its list and by what is in `folder`.

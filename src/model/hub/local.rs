@@ -10,6 +10,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use walkdir::{DirEntry, WalkDir};
+
 use super::digest::Digest;
 use super::files::{create_folder_of, wait_for};
 use super::id::is_path;
@@ -19,6 +21,7 @@ use super::select::is_read;
 use super::{DownloadedFile, ModelId, Transfer};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::folder::name_in;
 
 /// What a folder's files must be, in the form of a lock file.
 pub(super) const MANIFEST: &str = "embedctl.lock.json";
@@ -126,17 +129,9 @@ impl Folder {
         if !is_path(path) || path == MANIFEST || path.starts_with(PARTIAL) {
             return Err(refuse("cannot be a file of a model here"));
         }
-        let mut folder = self.path.clone();
-        for part in path
-            .split('/')
-            .rev()
-            .skip(1)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-        {
-            folder.push(part);
-            if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
+        for (end, _) in path.match_indices('/') {
+            let folder = self.path.join(&path[..end]);
+            if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
                 return Err(
                     refuse("lies behind something that is no folder").with_remedy("take that away")
                 );
@@ -335,31 +330,20 @@ pub(in crate::model) fn refuse_incomplete(folder: &Path) -> Result<()> {
 
 /// The files of a folder, as paths inside it, that `belongs` does not know. A link to a folder counts as a file.
 pub(super) fn strangers(folder: &Path, belongs: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut left = ENTRIES;
-    walk(folder, "", DEPTH, &mut left, &mut found);
-    found.retain(|path| !belongs(path));
+    let is_ours = |entry: &DirEntry| {
+        entry.depth() == 1
+            && [MANIFEST, PARTIAL]
+                .iter()
+                .any(|own| entry.file_name() == *own)
+    };
+    let entries = WalkDir::new(folder).min_depth(1).max_depth(DEPTH);
+    let entries = entries.into_iter().filter_entry(|entry| !is_ours(entry));
+    let files = entries.take(ENTRIES).flatten();
+    let mut found: Vec<String> = files
+        .filter(|entry| !entry.file_type().is_dir())
+        .map(|entry| name_in(folder, entry.path()))
+        .filter(|path| !belongs(path))
+        .collect();
     found.sort();
     found
-}
-
-fn walk(folder: &Path, prefix: &str, depth: usize, left: &mut usize, found: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if *left == 0 {
-            return;
-        }
-        *left -= 1;
-        let name = entry.file_name();
-        let path = format!("{prefix}{}", name.to_string_lossy());
-        if prefix.is_empty() && [MANIFEST, PARTIAL].contains(&path.as_str()) {
-            continue;
-        }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if depth > 1 {
-                walk(&entry.path(), &format!("{path}/"), depth - 1, left, found);
-            }
-        } else {
-            found.push(path);
-        }
-    }
 }

@@ -143,46 +143,31 @@ pub enum Outcome {
 }
 
 /// Hears how a download goes on. Called from several threads.
+#[allow(unused_variables)] // nothing is heard by default
 pub trait Transfer: Send + Sync {
     /// More is to be done than was known: so many files, so many bytes.
-    fn planned(&self, files: usize, bytes: u64) {
-        let _ = (files, bytes);
-    }
+    fn planned(&self, files: usize, bytes: u64) {}
 
     /// A file's turn begins; `have` bytes of it are here from an earlier run.
-    fn began(&self, file: &str, size: Option<u64>, have: u64) {
-        let _ = (file, size, have);
-    }
+    fn began(&self, file: &str, size: Option<u64>, have: u64) {}
 
     /// Bytes of it have arrived.
-    fn advanced(&self, file: &str, bytes: u64) {
-        let _ = (file, bytes);
-    }
+    fn advanced(&self, file: &str, bytes: u64) {}
 
     /// What was here of it is of no use: it begins again.
-    fn restarted(&self, file: &str, reason: &str) {
-        let _ = (file, reason);
-    }
+    fn restarted(&self, file: &str, reason: &str) {}
 
     /// Its turn is over.
-    fn ended(&self, file: &str, size: u64, outcome: Outcome) {
-        let _ = (file, size, outcome);
-    }
+    fn ended(&self, file: &str, size: u64, outcome: Outcome) {}
 
     /// A request failed and is made again after a pause.
-    fn retrying(&self, what: &str, reason: &str, pause: Duration) {
-        let _ = (what, reason, pause);
-    }
+    fn retrying(&self, what: &str, reason: &str, pause: Duration) {}
 
     /// Something to know, such as what is being waited for.
-    fn note(&self, message: &str) {
-        let _ = message;
-    }
+    fn note(&self, message: &str) {}
 
     /// Something not to be overlooked, such as a damaged file.
-    fn warning(&self, message: &str) {
-        let _ = message;
-    }
+    fn warning(&self, message: &str) {}
 }
 
 /// Hears nothing.

@@ -125,14 +125,17 @@ pub(super) fn select(
     config: &Value,
 ) -> Result<Selection> {
     let folder = &layout.transformer;
-    let onnx = || onnx_file::choose(paths, folder, &choice.onnx);
-    let checkpoint = || -> Result<Vec<String>, Cause> {
+    let onnx = || {
+        let file = onnx_file::choose(paths, folder, &choice.onnx)?;
+        Ok((Some(file), Vec::new()))
+    };
+    let checkpoint = || {
         let knows = choice.weights.knows().ok_or("was not asked for")?;
         let files = weights::checkpoint(paths, folder)?;
         if !layout.is_static {
             knows(config)?;
         }
-        Ok(files)
+        Ok((None, files))
     };
     let nor = |cause: Cause, other: Cause| {
         cause.map(|reason| {
@@ -140,23 +143,17 @@ pub(super) fn select(
         })
     };
     let (onnx, checkpoint) = match choice.weights {
-        Weights::Onnx => onnx().map(|file| (Some(file), Vec::new())),
-        Weights::Checkpoint(_) => checkpoint().map(|files| (None, files)).map_err(|cause| {
+        Weights::Onnx => onnx(),
+        Weights::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
             Cause::of(format!("cannot be run by --provider native ({cause})"))
                 .with("another provider may run its ONNX file")
         }),
-        Weights::CheckpointFirst(_) => match checkpoint() {
-            Ok(files) => Ok((None, files)),
-            Err(other) => onnx()
-                .map(|file| (Some(file), Vec::new()))
-                .map_err(|cause| nor(cause, other)),
-        },
-        Weights::OnnxFirst(_) => match onnx() {
-            Ok(file) => Ok((Some(file), Vec::new())),
-            Err(cause) => checkpoint()
-                .map(|files| (None, files))
-                .map_err(|other| nor(cause, other)),
-        },
+        Weights::CheckpointFirst(_) => {
+            checkpoint().or_else(|other| onnx().map_err(|cause| nor(cause, other)))
+        }
+        Weights::OnnxFirst(_) => {
+            onnx().or_else(|cause| checkpoint().map_err(|other| nor(cause, other)))
+        }
     }
     .map_err(|cause| Error::model(model, cause))?;
     Ok(Selection {

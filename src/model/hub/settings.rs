@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ureq::http::Uri;
@@ -272,11 +272,6 @@ impl Environment<'_> {
                 .unwrap_or_default(),
         }
     }
-}
-
-/// A path as a message shows it.
-pub(super) fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Settings out of the environment.
 
+use std::path::Path;
+
 use super::*;
 
 fn read(variables: &[(&str, &str)]) -> Result<Settings> {

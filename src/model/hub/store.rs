@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use hf_hub::{Cache, Repo};
+use walkdir::WalkDir;
 
 use super::Transfer;
 use super::files::{copy, create_folder_of, lock, replace, symbolic_link, temporary};
@@ -26,6 +27,7 @@ use super::id::{is_commit, is_file_name, is_path};
 use super::listing::Listing;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::folder::name_in;
 use crate::small_file;
 
 /// Bytes of a stored list of files at most; ours and `huggingface_hub`'s.
@@ -158,8 +160,15 @@ impl Store {
 
     /// Every file of a snapshot, by its path inside the repository.
     pub(super) fn files(&self, commit: &str) -> Vec<String> {
-        let mut files = Vec::new();
-        walk(&self.snapshot(commit), "", &mut files);
+        let snapshot = self.snapshot(commit);
+        let entries = WalkDir::new(&snapshot).min_depth(1).into_iter().flatten();
+        // The Hub has names in UTF-8 alone.
+        let files = entries
+            .filter(|entry| !entry.file_type().is_dir() && entry.file_name().to_str().is_some());
+        let mut files: Vec<String> = files
+            .map(|entry| name_in(&snapshot, entry.path()))
+            .filter(|path| !path.ends_with(".embedctl-tmp"))
+            .collect();
         files.sort();
         files
     }
@@ -170,23 +179,6 @@ impl Store {
         let name = target.file_name()?.to_str()?.to_owned();
         let folder = target.parent()?.file_name()?;
         (folder == "blobs").then_some(name)
-    }
-}
-
-fn walk(folder: &Path, prefix: &str, files: &mut Vec<String>) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let Ok(name) = entry.file_name().into_string() else {
-            continue; // the Hub has no such names
-        };
-        let path = format!("{prefix}{name}");
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&entry.path(), &format!("{path}/"), files);
-        } else if !name.ends_with(".embedctl-tmp") {
-            files.push(path);
-        }
     }
 }
 

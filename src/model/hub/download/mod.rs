@@ -199,16 +199,8 @@ impl<'a> Download<'a> {
         files: &BTreeMap<String, DownloadedFile>,
     ) -> Result<Vec<String>> {
         let graph = Graph::read(&files[onnx].location)?;
-        let folder = onnx.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut missing = Vec::new();
-        for external in &graph.external {
-            let name = external.to_string_lossy().replace('\\', "/");
-            let name = name.trim_start_matches("./");
-            let path = if folder.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{folder}/{name}")
-            };
+        for path in graph.external_names(onnx) {
             if files.contains_key(&path) {
                 continue;
             }
