@@ -74,7 +74,7 @@ pub(super) fn weights(
     })
 }
 
-/// The main file of the weights that [`weights`] would give, without reading it.
+/// The main file of the weights that [`weights()`] would give, without reading it.
 pub(super) fn main_file(
     folder: &Path,
     transformer: &str,

@@ -26,7 +26,7 @@ use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 /// What the tokenizer waits for before it launches anything: the engine's.
 pub(super) struct Start {
     pub(super) limits: BatchLimits,
-    /// See [`Engine::is_ragged`].
+    /// See [`crate::engine::Engine::is_ragged`].
     pub(super) ragged: bool,
     /// What is done with the first window's tokens.
     pub(super) first: First,
