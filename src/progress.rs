@@ -55,40 +55,29 @@ pub struct BatchDone {
 }
 
 /// Receives events of a run. Calls come from the pipeline's threads, one at a time.
+#[allow(unused_variables)] // nothing is heard by default
 pub trait Progress: Send + Sync {
     /// The clocks of the run that is about to begin, to be read whenever somebody wants to know.
-    fn stages(&self, watch: &StageWatch) {
-        let _ = watch;
-    }
+    fn stages(&self, watch: &StageWatch) {}
 
     /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.
-    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
-        let _ = (engine, total_bytes);
-    }
+    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {}
 
     /// The batches of the next window come from now on: it has `tokens` to run, and ends after `consumed`
     /// bytes of the sources.
-    fn window(&self, consumed: u64, tokens: u64) {
-        let _ = (consumed, tokens);
-    }
+    fn window(&self, consumed: u64, tokens: u64) {}
 
     /// A batch was embedded (called often; cheap).
-    fn batch(&self, done: BatchDone) {
-        let _ = done;
-    }
+    fn batch(&self, done: BatchDone) {}
 
     /// A window was written.
-    fn written(&self, counts: &Counts) {
-        let _ = counts;
-    }
+    fn written(&self, counts: &Counts) {}
 
     /// The output is complete and stands under its name.
     fn published(&self) {}
 
     /// Something a user should be told once.
-    fn warning(&self, message: &str) {
-        let _ = message;
-    }
+    fn warning(&self, message: &str) {}
 }
 
 /// Says nothing.

@@ -1,4 +1,4 @@
-//! Sizes as people write them: the one grammar for options that take one.
+//! Sizes as people write them, in the one grammar for options that take one, and as they read them.
 
 /// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
 /// `GB` count in thousands.
@@ -25,6 +25,19 @@ pub fn parse(text: &str) -> Result<usize, String> {
         Some(bytes) => Ok(bytes),
         None => Err("is more than this machine can address".to_owned()),
     }
+}
+
+/// A whole number's digits with commas between groups of three.
+#[must_use]
+pub fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]

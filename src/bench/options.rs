@@ -31,16 +31,13 @@ pub struct BenchOptions {
 }
 
 /// Hears what is going on.
+#[allow(unused_variables)] // nothing is heard by default
 pub trait Watcher {
     /// Something else is being done now: `cpu: warming up`.
-    fn state(&self, what: &str) {
-        let _ = what;
-    }
+    fn state(&self, what: &str) {}
 
     /// A sample was taken: what it is of, and its rows a second.
-    fn sampled(&self, name: &str, rows_per_second: f64) {
-        let _ = (name, rows_per_second);
-    }
+    fn sampled(&self, name: &str, rows_per_second: f64) {}
 }
 
 /// How to tune.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
 
 use super::builder::Builder;
 use super::cells::{self, Basis, Cell};
@@ -329,9 +330,13 @@ impl Columns {
             arrays.push(Arc::new(places.files.finish()));
             arrays.push(Arc::new(places.lines.finish()));
         }
-        RecordBatch::try_new(self.schema(), arrays)
-            .map_err(|error| Error::internal(format!("columns of the input: {error}")))
+        RecordBatch::try_new(self.schema(), arrays).map_err(unsound)
     }
+}
+
+/// The error for columns that do not go together.
+pub(super) fn unsound(error: ArrowError) -> Error {
+    Error::internal(format!("columns of the input: {error}"))
 }
 
 fn schema(id: &Builder, kept: &[Column], places: bool) -> SchemaRef {

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 
-use crate::error::{Error, Result};
+use super::columns::unsound;
+use crate::error::Result;
 use crate::record::{Origin, Reject, Texts, Window};
 
 /// Draws from the windows of an input.
@@ -163,11 +164,11 @@ impl Candidates {
         if let Some(rejected) = &window.rejected {
             let stays: Vec<bool> = self.rejects.iter().map(|key| *key <= threshold).collect();
             let rejected = filter_record_batch(rejected, &BooleanArray::from(stays));
-            window.rejected = Some(rejected.map_err(internal)?);
+            window.rejected = Some(rejected.map_err(unsound)?);
         }
         let texts = rows().map(|row| self.texts[row]).collect();
         let columns = filter_record_batch(&window.columns, &BooleanArray::from(stays));
-        window.columns = columns.map_err(internal)?;
+        window.columns = columns.map_err(unsound)?;
         let mut rejects = self.rejects;
         rejects.retain(|key| *key <= threshold);
         Ok(Self {
@@ -189,14 +190,14 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
         return Ok(None);
     };
     let filled = batches.iter().filter(|batch| batch.num_rows() > 0);
-    let columns = concat_batches(&schema, filled).map_err(internal)?;
+    let columns = concat_batches(&schema, filled).map_err(unsound)?;
     let rejected: Option<Vec<RecordBatch>> = windows
         .iter()
         .map(|window| window.rejected.clone())
         .collect();
     let rejected = rejected.map(|all| {
         let filled = all.iter().filter(|batch| batch.num_rows() > 0);
-        concat_batches(&schema, filled).map_err(internal)
+        concat_batches(&schema, filled).map_err(unsound)
     });
     let mut all = windows.into_iter();
     let Some(mut joined) = all.next() else {
@@ -217,8 +218,4 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
         rejected: rejected.transpose()?,
         ..joined
     }))
-}
-
-fn internal(error: arrow::error::ArrowError) -> Error {
-    Error::internal(format!("columns of the input: {error}"))
 }

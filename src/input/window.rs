@@ -7,8 +7,8 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 
 use super::cells::Cell;
-use super::columns::Columns;
-use crate::error::{Cause, Error, Result};
+use super::columns::{Columns, unsound};
+use crate::error::{Cause, Result};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
 
@@ -268,8 +268,7 @@ impl Filling {
         let columns = match std::mem::take(&mut self.pieces) {
             pieces if pieces.is_empty() => self.columns.finish()?,
             pieces if pieces.len() == 1 => pieces.into_iter().next().expect("there is one"),
-            pieces => concat_batches(&self.columns.schema(), &pieces)
-                .map_err(|error| Error::internal(format!("columns of the input: {error}")))?,
+            pieces => concat_batches(&self.columns.schema(), &pieces).map_err(unsound)?,
         };
         let rejected = match self.keeps_rejected {
             true => {
@@ -324,6 +323,5 @@ fn filter(columns: RecordBatch, stays: Vec<bool>) -> Result<RecordBatch> {
     if !stays.contains(&false) {
         return Ok(columns);
     }
-    filter_record_batch(&columns, &BooleanArray::from(stays))
-        .map_err(|error| Error::internal(format!("columns of the input: {error}")))
+    filter_record_batch(&columns, &BooleanArray::from(stays)).map_err(unsound)
 }

@@ -3,7 +3,7 @@
 //! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here
 //! runs CUDA before the one with OpenVINO is loaded. Libraries are asked in processes of their own (see
 //! [`super::probe`]): for the CPU one after another, because the first usual does; for another provider side
-//! by side, but only those that may have it. Without a [`ProbeCommand`](super::probe::ProbeCommand) nothing
+//! by side, but only those that may have it. Without a [`ProbeCommand`] nothing
 //! is asked, and the first that may have the provider is loaded.
 
 mod refused;
@@ -44,13 +44,6 @@ pub(crate) struct Selection<'a> {
     unusable_reason: fn(Provider) -> Option<Cause>,
 }
 
-/// Whether a library has a provider, as far as the files beside it tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Has {
-    No,
-    Perhaps,
-}
-
 /// What a candidate will do with.
 #[derive(Debug, PartialEq, Eq)]
 struct Chosen {
@@ -88,7 +81,7 @@ impl<'a> Selection<'a> {
         let may = |candidate: &Candidate| {
             candidate.doubt.is_none()
                 && match &candidate.plugin {
-                    None => has(provider, &candidate.path) == Has::Perhaps,
+                    None => may_have(provider, &candidate.path),
                     // Going by its name: nothing is decided by that yet.
                     Some(plugin) => plugin::find::guess(plugin).is_none_or(|one| one == provider),
                 }
@@ -181,7 +174,7 @@ impl<'a> Selection<'a> {
                 Err(refused) => reasons = Reasons::of(&refused).all(),
             }
         }
-        if has(provider, &library.path) == Has::No {
+        if !may_have(provider, &library.path) {
             reasons.push("a process can hold only one library".to_owned());
             return Err(provider_error(format!(
                 "{path} is loaded already, and it has no provider {provider}; {}",
@@ -222,7 +215,7 @@ impl<'a> Selection<'a> {
         if let Some(doubt) = &candidate.doubt {
             return Ok(Err(Refused::Library(doubt.clone())));
         }
-        if has(provider, &candidate.path) == Has::No {
+        if !may_have(provider, &candidate.path) {
             return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
         }
         if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
@@ -256,11 +249,12 @@ impl<'a> Selection<'a> {
         let device = self.device;
         let mut verdicts: Vec<Option<Result<Chosen, Refused>>> = candidates
             .iter()
-            .map(|candidate| match has(provider, &candidate.path) {
-                _ if candidate.plugin.is_some() => None,
+            .map(|candidate| {
                 // What the user named is asked all the same: it may be no library at all, or too old.
-                Has::No if self.named.is_none() => Some(Err(Refused::Lacks(CAME_WITHOUT.into()))),
-                Has::No | Has::Perhaps => None,
+                let is_asked = candidate.plugin.is_some()
+                    || self.named.is_some()
+                    || may_have(provider, &candidate.path);
+                (!is_asked).then(|| Err(Refused::Lacks(CAME_WITHOUT.into())))
             })
             .collect();
         let stop = CancelToken::new();
@@ -375,23 +369,19 @@ impl<'a> Selection<'a> {
 }
 
 /// Whether the library at `path` may have `provider`: some are files of their own beside it.
-fn has(provider: Provider, path: &Path) -> Has {
+fn may_have(provider: Provider, path: &Path) -> bool {
     let part = match provider {
         Provider::Cuda => "cuda",
         Provider::TensorRt => "tensorrt",
         Provider::OpenVino => "openvino",
         Provider::MiGraphX => "migraphx",
-        _ => return Has::Perhaps,
+        _ => return true,
     };
     let file = System::HERE.provider_library(part);
     let beside = |path: &Path| path.with_file_name(&file).is_file();
     // A bare name is looked up by the loader, nobody knows where.
     let unknown = path.parent().is_none_or(|folder| folder == Path::new(""));
-    if unknown || beside(path) || beside(&real(path)) {
-        Has::Perhaps
-    } else {
-        Has::No
-    }
+    unknown || beside(path) || beside(&real(path))
 }
 
 /// `library` with `plugin` registered in this process.

@@ -1,6 +1,7 @@
 //! What a store's refusal means, in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
 //! whole addresses, signatures among them.
 
+use super::TAKEN;
 use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
 use crate::error::{Error, ErrorKind};
@@ -151,7 +152,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             404 | 410 => answer("there is no such object", "check its name"),
             412 | 409 => answer(
                 "another object has appeared under that name meanwhile",
-                "pass --force to replace it, or write elsewhere",
+                TAKEN,
             ),
             416 => answer(
                 "the object has become shorter since it was listed",

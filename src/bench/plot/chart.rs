@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::size::grouped;
+
 /// Width of the picture, in pixels.
 pub const WIDTH: f64 = 860.0;
 /// Where content begins.
@@ -63,15 +65,7 @@ impl Axis {
 /// A figure with three significant digits at least, and commas.
 pub fn number(value: f64) -> String {
     if value >= 99.95 {
-        let digits = format!("{value:.0}");
-        let mut text = String::new();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        return text;
+        return grouped(&format!("{value:.0}"));
     }
     let decimals = match value {
         v if v >= 9.995 => 1,

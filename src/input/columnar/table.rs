@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::select::{Column, find, is_ambiguous};
 use crate::error::{Cause, Error, Result};
-use crate::input::columns::{Columns, is_json};
+use crate::input::columns::{Columns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, takes};
 use crate::input::json;
@@ -229,8 +229,7 @@ impl Prepared {
     ) -> Result<RecordBatch> {
         let arrays = self.arrays.iter().map(|array| array.slice(first, count));
         let arrays = arrays.chain(columns.places(origin, count)).collect();
-        RecordBatch::try_new(columns.schema(), arrays)
-            .map_err(|error| Error::internal(format!("columns of the input: {error}")))
+        RecordBatch::try_new(columns.schema(), arrays).map_err(unsound)
     }
 
     /// Bytes of a row: its text and its columns, about.

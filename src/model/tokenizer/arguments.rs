@@ -239,10 +239,7 @@ impl Arguments {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         for (name, value) in own_names {
-            match all_names.iter_mut().find(|(known, _)| *known == name) {
-                Some(known) => known.1 = value,
-                None => all_names.push((name, value)),
-            }
+            set(&mut all_names, name, value);
         }
         let own_names = all_names
             .into_iter()
@@ -309,6 +306,14 @@ impl Arguments {
     }
 }
 
+/// Gives `name` a value, in the place that it has, or else behind all others.
+pub(super) fn set<T>(values: &mut Vec<(String, T)>, name: String, value: T) {
+    match values.iter_mut().find(|(known, _)| *known == name) {
+        Some(known) => known.1 = value,
+        None => values.push((name, value)),
+    }
+}
+
 /// Keys like `image_token`: special tokens with a name of the model's own.
 fn is_own_name(key: &str) -> bool {
     key.ends_with("_token") && !NAMED.contains(&key)
@@ -322,10 +327,7 @@ fn take_named(values: &mut Map<String, Value>, own_names: &mut Vec<(String, Valu
         && let Some(Value::Object(names)) = values.shift_remove("extra_special_tokens")
     {
         for (name, token) in names {
-            match own_names.iter_mut().find(|(known, _)| *known == name) {
-                Some(known) => known.1 = token,
-                None => own_names.push((name, token)),
-            }
+            set(own_names, name, token);
         }
     }
 }

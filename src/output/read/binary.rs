@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use half::f16;
 
 use super::{CUT, StoredVector, TakeVector, failed, unreadable};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
 use crate::storage::Readable;
@@ -24,29 +24,22 @@ pub(super) fn npy(file: &Readable, mut bytes: impl Read, take: &mut TakeVector<'
 /// Reads a matrix' header: its rows, their width, and the type of its values, which follow.
 pub(super) fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)> {
     let refuse = |what: &str| unreadable(file.path(), format!("it is no NPY matrix: {what}"));
-    let mut start = [0; 10];
-    bytes
-        .read_exact(&mut start)
-        .map_err(|error| failed(file, error))?;
+    let failed = |error| failed(file, error);
+    let start: [u8; 10] = array(bytes).map_err(failed)?;
     if &start[..6] != b"\x93NUMPY" {
         return Err(refuse("it does not begin as one"));
     }
     let mut length = usize::from(u16::from_le_bytes([start[8], start[9]]));
     if start[6] > 1 {
         // The length has four bytes.
-        let mut rest = [0; 2];
-        bytes
-            .read_exact(&mut rest)
-            .map_err(|error| failed(file, error))?;
+        let rest = array(bytes).map_err(failed)?;
         length += usize::from(u16::from_le_bytes(rest)) << 16;
     }
     if length > MAX_FIELD {
         return Err(refuse("its header has no end"));
     }
     let mut header = vec![0; length];
-    bytes
-        .read_exact(&mut header)
-        .map_err(|error| failed(file, error))?;
+    bytes.read_exact(&mut header).map_err(failed)?;
     let header = String::from_utf8_lossy(&header);
     let after = |key: &str| {
         let (_, rest) = header.split_once(&format!("'{key}':"))?;
@@ -95,10 +88,8 @@ pub(super) fn bin_shape(
     format: OutputFormat,
 ) -> Result<(u64, u64, Dtype)> {
     let mut number = || {
-        let mut four = [0; 4];
-        let read = bytes.read_exact(&mut four);
-        read.map(|()| u64::from(u32::from_le_bytes(four)))
-            .map_err(|error| failed(file, error))
+        let four = array(&mut *bytes).map_err(|error| failed(file, error))?;
+        Ok::<_, Error>(u64::from(u32::from_le_bytes(four)))
     };
     let (rows, width) = (number()?, number()?);
     let dtype = match format {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::protocol::Event;
 use super::trial;
+use crate::error::Cause;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::library;
 use crate::runtime::placement::library_name;
@@ -100,25 +101,11 @@ pub fn serve(request: &Request, output: &mut dyn Write) -> io::Result<()> {
 }
 
 fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
-    let library = match library::load_exactly(&request.library) {
-        Ok(library) => library,
-        Err(fault) => {
-            return Event::Unusable {
-                reason: fault.to_string(),
-                remedy: fault.remedy(),
-            }
-            .write(output);
-        }
-    };
-    let available = match trial::available() {
-        Ok(available) => available,
-        Err(reason) => {
-            return Event::Unusable {
-                reason,
-                remedy: None,
-            }
-            .write(output);
-        }
+    let loaded = library::load_exactly(&request.library).map_err(|fault| fault.cause());
+    let loaded = loaded.and_then(|library| Ok((library, trial::available()?)));
+    let (library, available) = match loaded {
+        Ok(loaded) => loaded,
+        Err(Cause { reason, remedy }) => return Event::Unusable { reason, remedy }.write(output),
     };
     Event::Loaded {
         version: library.version.clone(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use embedctl::model::Dimensions;
+use embedctl::size::grouped;
 
 /// A count and its noun.
 pub(super) fn number(amount: u64, noun: &str) -> String {
@@ -12,15 +13,7 @@ pub(super) fn number(amount: u64, noun: &str) -> String {
 
 /// A count with commas between groups of three digits.
 pub fn count(amount: u64) -> String {
-    let digits = amount.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(&amount.to_string())
 }
 
 /// How much of something comes to each of so many, such as seconds; 0 where there are none.

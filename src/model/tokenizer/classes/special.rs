@@ -5,7 +5,7 @@ use tokenizers::Tokenizer;
 
 use super::Result;
 use crate::error::Cause;
-use crate::model::tokenizer::arguments::{Added, Arguments, NAMED, Special};
+use crate::model::tokenizer::arguments::{Added, Arguments, NAMED, Special, set};
 use crate::model::tokenizer::languages::{MBART, MBART_50, NLLB};
 use crate::model::tokenizer::registry::Class;
 
@@ -96,10 +96,7 @@ impl Names {
             .iter()
             .map(|(name, text)| ((*name).to_string(), Special::Text((*text).into())));
         for (name, token) in own.chain(arguments.own_names.iter().cloned()) {
-            match names.iter_mut().find(|(known, _)| *known == name) {
-                Some(known) => known.1 = Some(token),
-                None => names.push((name, Some(token))),
-            }
+            set(&mut names, name, Some(token));
         }
         Ok(Self(names))
     }
