@@ -9,7 +9,7 @@ use embedctl::storage::Address;
 use crate::hub::{Files, Hub};
 use crate::runs::World;
 use crate::sandbox::{SMALL_MODEL, in_repository};
-use crate::servers::{azurite, make_container, moto};
+use crate::servers::{azurite, moto};
 
 /// The block of shell behind `<!-- parsed: it needs a bucket -->` in a document.
 fn block(document: &str) -> String {
@@ -35,7 +35,7 @@ fn documented_commands_work_on_buckets() {
          \x20   row = f'{{\"id\": \"{name}\", \"body\": \"text {name}\"}}\\n'.encode()\n\
          \x20   s3.put_object(Bucket='corpus', Key=f'2026/{name}.jsonl.gz', Body=gzip.compress(row))\n",
     );
-    make_container(azure, "corpus");
+    azure.bucket("corpus");
     let texts = Address::parse("az://corpus/texts.txt").unwrap();
     let storage = azure.storage(&CancelToken::new());
     assert!(storage.put_new(&texts, b"one\ntwo\n".to_vec()).unwrap());

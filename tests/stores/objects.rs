@@ -8,7 +8,7 @@ use embedctl::cancel::CancelToken;
 use embedctl::storage::{Address, Object, Storage};
 
 use crate::hub::http::{Reply, Request, Server, Step};
-use crate::servers::{azurite, google, make_container, moto, storage};
+use crate::servers::{azurite, google, moto, storage};
 
 fn at(url: &str) -> Address {
     Address::parse(url).unwrap()
@@ -166,7 +166,7 @@ fn azure_by_azurite() {
         return;
     };
     let storage = store.storage(&CancelToken::new());
-    make_container(store, "everything");
+    store.bucket("everything");
     does_everything(&storage, "az://everything/");
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::sandbox::{Run, Sandbox};
-use crate::servers::{Server, azurite, google, make_container, moto};
+use crate::servers::{Server, azurite, every_store, google, moto};
 use crate::support::python;
 
 /// A store and a folder.
@@ -49,14 +49,16 @@ impl<'a> World<'a> {
         run
     }
 
-    /// An object, fetched by boto.
+    /// An object, fetched by others.
     pub fn fetch(&self, bucket: &str, key: &str) -> std::path::PathBuf {
         let path = self.sandbox.path("fetched");
-        self.store.boto(&format!(
-            "s3.download_file('{bucket}', '{key}', r'{}')",
-            path.display()
-        ));
+        self.store.download(bucket, key, &path);
         path
+    }
+
+    /// Puts a file of the sandbox into the bucket.
+    pub fn upload(&self, bucket: &str, key: &str, name: &str) {
+        self.store.upload(bucket, key, &self.sandbox.path(name));
     }
 }
 
@@ -200,7 +202,7 @@ fn azure_takes_outputs_too() {
     let test = "azure_takes_outputs_too";
     let Some(store) = azurite(test) else { return };
     let world = World::new(store);
-    make_container(store, "outputs");
+    store.bucket("outputs");
     world.done("texts.txt -o az://outputs/out.jsonl");
     let again = world.run("texts.txt -o az://outputs/out.jsonl");
     assert_eq!(again.code, Some(2), "{}", again.stderr);
@@ -213,11 +215,7 @@ fn google_takes_what_google_gives_and_its_emulators_variable_counts() {
     let Some(store) = google(test) else { return };
     let world = World::new(store);
     store.bucket("outputs");
-    let input = world.sandbox.path("texts.txt");
-    store.boto(&format!(
-        "s3.upload_file(r'{}', 'outputs', 'in/a b.txt')",
-        input.display()
-    ));
+    world.upload("outputs", "in/a b.txt", "texts.txt");
     world.done("gs://outputs/in/*.txt -o gs://outputs/out.jsonl");
     world.done("gs://outputs/in/ --keep text -o gs://outputs/out.parquet");
     let again = world.run("texts.txt -o gs://outputs/out.parquet");
@@ -257,6 +255,14 @@ fn parts_go_to_google_and_are_gone_on_with() {
     parts_are_gone_on_with(store, "gs");
 }
 
+#[test]
+fn parts_go_to_azure_and_are_gone_on_with() {
+    let Some(store) = azurite("parts_go_to_azure_and_are_gone_on_with") else {
+        return;
+    };
+    parts_are_gone_on_with(store, "az");
+}
+
 fn parts_are_gone_on_with(store: &Server, scheme: &str) {
     let world = World::new(store);
     store.bucket("parts");
@@ -275,11 +281,7 @@ fn parts_are_gone_on_with(store: &Server, scheme: &str) {
     let before: Vec<_> = parts(&whole).iter().map(|name| read(name)).collect();
 
     // As if it had been killed before its last part.
-    store.boto(
-        "for o in s3.list_objects_v2(Bucket='parts')['Contents']:\n\
-         \x20   if any(word in o['Key'] for word in ('_SUCCESS', 'manifest', 'shards/', '-00002')):\n\
-         \x20       s3.delete_object(Bucket='parts', Key=o['Key'])",
-    );
+    store.remove("parts", &["_SUCCESS", "manifest", "shards/", "-00002"]);
     assert_eq!(parts(&store.contents("parts").0).len(), 2);
     let refused = world.run(line);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
@@ -327,11 +329,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     // A matrix is not written there, and can lie there.
     world.done("texts.txt --keep text -o one.npy");
     for name in ["one.npy", "one.npy.json", "one.npy.rows.jsonl"] {
-        let path = world.sandbox.path(name);
-        store.boto(&format!(
-            "s3.upload_file(r'{}', 'earlier', '{name}')",
-            path.display()
-        ));
+        world.upload("earlier", name, name);
     }
     for old in [
         "one.parquet",
@@ -388,31 +386,79 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     }
 }
 
+/// Shards of objects, one of them a table, in the order in which they happen to end.
+#[test]
+fn shards_fill_one_folder_of_every_store() {
+    for (store, scheme) in every_store("shards_fill_one_folder_of_every_store") {
+        let world = World::new(store);
+        store.bucket("shards");
+        let lines = |from: u32, to: u32| {
+            let line = |n| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
+            (from..to).map(line).collect::<String>()
+        };
+        world.sandbox.write("a.jsonl", lines(0, 40));
+        world.sandbox.write("b.jsonl", lines(40, 44));
+        world.done("b.jsonl --keep text -o b.parquet");
+        world.sandbox.write("all.jsonl", lines(0, 44));
+        world.done("all.jsonl -o all.npy");
+        for name in ["a.jsonl", "b.parquet"] {
+            world.upload("shards", &format!("in/{name}"), name);
+        }
+        let base = format!("{scheme}://shards");
+        let line = format!("{base}/in/ -f jsonl --part-rows 5 --resume -o {base}/out/");
+        for shard in [3, 1, 2] {
+            let run = world.done(&format!("{line} --shard {shard}/3"));
+            let (names, uploads) = store.contents("shards");
+            let is_last = shard == 2;
+            let said = run.stderr.contains("the output is, when all others are");
+            assert_eq!(said, !is_last, "{run}");
+            let success = names.contains(&"out/_SUCCESS".to_owned());
+            assert_eq!((success, uploads), (is_last, 0), "{names:?}");
+            let found = world.any(&format!("inspect {base}/out/"));
+            assert_eq!(found.code, Some(i32::from(!is_last)), "{found}");
+            let missing = "shard 2 of 3 is not at its end: 0 of its records are done";
+            assert_eq!(found.stdout.contains(missing), !is_last, "{found}");
+        }
+        let (mut parts, _) = store.contents("shards");
+        parts.retain(|name| name.starts_with("out/part-") && name.ends_with(".jsonl"));
+        let read = |name: &String| std::fs::read_to_string(world.fetch("shards", name)).unwrap();
+        let rows: Vec<serde_json::Value> = (parts.iter().map(read).collect::<String>().lines())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+        let expected: Vec<_> = (0..44).map(|id| id.to_string()).collect();
+        assert_eq!(ids, expected);
+        // A part that somebody removes is embedded again, by its shard alone.
+        let last = parts.last().unwrap();
+        store.remove("shards", &[last.as_str(), "_SUCCESS"]);
+        world.done(&format!("{line} --shard 3/3"));
+        let (names, _) = store.contents("shards");
+        assert!(names.contains(last) && names.contains(&"out/_SUCCESS".to_owned()));
+    }
+}
+
 /// Objects of lines and of a table: a run that goes on enters the one where it was stopped.
 #[test]
-fn inputs_on_s3_are_gone_on_with() {
-    let Some(store) = moto("inputs_on_s3_are_gone_on_with") else {
-        return;
-    };
+fn inputs_on_every_store_are_gone_on_with() {
+    for (store, scheme) in every_store("inputs_on_every_store_are_gone_on_with") {
+        inputs_are_gone_on_with(store, scheme);
+    }
+}
+
+fn inputs_are_gone_on_with(store: &Server, scheme: &str) {
     let world = World::new(store);
     store.bucket("resumed");
     let good = |n: u32| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
     let lines = |bad: &str| format!("{}{}{bad}{}", good(1), good(2), good(3));
-    let upload = |name: &str| {
-        let path = world.sandbox.path(name);
-        store.boto(&format!(
-            "s3.upload_file(r'{}', 'resumed', 'in/{name}')",
-            path.display()
-        ));
-    };
     world.sandbox.write("a.jsonl", lines(""));
     world.done("a.jsonl --keep text -o b.parquet");
     world.sandbox.write("c.jsonl", lines("no\n"));
     for name in ["a.jsonl", "b.parquet", "c.jsonl"] {
-        upload(name);
+        world.upload("resumed", &format!("in/{name}"), name);
     }
-    let line = "s3://resumed/in/ --window 1 -f jsonl";
-    for output in ["s3://resumed/out/", "out.jsonl"] {
+    let line = format!("{scheme}://resumed/in/ --window 1 -f jsonl");
+    let outputs = [format!("{scheme}://resumed/out/"), "out.jsonl".to_owned()];
+    for output in &outputs {
         let failed = world.run(&format!("{line} -o {output} --resume"));
         assert_eq!(failed.code, Some(1), "{}", failed.stderr);
         let safe = failed
@@ -420,7 +466,7 @@ fn inputs_on_s3_are_gone_on_with() {
             .contains("8 rows in 1 part are safe; go on with");
         assert!(safe, "{}", failed.stderr);
     }
-    for output in ["s3://resumed/out/", "out.jsonl"] {
+    for output in &outputs {
         let done = world.run(&format!("{line} -o {output} --resume --on-error skip"));
         assert_eq!(done.code, Some(3), "{}", done.stderr);
         assert!(

@@ -18,6 +18,7 @@ pub struct Server {
     /// Settings by which it is reached, as the environment has them.
     pub settings: Vec<(&'static str, String)>,
     python: Option<PathBuf>,
+    is_azure: bool,
     _stdin: ChildStdin,
     _child: Child,
 }
@@ -129,6 +130,7 @@ impl Server {
                 format!("{}/{ACCOUNT}", server.url),
             ),
         ];
+        server.is_azure = true;
         Some(server)
     }
 
@@ -149,6 +151,7 @@ impl Server {
             url: format!("http://127.0.0.1:{port}"),
             settings: Vec::new(),
             python: None,
+            is_azure: false,
             _stdin: child.stdin.take().unwrap(),
             _child: child,
         }
@@ -181,22 +184,88 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// A bucket of that name.
+    /// A bucket of that name; of Azure a container.
     pub fn bucket(&self, name: &str) {
-        self.boto(&format!("s3.create_bucket(Bucket='{name}')"));
+        if self.is_azure {
+            self.azure(name, "make", &[]);
+        } else {
+            self.boto(&format!("s3.create_bucket(Bucket='{name}')"));
+        }
     }
 
     /// Names of a bucket's objects, and how many uploads were begun there and neither completed nor aborted.
     pub fn contents(&self, bucket: &str) -> (Vec<String>, usize) {
-        let said = self.boto(&format!(
-            "print(*[o['Key'] for o in s3.list_objects_v2(Bucket='{bucket}').get('Contents', [])], sep='\\n')\n\
-             print(len(s3.list_multipart_uploads(Bucket='{bucket}').get('Uploads', [])))"
-        ));
+        let said = match self.is_azure {
+            true => self.azure(bucket, "list", &[]),
+            false => self.boto(&format!(
+                "print(*[o['Key'] for o in s3.list_objects_v2(Bucket='{bucket}').get('Contents', [])], sep='\\n')\n\
+                 print(len(s3.list_multipart_uploads(Bucket='{bucket}').get('Uploads', [])))"
+            )),
+        };
         let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
         let uploads = lines.pop().unwrap().parse().unwrap();
         lines.retain(|line| !line.is_empty());
         (lines, uploads)
     }
+
+    /// Puts a file's content into the bucket.
+    pub fn upload(&self, bucket: &str, name: &str, file: &Path) {
+        let file = file.display().to_string();
+        if self.is_azure {
+            self.azure(bucket, "put", &[name, &file]);
+        } else {
+            self.boto(&format!("s3.upload_file(r'{file}', '{bucket}', '{name}')"));
+        }
+    }
+
+    /// Puts an object's content into a file.
+    pub fn download(&self, bucket: &str, name: &str, file: &Path) {
+        let file = file.display().to_string();
+        if self.is_azure {
+            self.azure(bucket, "get", &[name, &file]);
+        } else {
+            self.boto(&format!(
+                "s3.download_file('{bucket}', '{name}', r'{file}')"
+            ));
+        }
+    }
+
+    /// Removes the objects whose names hold any of `words`.
+    pub fn remove(&self, bucket: &str, words: &[&str]) {
+        let (mut names, _) = self.contents(bucket);
+        names.retain(|name| words.iter().any(|word| name.contains(word)));
+        if self.is_azure {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            self.azure(bucket, "remove", &names);
+        } else {
+            self.boto(&format!(
+                "for key in {names:?}: s3.delete_object(Bucket='{bucket}', Key=key)"
+            ));
+        }
+    }
+
+    /// Does something with a container, and returns what that prints.
+    fn azure(&self, container: &str, act: &str, rest: &[&str]) -> String {
+        let python = python("azure", &[]).expect("a Python");
+        let script = crate::sandbox::in_repository("tests/stores/azure.py");
+        let output = Command::new(python)
+            .arg(script)
+            .args([&self.url, ACCOUNT, ACCOUNT_KEY, container, act])
+            .args(rest)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+/// Every store that there is, with the scheme of its addresses; none where one is missing.
+pub fn every_store(test: &str) -> Vec<(&'static Server, &'static str)> {
+    let (Some(s3), Some(gs), Some(az)) = (moto(test), google(test), azurite(test)) else {
+        return Vec::new();
+    };
+    vec![(s3, "s3"), (gs, "gs"), (az, "az")]
 }
 
 /// Stores with settings of the test's alone.
@@ -248,27 +317,4 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|file| Path::is_file(file))
-}
-
-/// Makes a container, which `object_store` never does.
-pub fn make_container(azurite: &Server, name: &str) {
-    let script = "
-import base64, email.utils, hashlib, hmac, sys, urllib.request
-url, account, key, name = sys.argv[1:]
-date = email.utils.formatdate(usegmt=True)
-headers = f'x-ms-date:{date}\\nx-ms-version:2021-08-06\\n'
-signed = 'PUT' + '\\n' * 12 + headers + f'/{account}/{account}/{name}\\nrestype:container'
-digest = hmac.new(base64.b64decode(key), signed.encode(), hashlib.sha256).digest()
-request = urllib.request.Request(f'{url}/{account}/{name}?restype=container', method='PUT', headers={
-    'x-ms-date': date, 'x-ms-version': '2021-08-06',
-    'Authorization': f'SharedKey {account}:{base64.b64encode(digest).decode()}'})
-urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
-";
-    let python = python("make_container", &[]).expect("a Python");
-    let output = Command::new(python)
-        .args(["-c", script, &azurite.url, ACCOUNT, ACCOUNT_KEY, name])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
 }
