@@ -5,7 +5,8 @@
 #
 #   benches/hardening/mutate.sh [CASES] [FILTER]     1,000,000 cases of each target, unless said otherwise
 #
-# A case that fails says its seed: EMBEDCTL_TEST_FIRST=SEED with CASES=1 runs it again. What the decoders' caught
+# A case that fails says its seed: EMBEDCTL_TEST_FIRST=SEED with CASES=1 runs it again, and EMBEDCTL_TEST_ONLY=NAME
+# damages one file alone, of those that a test damages (`b.parquet`, `whole/_embedctl/job.json`). What the decoders' caught
 # panics say goes to target/mutate.log. Address space is limited to 8 GiB.
 set -eu
 cd "$(dirname "$0")/../.."

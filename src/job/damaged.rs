@@ -1,43 +1,106 @@
 //! Damaged files of a job: a run that goes on makes the right output of them, or refuses to.
 
+use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
 use super::faulty::Faulty;
-use super::scene::{JSONL, Scene, whole};
+use super::memory::Memory;
+use super::scene::{JSONL, Scene, mend, whole};
 use super::*;
 use crate::error::assert_no_bug;
-use crate::mutation::each;
+use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
 
-/// Each of the files that say where a run goes on, damaged when half of it is done, and when all is but the last word.
+/// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the last word, and
+/// where nothing but the parts say what they hold.
 #[test]
 fn damaged_jobs_are_gone_on_with_or_refused() {
     let expected = whole(16, 6);
-    for windows in [4, usize::MAX] {
+    for (stage, windows) in [("half", 4), ("whole", usize::MAX), ("bare", 4)] {
         let scene = Scene::new(16, JSONL, 6);
+        let local = Local::new(scene.out());
         let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
         scene.run(false, plain(), windows).unwrap();
-        Local::new(scene.out()).remove(names::SUCCESS).unwrap();
-        Local::new(scene.out()).remove(names::MANIFEST).unwrap();
+        local.remove(names::SUCCESS).unwrap();
+        for number in 0..3 {
+            if stage == "bare" {
+                local.remove(&names::commit(1, number)).unwrap();
+            }
+        }
         let begun = copy(&scene);
-        for name in begun.iter().map(|(name, _)| name) {
-            // A part's own rows are not looked at before somebody inspects them.
-            let is_rows = name.ends_with(".jsonl") && !name.starts_with('_');
-            let good = &begun.iter().find(|(other, _)| other == name).unwrap().1;
-            each(&name.replace('/', "-"), good, 12, |damaged| {
+        let good = State::read(&local, None).unwrap();
+        // A part's own rows are not looked at before somebody inspects them.
+        let is_rows = |name: &str| name.ends_with(".jsonl") && !name.starts_with('_');
+        for (name, content) in begun.iter().filter(|(name, _)| !is_rows(name)) {
+            let memory = Memory::new(begun.clone());
+            let mut seen = HashSet::new();
+            each_content(&format!("{stage}/{name}"), content, 60, |damaged| {
+                memory.set(name, damaged);
+                // Runs of equal states are equal, so one of each is enough.
+                let state = assert_no_bug(read(&memory));
+                if state.as_ref() == Some(&good) || !seen.insert(format!("{state:?}")) {
+                    return;
+                }
                 restore(&scene, &begun);
-                fs::copy(damaged, scene.out().join(name)).unwrap();
+                fs::write(scene.out().join(name), damaged).unwrap();
                 assert_no_bug(inspect(&scene.out()).map(|state| state.map(|it| it.faults())));
                 let done = assert_no_bug(scene.run(true, plain(), usize::MAX));
-                if done.is_some() && !is_rows {
-                    assert_eq!(scene.content(), expected, "{name}");
+                assert!(state.is_some() || done.is_none(), "{stage}/{name}");
+                if done.is_some() {
+                    assert_eq!(scene.content(), expected, "{stage}/{name}");
                 }
             });
+            restore(&scene, &begun);
+            assert!(scene.run(true, plain(), usize::MAX).unwrap());
+            assert_eq!(scene.content(), expected);
         }
+    }
+}
+
+/// All that a run that goes on reads of an output before it reads its input.
+fn read(storage: &dyn Storage) -> Result<State> {
+    let state = State::read(storage, None)?;
+    state.check_lists(storage)?;
+    state.vain(storage)?;
+    Rejected::read(storage, &state, None)?;
+    Ok(state)
+}
+
+/// What an output says whose rejected records were tried again: as it was written, or not at all.
+#[test]
+fn damaged_lists_and_manifests_are_read_or_refused() {
+    let scene = Scene::new(16, JSONL, 6);
+    let local = Local::new(scene.out());
+    scene
+        .run(false, Arc::new(local.clone()), usize::MAX)
+        .unwrap();
+    mend(&scene);
+    scene.again(Arc::new(local.clone())).unwrap();
+    let good = read(&local).unwrap();
+    let told = Manifest::read(&local).unwrap();
+    assert_eq!(told.as_ref().map(|told| told.rejected), Some(1));
+    let files = copy(&scene);
+    for (name, content) in &files {
+        let memory = Memory::new(files.clone());
+        each_content(&format!("again/{name}"), content, 60, |damaged| {
+            memory.set(name, damaged);
+            let Some(state) = assert_no_bug(read(&memory)) else {
+                return;
+            };
+            let (info, was) = (|part: &Part| part.info.clone(), state.parts.values());
+            assert!(was.map(info).eq(good.parts.values().map(info)), "{name}");
+            assert_eq!(
+                (state.job, state.ends),
+                (good.job.clone(), good.ends.clone())
+            );
+            if let Some(said) = assert_no_bug(Manifest::read(&memory)).flatten() {
+                assert!(name == names::MANIFEST || Some(&said) == told.as_ref());
+            }
+        });
     }
 }
 
@@ -97,28 +160,37 @@ fn damaged_names_of_parts_are_read_or_refused() {
     let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
     scene.run(false, plain(), 4).unwrap();
     let begun = copy(&scene);
-    let part = fs::read(scene.out().join("part-00001-00000.jsonl")).unwrap();
-    each("name", b"part-00001-00001.jsonl", 60, |damaged| {
-        let name = String::from_utf8_lossy(&fs::read(damaged).unwrap()).into_owned();
-        if name.is_empty()
-            || name.contains(['/', '\0'])
-            || name.len() > 200
-            || name.starts_with('.')
-        {
+    let expected = whole(16, 6);
+    let part = |ending: &str| fs::read(scene.out().join(format!("part-00001-00000.jsonl{ending}")));
+    let (rows, beside) = (part("").unwrap(), part(".json").unwrap());
+    let mut seen = HashSet::new();
+    each_content("name", b"part-00001-00001.jsonl", 600, |damaged| {
+        let name = String::from_utf8_lossy(damaged).into_owned();
+        let is_none = name.is_empty() || name.contains(['/', '\0']) || name.len() > 200;
+        if is_none || name.starts_with('.') || begun.iter().any(|(other, _)| *other == name) {
             return;
         }
-        restore(&scene, &begun);
-        fs::write(scene.out().join(&name), &part).unwrap();
-        if let Some(Some(state)) = assert_no_bug(inspect(&scene.out())) {
-            for ((shard, number), part) in &state.parts {
-                assert_eq!(
-                    (part.info.shard, part.info.number),
-                    (*shard, *number),
-                    "{name}"
-                );
-            }
+        let mut files = begun.clone();
+        files.push((name.clone(), rows.clone()));
+        files.push((format!("{name}.json"), beside.clone()));
+        let state = assert_no_bug(State::read(&Memory::new(files.clone()), None));
+        for ((shard, number), part) in state.iter().flat_map(|state| &state.parts) {
+            let says = (part.info.shard, part.info.number);
+            assert_eq!(says, (*shard, *number), "{name}");
         }
-        assert_no_bug(scene.run(true, plain(), usize::MAX));
+        // One run of each kind: what the name says of shard, number and ending.
+        let kind = names::parse(&name)
+            .map(|(shard, number, rest)| (shard.min(3), number.min(4), rest.len()));
+        if !seen.insert((kind, state.is_some())) {
+            return;
+        }
+        restore(&scene, &files);
+        let done = assert_no_bug(scene.run(true, plain(), usize::MAX));
+        assert!(done.is_some() || state.is_none(), "{name}");
+        if done.is_some() {
+            let _ = fs::remove_file(scene.out().join(&name));
+            assert_eq!(scene.content(), expected, "{name}");
+        }
     });
 }
 

@@ -25,6 +25,8 @@ mod ending;
 #[cfg(test)]
 pub(crate) mod faulty;
 mod fingerprint;
+#[cfg(test)]
+mod memory;
 mod names;
 mod objects;
 mod open;
