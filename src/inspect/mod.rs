@@ -133,6 +133,7 @@ fn parts(
         )));
     }
     let mut faults = state.faults();
+    faults.extend(state.vain(storage)?);
     faults.extend(
         state
             .check_lists(storage)

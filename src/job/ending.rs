@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::begin::busy;
-use super::part::Manifest;
+use super::part::{Manifest, Part};
 use super::paths::parts_of;
 use super::rejected::Rejected;
 use super::shards::Shard;
@@ -47,12 +47,48 @@ impl Job {
             parts: state.parts.into_values().collect(),
         };
         let text = format!("{:#}\n", seal::encode(&manifest)?);
-        if let Some(rejected) = rejected {
-            self.renew(names::REJECTED, &rejected)?;
+        let storage = &self.storage;
+        let told = storage.read(names::MANIFEST)?;
+        if told.is_some_and(|told| told != text.as_bytes()) {
+            storage.remove(names::SUCCESS)?; // it was of other parts
+        }
+        match rejected {
+            Some(rejected) => self.renew(names::REJECTED, &rejected)?,
+            None => storage.remove(names::REJECTED)?,
         }
         self.renew(names::MANIFEST, text.as_bytes())?;
-        self.storage.put(names::SUCCESS, Content::Durable(b""))?;
+        storage.put(names::SUCCESS, Content::Durable(b""))?;
         Ok(true)
+    }
+
+    /// Completes an output whose parts in `state` are all there, where that was not said, or was said of other parts:
+    /// somebody may have removed one of records that were tried again. How many records are rejected again for that.
+    ///
+    /// # Errors
+    /// As [`Job::complete`].
+    pub fn say_so(&self, state: &State) -> Result<u64> {
+        let told = Manifest::read(self.storage.as_ref())?;
+        let own = |part: &&Part| part.info.shard == self.options.shard.index;
+        let is_so = told.as_ref().is_some_and(|told| {
+            let told = told.parts.iter().filter(own);
+            told.eq(state.parts.values().filter(own))
+        });
+        let has_list = || Ok(self.storage.read(names::REJECTED)?.is_some());
+        let lists = state.parts.values().any(|part| part.info.retry);
+        if !(state.success && is_so && (!lists || has_list()?)) {
+            if let Some(lock) = self.storage.lock(&names::lock(self.options.shard.index))? {
+                self.clear_orphans(&self.state()?)?;
+                drop(lock);
+            }
+            self.complete()?;
+        }
+        let held = told.map_or(0, |told| {
+            let again = told.parts.iter().filter(own).filter(|part| part.info.retry);
+            let gone = again
+                .filter(|part| !(state.parts).contains_key(&(part.info.shard, part.info.number)));
+            gone.map(|part| part.info.embedded).sum()
+        });
+        Ok(held)
     }
 
     /// Puts what follows from the parts. Another shard may say the same at the same time, or have said less.

@@ -176,7 +176,7 @@ pub struct ShardEnd {
 }
 
 /// The whole output, once all shards are at their ends.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this file's schema.
     pub schema: u32,
@@ -192,4 +192,16 @@ pub struct Manifest {
     pub rejected: u64,
     /// The parts, in the input's order.
     pub parts: Vec<Part>,
+}
+
+impl Manifest {
+    /// What a job's manifest says; `None` where there is none, or it says nothing that can be understood: it is made
+    /// again from the parts.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
+        let bytes = storage.read(names::MANIFEST)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
 }

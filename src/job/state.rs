@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;
 use super::names;
-use super::part::{Part, PartInfo, ShardEnd};
+use super::part::{Manifest, Part, PartInfo, ShardEnd};
 use super::seal::opened;
 use super::spool::{Spool, SpoolReader};
 use super::storage::{Local, Storage};
@@ -34,7 +34,7 @@ pub struct JobFile {
 }
 
 /// A job's folder, as it was found.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// What was settled; none where no run has come as far.
     pub job: Option<JobFile>,
@@ -179,6 +179,20 @@ impl State {
             faults.extend(self.faults_of(shard));
         }
         faults
+    }
+
+    /// What a complete output says of its parts in vain, in sentences: those that its manifest names and that are not
+    /// there. What is missing of the input is told by [`State::faults`].
+    ///
+    /// # Errors
+    /// If the manifest cannot be read.
+    pub fn vain(&self, storage: &dyn Storage) -> Result<Vec<String>> {
+        let told = Manifest::read(storage)?;
+        let told = told.iter().flat_map(|told| &told.parts);
+        let gone = told
+            .filter(|part| !(self.parts).contains_key(&(part.info.shard, part.info.number)))
+            .map(|part| format!("{} is named by the manifest, and is not there", part.file));
+        Ok(gone.collect())
     }
 
     /// What does not add up in the parts of a shard.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::begin::window_of;
 use super::faulty::Faulty;
-use super::scene::{JSONL, Scene, done, whole};
+use super::scene::{JSONL, Scene, done, mend, whole};
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::progress::Counts;
@@ -64,14 +64,6 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
             }
         }
     }
-}
-
-/// Mends the fourth line, which was none of JSON; the eleventh stays as it is.
-fn mend(scene: &Scene) {
-    let path = scene.folder.path().join("in.jsonl");
-    let input = fs::read_to_string(&path).unwrap();
-    let mended = "{\"id\": 3, \"text\": \"text 3\"}";
-    fs::write(&path, input.replacen("not JSON", mended, 1)).unwrap();
 }
 
 #[test]
@@ -134,6 +126,37 @@ fn a_lost_part_gives_its_records_back() {
     assert_eq!(inspect(&scene.out()).unwrap().unwrap().rejected(), 2);
     assert!(scene.again(plain()).unwrap());
     assert_eq!(scene.content().rows, whole);
+}
+
+/// Where the part is gone that rejected records became, the next run says what is left, whatever fails on the way.
+#[test]
+fn the_last_word_is_said_anew_without_a_lost_part_whatever_fails() {
+    for (late, dead) in [(false, true), (true, true), (false, false)] {
+        for fails in 0.. {
+            let scene = Scene::new(16, JSONL, 6);
+            let plain = || Arc::new(Local::new(scene.out()));
+            assert!(scene.run(false, plain(), usize::MAX).unwrap());
+            mend(&scene);
+            assert!(scene.again(plain()).unwrap());
+            plain().remove("part-00001-00003.jsonl").unwrap();
+            let gone = inspect(&scene.out()).unwrap().unwrap();
+            assert_eq!(gone.vain(plain().as_ref()).unwrap().len(), 1);
+            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
+            let calls = Arc::clone(&faulty.calls);
+            let first = scene.run(true, Arc::new(faulty), usize::MAX);
+            let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
+            assert_eq!(failed, first.is_err(), "{fails} {late} {dead}");
+            assert!(scene.run(true, plain(), usize::MAX).unwrap());
+            scene.check(&whole(16, 6));
+            let state = inspect(&scene.out()).unwrap().unwrap();
+            assert_eq!((state.rows(), state.rejected()), (14, 2));
+            assert_eq!(state.vain(plain().as_ref()).unwrap(), Vec::<String>::new());
+            assert!(!scene.out().join(names::REJECTED).exists());
+            if !failed {
+                break;
+            }
+        }
+    }
 }
 
 proptest! {

@@ -16,6 +16,9 @@ use crate::tokenize::Chunking;
 /// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
 pub(super) const SIZES: &str = "input_sizes";
 
+/// Keys of the options that say which records of the inputs are read; each is there where its option is given.
+pub(super) const RECORDS: [&str; 3] = ["limit", "sample", "seed"];
+
 /// Keys that are known once the engine is open.
 pub(super) const LATER: [&str; 3] = ["model", "model_file", "precision"];
 
@@ -114,7 +117,12 @@ pub(super) fn fingerprint(
         all.set("text_template", template.to_string());
     }
     all.set("source_columns", *source_columns);
-    all.set("records", json!([limit, sample, seed]));
+    let seed = sample.map(|_| *seed);
+    for (key, value) in RECORDS.into_iter().zip([*limit, *sample, seed]) {
+        if let Some(value) = value {
+            all.set(key, value);
+        }
+    }
     all.set("id", json!([id_field, id_type.to_string()]));
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);

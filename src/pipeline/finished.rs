@@ -10,18 +10,28 @@ use super::job::{MENDED, of, sources};
 use crate::engine::{self, EngineInfo, Provider};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
-use crate::job::{Fingerprint, Job, SourceState, State, clear_parts, nothing_to_retry};
+use crate::job::{Fingerprint, Job, Manifest, SourceState, State, clear_parts, nothing_to_retry};
 use crate::model::Model;
 use crate::output::{self, Destination};
 use crate::storage::Readable;
 
-/// Under `--resume` and `--retry-rejects`, what stands in the folder (nothing, of a single file), with how many records
-/// the output has rejected, if there is nothing left to do: it is complete and was made from the same input with the
-/// same settings. Opens no engine.
+/// A complete output that there is nothing left to do for.
+#[derive(Debug)]
+pub struct Complete {
+    /// What stands in the folder; nothing, of a single file.
+    pub state: State,
+    /// Records that it has rejected.
+    pub rejected: u64,
+    /// Those of them that were tried again, and embedded into parts that somebody has removed.
+    pub removed: u64,
+}
+
+/// Under `--resume` and `--retry-rejects`, the output, if there is nothing left to do: it is complete and was made from
+/// the same input with the same settings. Opens no engine.
 ///
 /// # Errors
 /// If it is complete and was made with others, or cannot be read.
-pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
+pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     let Some(job) = of(options)?.filter(|_| options.job.goes_on()) else {
         return Ok(None);
     };
@@ -55,26 +65,43 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<(State, u64)>> {
     if options.job.retry {
         except.extend(MENDED);
     }
-    // What was mended for records that were tried again.
-    let retried = state.parts.values().rfind(|part| part.info.retry);
+    // What was mended for records that were tried again, be it that their part is gone.
+    let told = Manifest::read(job.storage().as_ref())?;
+    let told = told.iter().flat_map(|told| &told.parts);
+    let mut retried = (state.parts.values().chain(told)).filter(|part| part.info.retry);
     let sizes = |sources: &[SourceState]| -> Vec<_> {
         let sources = sources.iter();
         sources.map(|it| (it.name.clone(), it.size)).collect()
     };
-    if retried.is_some_and(|part| sizes(&part.info.sources) == sizes(&sources)) {
+    if retried.any(|part| sizes(&part.info.sources) == sizes(&sources)) {
         except.push(SIZES);
     }
-    job.differ(&then, &now, &except)?;
+    if let Err(error) = job.differ(&then, &now, &except) {
+        except.push(SIZES);
+        let has_other_size = rejected > 0 && job.differ(&then, &now, &except).is_ok();
+        return Err(match has_other_size {
+            true => error.with_remedy(
+                "give --retry-rejects where rejected records were mended, else the same as then, or start anew with --force",
+            ),
+            false => error,
+        });
+    }
     if let Some(path) = file {
         // Those of a run that was killed; one that tries rejected records again may be at work.
         clear_parts(path)?;
-        return Ok(Some((State::default(), rejected)));
+        return Ok(Some(Complete {
+            state: State::default(),
+            rejected,
+            removed: 0,
+        }));
     }
-    if !state.success {
-        job.complete()?;
-    }
+    let removed = job.say_so(&state)?;
     job.tidy()?;
-    Ok(Some((state, rejected)))
+    Ok(Some(Complete {
+        state,
+        rejected,
+        removed,
+    }))
 }
 
 /// What a complete output says of itself.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ending::Ending;
-use super::fingerprint::{LATER, SIZES, fingerprint, not_open};
+use super::fingerprint::{LATER, RECORDS, SIZES, fingerprint, not_open};
 use super::finished::{Said, of_file};
 use super::{EmbedOptions, OnError};
 use crate::engine::EngineInfo;
@@ -125,6 +125,9 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         _ => None,
     };
     let then = file.map(|path| of_file(path, options)).transpose()?;
+    if let Some(said) = then.iter().flatten().next() {
+        same_records(&job, &said.then, &options.input)?;
+    }
     let Some(begun) = job.begin(options.input.window_rows)? else {
         return Err(Error::usage(format!(
             "{}: the output is complete; there is nothing to go on with",
@@ -132,6 +135,9 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         ))
         .with_remedy("leave it as it is, or start anew with --force"));
     };
+    if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
+        same_records(&job, &begun.fingerprint, &options.input)?;
+    }
     let names = input.names();
     Ok(JobRun {
         job,
@@ -150,6 +156,31 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     })
 }
 
+/// Refuses to try some of the rejected records again: all of them stand among the records that were read then.
+fn same_records(job: &Job, then: &Fingerprint, input: &InputOptions) -> Result<()> {
+    let seed = input.sample.map(|_| input.seed);
+    for (key, now) in RECORDS.into_iter().zip([input.limit, input.sample, seed]) {
+        let given = |value: Option<u64>| match value {
+            Some(value) => format!("with --{key} {value}"),
+            None => format!("without --{key}"),
+        };
+        let then = then.get(key).and_then(serde_json::Value::as_u64);
+        if then != now {
+            return Err(Error::usage(format!(
+                "--retry-rejects tries all records again that {} has rejected, and it was made {}, not {}",
+                job.shown(),
+                given(then),
+                given(now)
+            ))
+            .with_remedy(match then {
+                Some(value) => format!("give --{key} {value}"),
+                None => format!("leave --{key} out"),
+            }));
+        }
+    }
+    Ok(())
+}
+
 /// A kept field whose type the first records decide.
 fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
     let InputOptions {
@@ -165,6 +196,15 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
     let shard = job.shard();
     if shard.count == 1 {
         return Ok(None);
+    }
+    let InputOptions { limit, sample, .. } = &options.input;
+    for (option, asked) in [("--limit", limit), ("--sample", sample)] {
+        if let Some(records) = asked {
+            return Err(Error::usage(format!(
+                "{option} {records}: a shard does not know how many records others read before its own"
+            ))
+            .with_remedy(format!("leave {option} out, or --shard")));
+        }
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(
@@ -183,9 +223,12 @@ impl JobRun {
             shares: self.shares.clone(),
             ..self.input()
         };
-        let (from, covered) = match self.position().filter(|_| self.is_typed) {
+        // What is drawn depends on all records before it, too.
+        let enters = self.is_typed && input.sample.is_none();
+        let (from, covered) = match self.position().filter(|_| enters) {
             Some((from, position)) => {
                 input.start = Some(position);
+                input.limit = input.limit.map(|most| most.saturating_sub(from.records));
                 (from, Vec::new())
             }
             None => (Point::default(), self.begun.covered()),

@@ -43,7 +43,7 @@ use crossbeam_channel::select;
 pub(crate) use self::assembly::{Assembly, Extra, Planned};
 use self::background::{ended, in_background};
 pub(crate) use self::distinct::Distinct;
-pub use self::finished::finished;
+pub use self::finished::{Complete, finished};
 pub use self::job::of as job;
 use self::opening::{Opening, open_engine};
 pub(crate) use self::reading::Reading;

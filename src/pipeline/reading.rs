@@ -31,9 +31,10 @@ impl Reading {
         let Some(job) = super::job::of(options)?.filter(Job::retries) else {
             return RecordReader::open(&options.sources, input).map(Self::Plain);
         };
-        // A limit is one of records that are tried again, which may stand anywhere.
+        // A limit is one of records that are tried again, which may stand anywhere, and were drawn then.
         let input = InputOptions {
             limit: None,
+            sample: None,
             ..input
         };
         let reader = RecordReader::open(&options.sources, input)?;

@@ -30,6 +30,7 @@ impl JobRun {
         });
         let input = InputOptions {
             shares: (!all).then(|| shares.collect()),
+            sample: None, // they are known by their places
             ..self.input()
         };
         let reader = RecordReader::open(&self.options.sources, input)?;

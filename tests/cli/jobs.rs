@@ -149,7 +149,7 @@ fn a_failed_run_is_gone_on_with() {
         let failed = sandbox.embed(&folder);
         let said = &code(&failed, 1).stderr;
         assert!(
-            said.contains("5 rows in 1 part are safe; go on with: embedctl embed --resume"),
+            said.contains("5 rows in 1 part are safe; go on with: "),
             "{failed}"
         );
         let refused = sandbox.embed(&folder);
@@ -186,6 +186,80 @@ fn a_failed_run_is_gone_on_with() {
         }
         let again = sandbox.embed(&format!("{file} --on-error skip"));
         assert!(code(&again, 3).stderr.contains("nothing to do"), "{again}");
+    }
+}
+
+/// What a failed run tells to go on with is run as it is told, by a shell.
+#[cfg(unix)]
+#[test]
+fn the_command_that_goes_on_can_be_pasted() {
+    let sandbox = sandbox();
+    let (input, output) = ("Ada's records.jsonl", "her $vectors/");
+    let records = fs::read_to_string(sandbox.path("in.jsonl")).unwrap();
+    sandbox.write(input, &records);
+    let model = in_repository(SMALL_MODEL);
+    let mut first = sandbox.command(["--offline", "embed", "--force", "--provider", "rten", input]);
+    first
+        .args(["-o", output, "--window", "1", "-m"])
+        .arg(&model);
+    let failed = first.output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    let said = String::from_utf8(failed.stderr).unwrap();
+    let (_, told) = said
+        .split_once("5 rows in 1 part are safe; go on with: ")
+        .unwrap();
+    sandbox.write(input, records.replace("no JSON", r#"{"text": "text 6"}"#));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", told]).current_dir(sandbox.path("."));
+    let done = sandbox.finish(shell.env("EMBEDCTL_NO_CONFIG", "1"));
+    assert!(
+        code(&done, 0).stderr.contains("went on behind 5 rows"),
+        "{done}"
+    );
+    assert!(sandbox.path(output).join("_SUCCESS").exists());
+}
+
+/// Options that choose among records count those that earlier runs have read.
+#[test]
+fn a_run_that_goes_on_reads_no_more_records_than_the_first_was_to_read() {
+    let sandbox = sandbox();
+    let broken = fs::read_to_string(sandbox.path("in.jsonl")).unwrap();
+    let mended = broken.replace("no JSON", r#"{"id": 6, "text": "text 6"}"#);
+    for more in ["--limit 7", "--sample 7 --seed 3", "--limit 7 --sample 6"] {
+        let line = format!("in.jsonl {more} -f jsonl --window 1 --part-rows 2");
+        sandbox.write("in.jsonl", &mended);
+        code(&sandbox.embed(&format!("{line} -o out/ --force")), 0);
+        let whole = joined(&sandbox, "out");
+        // As after a kill behind the last part, and before it: the input is entered where the parts end.
+        let parts = fs::read_dir(sandbox.path("out")).unwrap().count();
+        let last = format!("part-00001-0000{}.jsonl", (parts - 2) / 2 - 1);
+        for left_out in ["none", last.as_str()] {
+            let gone = [
+                "_SUCCESS",
+                "_embedctl/manifest.json",
+                "_embedctl/shards/00001.json",
+                left_out,
+            ];
+            for gone in gone {
+                let _ = fs::remove_file(sandbox.path("out").join(gone));
+            }
+            let done = sandbox.embed(&format!("{line} -o out/ --resume"));
+            assert!(code(&done, 0).stderr.contains("went on behind"), "{done}");
+            assert!(joined(&sandbox, "out") == whole, "{more}: {done}");
+        }
+        // And read again, where it has changed since.
+        for output in ["again/", "again.jsonl"] {
+            sandbox.write("in.jsonl", &broken);
+            code(&sandbox.embed(&format!("{line} -o {output} --resume")), 1);
+            sandbox.write("in.jsonl", &mended);
+            code(&sandbox.embed(&format!("{line} -o {output} --resume")), 0);
+        }
+        assert!(joined(&sandbox, "again") == whole, "{more}");
+        assert!(fs::read_to_string(sandbox.path("again.jsonl")).unwrap() == whole);
+        fs::remove_dir_all(sandbox.path("again")).unwrap();
+        for gone in ["again.jsonl", "again.jsonl.json"] {
+            fs::remove_file(sandbox.path(gone)).unwrap();
+        }
     }
 }
 
@@ -349,6 +423,14 @@ fn what_cannot_be_meant() {
         ("in.jsonl -o out/ --shard 3/2", "I from 1 to N"),
         ("-o out/ --shard 1/2", "a pipe cannot be divided"),
         (
+            "in.jsonl -o out/ --shard 1/2 --limit 3",
+            "--limit 3: a shard does not know",
+        ),
+        (
+            "in.jsonl -o out/ --shard 1/2 --sample 3",
+            "leave --sample out",
+        ),
+        (
             "in.jsonl -o out/ --shard 1/2 --keep year",
             "`--keep year:string`",
         ),
@@ -402,9 +484,10 @@ fn an_interrupt_keeps_what_is_embedded() {
     drop(stdin);
     assert_eq!(status.code(), Some(130), "{said}");
     assert!(
-        said.contains("in 1 part are safe; go on with: embedctl embed --resume"),
+        said.contains("in 1 part are safe; go on with the same standard input and: "),
         "{said}"
     );
+    assert!(said.contains("embedctl embed --resume"), "{said}");
     let line = "-o out/ -f jsonl --window 1 --resume";
     let done = sandbox.run_with_input(&mut sandbox.embed_command(line), b"one\ntwo\nthree\n");
     code(&done, 0);

@@ -200,6 +200,104 @@ fn what_cannot_be_tried_again() {
     }
 }
 
+/// What was read then is read again, not more and not less of it.
+#[test]
+fn all_rejected_records_are_tried_again_or_none() {
+    for output in ["-o out/", "-o out.jsonl --keep text"] {
+        for (then, now, said) in [
+            (
+                "",
+                "--limit 7",
+                "was made without --limit, not with --limit 7; leave --limit out",
+            ),
+            (
+                "--limit 7",
+                "--limit 2",
+                "with --limit 7, not with --limit 2; give --limit 7",
+            ),
+            (
+                "--limit 7",
+                "",
+                "with --limit 7, not without --limit; give --limit 7",
+            ),
+            (
+                "--sample 8 --seed 3",
+                "--sample 8",
+                "with --seed 3, not with --seed 0",
+            ),
+        ] {
+            let line = format!("in.jsonl --on-error skip {output}");
+            let sandbox = rejected(&format!("{line} {then} --resume"));
+            let before = sandbox.files();
+            let refused = sandbox.embed(&format!("{line} {now} --retry-rejects"));
+            let told = &code(&refused, 2).stderr.replace("\nhint: ", "; ");
+            assert!(told.contains(said), "{refused}");
+            assert_eq!(sandbox.files(), before);
+            mend(&sandbox, "no JSON", MENDED);
+            code(&sandbox.embed(&format!("{line} {then} --retry-rejects")), 0);
+        }
+    }
+}
+
+/// Of several inputs those alone are read that hold rejected records, whatever was drawn then.
+#[test]
+fn records_that_were_drawn_are_found_again() {
+    let sandbox = Sandbox::new();
+    let good = |n: u32| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
+    sandbox.write("a.jsonl", (0..20).map(good).collect::<String>());
+    let long = good(30).replace("text 30", &"long ".repeat(40));
+    sandbox.write("b.jsonl", long.repeat(20));
+    let line = "a.jsonl b.jsonl --sample 20 --on-error skip -o out/";
+    let first = sandbox.embed(&format!("{line} --max-record-bytes 100"));
+    code(&first, 3);
+    let again = sandbox.embed(&format!("{line} --retry-rejects"));
+    code(&again, 0);
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    assert_eq!(
+        (&manifest["records"], &manifest["rows"]),
+        (&20.into(), &20.into())
+    );
+}
+
+/// Somebody removes the part that records became which were tried again: they are rejected once more.
+#[test]
+fn a_removed_part_of_records_that_were_tried_again_is_seen() {
+    let sandbox = rejected(LINE);
+    let before = files(&sandbox.path("out"));
+    mend(&sandbox, "no JSON", MENDED);
+    code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
+    let after = files(&sandbox.path("out"));
+    fs::remove_file(sandbox.path("out/part-00001-00003.jsonl")).unwrap();
+    let found = sandbox.run("inspect out/");
+    let said = "part-00001-00003.jsonl is named by the manifest, and is not there";
+    assert!(code(&found, 1).stdout.contains(said), "{found}");
+
+    let resumed = sandbox.embed(&format!("{LINE} --resume"));
+    let said =
+        "rejected records that were tried again are gone with their part (1); --retry-rejects";
+    assert!(code(&resumed, 3).stderr.contains(said), "{resumed}");
+    // All that is left is what the parts say.
+    let mut left = files(&sandbox.path("out"));
+    left.retain(|name| !name.starts_with("part-00001-00003"));
+    assert_eq!(left, before);
+    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let counts = ["records", "rows", "rejected"].map(|key| manifest[key].as_u64().unwrap());
+    assert_eq!(counts, [8, 7, 1]);
+    code(&sandbox.run("inspect out/"), 0);
+    // From now on nobody knows that the input is as it was but for what was mended, before it is compared.
+    let resumed = sandbox.embed(&format!("{LINE} --resume"));
+    let said = "give --retry-rejects where rejected records were mended";
+    assert!(code(&resumed, 2).stderr.contains(said), "{resumed}");
+    code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
+    assert_eq!(files(&sandbox.path("out")), after);
+    // The manifest and the list follow from the parts, too.
+    for spoiled in ["_embedctl/manifest.json", "_embedctl/rejected.jsonl"] {
+        fs::remove_file(sandbox.path("out").join(spoiled)).unwrap();
+        code(&sandbox.embed(&format!("{LINE} --resume")), 0);
+        assert_eq!(files(&sandbox.path("out")), after, "{spoiled}");
+    }
+}
+
 #[test]
 fn a_file_is_written_anew_with_the_vectors_that_it_has() {
     for name in ["out.jsonl", "out.npy", "out.parquet"] {
