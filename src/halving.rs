@@ -103,8 +103,8 @@ impl TokenLimit {
 
 fn too_long(error: &Error, length: usize) -> String {
     format!(
-        "the device's memory does not hold this record of {length} tokens alone ({error}); \
-         --max-length cuts records, --provider cpu uses the processor's memory"
+        "the memory does not hold this record of {length} tokens alone ({error}); --max-length cuts records, and \
+         in place of a device's --provider cpu uses the machine's own memory"
     )
 }
 

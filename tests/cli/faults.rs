@@ -483,9 +483,12 @@ fn a_named_pipe_as_output() {
 #[test]
 fn a_crash_is_explained() {
     for (signal, name) in [(libc::SIGSEGV, "SIGSEGV"), (libc::SIGABRT, "SIGABRT")] {
-        for format in ["text", "json"] {
+        for (format, output, left) in [
+            ("text", "out.npy", "No output file appears"),
+            ("json", "out/", "stays, and --resume goes on"),
+        ] {
             let sandbox = Sandbox::new();
-            let line = format!("-o out.npy -v --log-format {format}");
+            let line = format!("-o {output} -v --log-format {format}");
             let running = Running::start(&mut sandbox.embed_command(&line), b"one\n");
             running.wait_until_started();
             running.signal(signal);
@@ -497,6 +500,7 @@ fn a_crash_is_explained() {
                 last.contains(&crash) && last.contains("--provider cpu"),
                 "{stderr}"
             );
+            assert!(last.contains(left), "{stderr}");
             if format == "json" {
                 let last: serde_json::Value = serde_json::from_str(last).unwrap();
                 assert_eq!(last["level"], "error");

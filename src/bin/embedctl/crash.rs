@@ -6,20 +6,26 @@ use embedctl::engine::EngineInfo;
 
 use crate::printer::{Hooks, Printer, engine_label};
 
-/// Gets ready to explain a crash while the model is being opened.
-pub fn explain(printer: &Printer) {
-    watch(printer, "while the model was being opened", NO_OUTPUT);
+/// Gets ready to explain a crash while the model is being opened, and as the run goes on; `is_job`: its parts stay.
+pub fn explain(printer: &Printer, is_job: bool) -> Hooks {
+    let output = if is_job { PARTS_STAY } else { NO_OUTPUT };
+    watch(printer, "while the model was being opened", output);
+    Hooks {
+        started: if is_job { explain_job } else { explain_run },
+        published: explain_published,
+    }
 }
 
-/// The same as the run goes on.
-pub const EXPLAIN: Hooks = Hooks {
-    started: explain_running,
-    published: explain_published,
-};
+fn explain_run(printer: &Printer, engine: &EngineInfo) {
+    watch(printer, &running(engine), NO_OUTPUT);
+}
 
-fn explain_running(printer: &Printer, engine: &EngineInfo) {
-    let place = format!("while {} ran the model", engine_label(engine));
-    watch(printer, &place, NO_OUTPUT);
+fn explain_job(printer: &Printer, engine: &EngineInfo) {
+    watch(printer, &running(engine), PARTS_STAY);
+}
+
+fn running(engine: &EngineInfo) -> String {
+    format!("while {} ran the model", engine_label(engine))
 }
 
 fn explain_published(printer: &Printer) {
@@ -28,6 +34,8 @@ fn explain_published(printer: &Printer) {
 }
 
 const NO_OUTPUT: &str = "No output file appears under its name. ";
+
+const PARTS_STAY: &str = "What was published of the output stays, and --resume goes on behind it. ";
 
 fn watch(printer: &Printer, place: &str, output: &str) {
     let crashed = |signal: &str| {

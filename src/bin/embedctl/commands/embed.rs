@@ -85,10 +85,11 @@ fn embed(
         profile::apply(args, &mut options, printer)?
     };
 
-    crash::explain(printer);
+    let is_job = pipeline::job(&options)?.is_some();
+    let hooks = crash::explain(printer, is_job);
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
-    let live = printer.progress(to_terminal, crash::EXPLAIN);
+    let live = printer.progress(to_terminal, hooks);
     let told = numbers.map(|numbers| Arc::clone(numbers) as Arc<dyn Progress>);
     let told: Vec<Arc<dyn Progress>> = told.into_iter().chain([live.clone() as _]).collect();
     let progress: Arc<dyn Progress> = Arc::new(told);

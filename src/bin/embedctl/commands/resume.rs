@@ -2,20 +2,31 @@
 
 use std::ffi::OsString;
 
-use embedctl::pipeline::{self, EmbedOptions};
+use embedctl::input::Source;
+use embedctl::pipeline::{self, Complete, EmbedOptions};
 
 use crate::exit::ExitCode;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Printer, count};
 
 /// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
-    let Some((state, rejected)) = pipeline::finished(options)? else {
+    let Some(Complete {
+        state,
+        rejected,
+        removed,
+    }) = pipeline::finished(options)?
+    else {
         return Ok(None);
     };
+    if removed > 0 {
+        printer.note(format!(
+            "rejected records that were tried again are gone with their part ({removed}); --retry-rejects embeds them anew"
+        ));
+    }
     let what = match state.parts.len() {
         0 => String::new(),
-        parts => format!(", with {} rows in {parts} parts", state.rows()),
+        parts => format!(", with {} rows in {parts} parts", count(state.rows())),
     };
     printer.info(format!("nothing to do: the output is complete{what}"));
     Ok(Some(code(rejected)))
@@ -42,25 +53,28 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     if job.is_single() && options.job.retry {
         return failure; // the file is as it was
     }
+    let input = match options.sources.contains(&Source::Stdin) {
+        true => " the same standard input and",
+        false => "",
+    };
+    let command = command(std::env::args_os(), options.job.retry);
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
         // Nobody asks an object store anything more.
         Err(error) if error.is_interrupted() => {
-            let command = command(std::env::args_os(), options.job.retry);
             return failure.with_hint(format!(
-                "what it has published is safe; go on with: {command}"
+                "what it has published is safe; go on with{input}: {command}"
             ));
         }
         _ => return failure,
     };
-    let (rows, parts) = (state.rows(), state.parts.len());
+    let (rows, parts) = (count(state.rows()), state.parts.len());
     if parts == 0 && failure.exit_code() == ExitCode::Usage {
         return failure;
     }
     let these = if parts == 1 { "part" } else { "parts" };
     failure.with_hint(format!(
-        "{rows} rows in {parts} {these} are safe; go on with: {}",
-        command(std::env::args_os(), options.job.retry)
+        "{rows} rows in {parts} {these} are safe; go on with{input}: {command}"
     ))
 }
 
@@ -80,12 +94,8 @@ fn command(arguments: impl IntoIterator<Item = OsString>, again: bool) -> String
         if matches!(word.as_ref(), "--force" | "--overwrite" | "--resume") {
             continue;
         }
-        if index == 0 {
-            words.push(env!("CARGO_PKG_NAME").to_owned());
-            continue;
-        }
         words.push(quoted(&word));
-        if word == "embed" && !added {
+        if index > 0 && word == "embed" && !added {
             words.push("--resume".to_owned());
             added = true;
         }
@@ -119,7 +129,7 @@ mod tests {
         ];
         assert_eq!(
             command(typed.map(OsString::from), false),
-            r"embedctl -q embed --resume 'it'\''s.txt' -o out/"
+            r"/usr/bin/embedctl -q embed --resume 'it'\''s.txt' -o out/"
         );
     }
 }
