@@ -52,6 +52,7 @@ impl Job {
             state.parts[of].commit(storage)?;
         }
         state.check_lists(storage)?;
+        self.clear_orphans(&state)?;
         if self.options.retry {
             self.ended(&state)?;
         } else if state.has_ended(index) && !self.is_single() {
@@ -65,7 +66,6 @@ impl Job {
             }
             state.ends.remove(&index);
         }
-        self.clear_orphans(&state)?;
         let window = match &state.job {
             Some(job) => job.window,
             None => window_of(self.options.part_rows, window),
