@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Float32Type, Schema};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
-use super::{StoredVector, TakeVector, failed, guarded, in_order};
+use super::{CUT, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
 use crate::output::quantize::Dtype;
@@ -22,17 +22,40 @@ use crate::storage::Readable;
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;
 
+/// Numbers that room is made for at a time: a list's width counts for each row, be it null.
+const BATCH_NUMBERS: usize = 4 << 20;
+
+/// A width up to this is believed, however little the file holds: its rows may all be null.
+const WIDE: usize = 1 << 16;
+
 pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     let chunks = Chunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
     let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let columns = vectors_in(metadata.schema());
+    let groups = metadata.metadata().row_groups();
+    let values = groups.iter().flat_map(|group| group.columns());
+    let held = values.map(|column| column.num_values()).max();
+    let widest = (columns.iter())
+        .filter_map(
+            |&column| match metadata.schema().field(column).data_type() {
+                DataType::FixedSizeList(_, width) => usize::try_from(*width).ok(),
+                _ => None,
+            },
+        )
+        .max();
+    let widest = widest.unwrap_or(1).max(1);
+    let held = held.and_then(|held| usize::try_from(held).ok());
+    if widest > held.unwrap_or(0).max(WIDE) {
+        let why = format!("it says that its vectors are of {widest} numbers, and it holds fewer");
+        return Err(unreadable(file.path(), why).with_remedy(CUT));
+    }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let chunks = chunks.of_groups(groups.iter());
     let mut reader = guarded(file, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
             .with_projection(mask)
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
             .build()
     })?;
     while let Some(batch) = guarded(file, || reader.next().transpose())? {

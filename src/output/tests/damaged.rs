@@ -2,6 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
 
 use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
@@ -99,5 +104,25 @@ fn an_arrow_file_that_loses_its_batches_is_refused() {
         fs::write(&path, damaged).unwrap();
         let error = chain(&vectors(&path).unwrap_err());
         assert!(error.contains("record batch"), "{error}");
+    }
+}
+
+/// Room is made for null rows by their width, so a width that the file cannot hold is refused.
+#[test]
+fn parquet_whose_vectors_are_wider_than_the_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for (width, is_read) in [(384, true), (5_000_000, false)] {
+        let item = Arc::new(Field::new_list_field(DataType::Float32, true));
+        let kind = DataType::FixedSizeList(item, width);
+        let schema = Schema::new(vec![Field::new("embedding", kind.clone(), true)]);
+        let rows = RecordBatch::try_new(Arc::new(schema), vec![new_null_array(&kind, 2)]).unwrap();
+        let file = fs::File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let read = vectors(&path).map_err(|error| chain(&error));
+        assert_eq!(read.is_ok(), is_read, "{read:?}");
+        assert!(is_read || read.unwrap_err().contains("it holds fewer"));
     }
 }
