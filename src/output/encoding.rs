@@ -8,7 +8,6 @@ use half::f16;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use super::calibration::Calibration;
 use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
 use crate::error::{Error, Place, Result};
@@ -43,16 +42,13 @@ impl Encoding {
     /// If the options contradict each other or the format.
     pub fn new(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
-        let calibration = match &options.calibration {
-            Some(path) if dtype.needs_ranges() => Some((path, Calibration::read(path)?)),
-            _ => None,
-        };
+        let calibration = options.calibration.as_ref();
+        let calibration = calibration.filter(|_| dtype.needs_ranges());
         let names = options.columns(dimensions);
         let columns = names.into_iter().zip(dimensions);
         let columns = columns.map(|(name, &dimensions)| {
             let ranges = calibration
-                .as_ref()
-                .map(|(path, all)| all.of_column(path, &name, dimensions))
+                .map(|all| all.of_column(&name, dimensions))
                 .transpose()?;
             Ok(VectorColumn {
                 name,

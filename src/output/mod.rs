@@ -36,6 +36,7 @@ mod writer;
 
 use arrow::datatypes::Schema;
 
+pub use calibration::Calibration;
 pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
@@ -46,7 +47,6 @@ pub(crate) use sidecar::{PROVENANCE, ROWS, sidecar_path};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};
 
-use self::calibration::Calibration;
 use self::encoding::Encoding;
 use self::place::OutputPlace;
 use self::target::Target;
@@ -113,19 +113,7 @@ pub fn check(
     files: &RunFiles,
 ) -> Result<()> {
     let (format, place) = plan(options, dimensions, sources, columns)?;
-    if let Some(path) = &options.calibration {
-        Calibration::read(path)?;
-    }
     Target::check(&place, options.force, format.sidecars(), files)
-}
-
-/// The SHA-256 of the ranges that `options` name, if they name any.
-///
-/// # Errors
-/// If they cannot be read.
-pub(crate) fn calibration_hash(options: &OutputOptions) -> Result<Option<String>> {
-    let calibration = options.calibration.as_deref().map(Calibration::read);
-    Ok(calibration.transpose()?.map(|ranges| ranges.hash().hex()))
 }
 
 /// The format and the place of an output that options and columns allow.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::calibration::Calibration;
 use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
 use crate::error::{Error, Result};
@@ -165,8 +166,8 @@ pub struct OutputOptions {
     pub force: bool,
     /// Type of a vector's components; `None`: what the format is for, else float32.
     pub dtype: Option<Dtype>,
-    /// A file of vectors, or of ranges, by which int8 and uint8 divide components into steps.
-    pub calibration: Option<PathBuf>,
+    /// By which int8 and uint8 divide components into steps.
+    pub calibration: Option<Calibration>,
     /// Kind of list; `None`: of fixed size. Parquet and Arrow have such alone.
     pub vector_type: Option<VectorType>,
     /// Name of the vectors' column; `None`: [`EMBEDDING`]. Where vectors of several widths are written, that

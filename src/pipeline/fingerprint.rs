@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::input::InputOptions;
 use crate::job::{Fingerprint, SourceState};
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, OutputOptions};
+use crate::output::OutputOptions;
 use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::tokenize::Chunking;
@@ -133,7 +133,7 @@ pub(super) fn fingerprint(
         format: _,
         force: _,
         dtype: _,
-        calibration: _,
+        calibration,
         vector_type,
         embedding_field,
         nullable,
@@ -141,7 +141,8 @@ pub(super) fn fingerprint(
     } = &output;
     all.set("format", output.resolved_format()?.name());
     all.set("dtype", output.resolved_dtype()?.name());
-    all.set("calibration", output::calibration_hash(&output)?);
+    let ranges = calibration.as_ref();
+    all.set("calibration", ranges.map(|ranges| ranges.hash().hex()));
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
     all.set("nullable", *nullable);

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::error::Result;
 use crate::output::testing::*;
 use crate::output::{
-    Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles, VectorType, create,
-    read_vectors,
+    Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
+    VectorType, create, read_vectors,
 };
 use crate::record::Rows;
 use crate::storage::Readable;
@@ -54,10 +54,16 @@ fn write_reference(options: &OutputOptions) -> Result<()> {
     finish(writer, id_schema())
 }
 
+/// What is read of a file of ranges or vectors.
+fn calibration(path: &Path) -> Result<Calibration> {
+    Calibration::read(&Readable::file(path)?)
+}
+
 fn of_dtype(path: &Path, dtype: Dtype) -> OutputOptions {
     OutputOptions {
         dtype: Some(dtype),
-        calibration: dtype.needs_ranges().then(|| reference("calibration")),
+        calibration: (dtype.needs_ranges())
+            .then(|| calibration(&reference("calibration")).unwrap()),
         ..options(path)
     }
 }
@@ -159,7 +165,7 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
         std::fs::write(at(&folder, name), value.to_string()).unwrap();
         sources.push(at(&folder, name));
     }
-    let calibration = read(&reference("calibration"));
+    let vectors = read(&reference("calibration"));
     for ending in ["parquet", "arrow", "arrows", "jsonl.gz", "fbin", "pgcopy"] {
         let path = at(&folder, &format!("calibration.{ending}"));
         let mut writer = create(
@@ -170,8 +176,8 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
             &RunFiles::new(),
         );
         let some = Rows {
-            vectors: calibration.concat(),
-            ..id_rows(0, calibration.len(), 19)
+            vectors: vectors.concat(),
+            ..id_rows(0, vectors.len(), 19)
         };
         writer.as_mut().unwrap().write(some).unwrap();
         finish(writer.unwrap(), id_schema()).unwrap();
@@ -181,7 +187,7 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
         let path = at(&folder, "again.npy");
         let options = OutputOptions {
             dtype: Some(Dtype::Int8),
-            calibration: Some(source.clone()),
+            calibration: Some(calibration(&source).unwrap()),
             ..forced(&path)
         };
         write_reference(&options).unwrap();
@@ -233,19 +239,21 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
             "g.jsonl:1: it is no JSON object",
         ),
     ];
-    for (calibration, expected) in cases {
+    for (file, expected) in cases {
         let path = at(&folder, "out.npy");
-        let options = OutputOptions {
-            dtype: Some(Dtype::Uint8),
-            calibration,
-            ..options(&path)
+        let written = || {
+            write_reference(&OutputOptions {
+                dtype: Some(Dtype::Uint8),
+                calibration: file.as_deref().map(calibration).transpose()?,
+                ..options(&path)
+            })
         };
-        let message = chain(&write_reference(&options).unwrap_err());
+        let message = chain(&written().unwrap_err());
         assert!(message.contains(expected), "{message}");
         assert!(!path.exists());
     }
     let idle = OutputOptions {
-        calibration: Some(reference("calibration")),
+        calibration: Some(calibration(&reference("calibration")).unwrap()),
         ..options(&at(&folder, "out.npy"))
     };
     assert!(chain(&write_reference(&idle).unwrap_err()).contains("--dtype int8"));

@@ -103,7 +103,7 @@ pub struct OutputArgs {
     /// File that says which range of each component int8 and uint8 divide into 256 steps
     ///
     /// Vectors of the same model in any format that is written here, in float32 or float16; or JSON with
-    /// the lists min and max, such as the provenance of an earlier output.
+    /// the lists min and max, such as the provenance of an earlier output. An address is read, too.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calibration: Option<PathBuf>,
 

@@ -59,7 +59,14 @@ fn embed(
         stdout::check().context("-o -: vectors cannot be written")?;
     }
     let cancel = interrupt::watch(options.files.clone())?;
-    stores::open(&mut options, &args.stores.options, messages, &cancel)?;
+    let calibration = args.output.calibration.as_deref();
+    stores::open(
+        &mut options,
+        calibration,
+        &args.stores.options,
+        messages,
+        &cancel,
+    )?;
     super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
 
     if let Ok(ModelName::Hub(_)) = ModelName::of(&options.model.model) {
@@ -199,7 +206,6 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             format: args.output.output_format,
             force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
             dtype: args.output.dtype,
-            calibration: args.output.calibration.clone(),
             vector_type: args.output.vector_type,
             embedding_field: args.output.embedding_field.clone(),
             ..OutputOptions::new(destination(&args.output))

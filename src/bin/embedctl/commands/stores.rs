@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use embedctl::cancel::CancelToken;
 use embedctl::input::{self, InputFormat, Source};
 use embedctl::model::hub::Settings;
-use embedctl::output::Destination;
+use embedctl::output::{Calibration, Destination};
 use embedctl::pipeline::EmbedOptions;
-use embedctl::storage::{Address, Storage, StorageOption};
+use embedctl::storage::{Address, Readable, Storage, StorageOption};
 
 use crate::args::MessageArgs;
 use crate::failure::Failure;
 
-/// Opens the object stores, where the run reads or writes any.
+/// Opens the object stores, where the run reads or writes any, and reads the ranges by which vectors are quantized.
 pub fn open(
     options: &mut EmbedOptions,
+    calibration: Option<&Path>,
     settings: &[StorageOption],
     messages: &MessageArgs,
     cancel: &CancelToken,
@@ -25,9 +26,15 @@ pub fn open(
     };
     let outputs = (output.into_iter())
         .chain(options.rejects.as_deref())
-        .chain(options.reuse.as_deref());
+        .chain(options.reuse.as_deref())
+        .chain(calibration);
     let inputs = options.sources.iter().filter_map(|source| source.path());
-    let Some(storage) = storage(inputs.chain(outputs), settings, messages, cancel)? else {
+    let storage = storage(inputs.chain(outputs), settings, messages, cancel)?;
+    if let Some(path) = calibration {
+        let file = Readable::open(path, storage.as_ref())?;
+        options.output.calibration = Some(Calibration::read(&file)?);
+    }
+    let Some(storage) = storage else {
         return Ok(());
     };
     let sources = std::mem::take(&mut options.sources);
