@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use embedctl::output::{Dtype, VectorType};
+use embedctl::output::{Calibration, Dtype, VectorType};
+use embedctl::storage::Readable;
 use serde_json::{Value, json};
 
 use crate::rows::{FEW, write_as};
@@ -12,6 +13,11 @@ use crate::{run, support};
 /// Rows of the files: the comparison is of every value.
 const COUNT: usize = 200;
 
+fn ranges_of(folder: &Path) -> Calibration {
+    let file = Readable::file(&folder.join("f32.npy")).unwrap();
+    Calibration::read(&file).unwrap()
+}
+
 /// Writes `dtype.ENDING` of every type, the ranges of two being those of `f32.npy`.
 fn write_all(folder: &Path, endings: &[&str]) {
     for dtype in Dtype::ALL {
@@ -19,7 +25,7 @@ fn write_all(folder: &Path, endings: &[&str]) {
             let path = folder.join(format!("{dtype}.{ending}"));
             write_as(&path, COUNT, |options| {
                 options.dtype = Some(dtype);
-                options.calibration = dtype.needs_ranges().then(|| folder.join("f32.npy"));
+                options.calibration = dtype.needs_ranges().then(|| ranges_of(folder));
             });
         }
     }
@@ -137,7 +143,7 @@ fn matrices_with_a_head_of_two_numbers_are_numpys() {
             &folder.path().join(format!("{dtype}.{ending}")),
             COUNT,
             |options| {
-                options.calibration = (ending != "fbin").then(|| folder.path().join("f32.npy"));
+                options.calibration = (ending != "fbin").then(|| ranges_of(folder.path()));
             },
         );
     }

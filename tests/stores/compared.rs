@@ -124,6 +124,33 @@ fn records_to_measure_with_come_from_stores() {
 }
 
 #[test]
+fn ranges_of_calibration_are_read_where_they_are() {
+    let Some(store) = moto("ranges_of_calibration_are_read_where_they_are") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("ranges");
+    world.done("texts.txt -o ranges.npy");
+    world.upload("ranges", "of/vectors.npy", "ranges.npy");
+    for (ranges, name) in [
+        ("ranges.npy", "here.npy"),
+        ("s3://ranges/of/vectors.npy", "there.npy"),
+    ] {
+        world.done(&format!(
+            "texts.txt -o {name} --dtype int8 --calibration {ranges}"
+        ));
+    }
+    let content = |name: &str| std::fs::read(world.sandbox.path(name)).unwrap();
+    assert_eq!(content("there.npy"), content("here.npy"));
+    let line = "texts.txt -o none.npy --dtype int8 --calibration s3://ranges/gone.npy";
+    let run = world.run(line);
+    assert_eq!(run.code, Some(2), "{run}");
+    let said = "there is no object s3://ranges/gone.npy";
+    assert!(run.stderr.contains(said), "{run}");
+    assert!(!world.sandbox.path("none.npy").exists());
+}
+
+#[test]
 fn vectors_in_a_dataset_are_inspected_at_one_commit() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\ntwo words\nand three more\n");
