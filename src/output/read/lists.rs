@@ -7,6 +7,7 @@ use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Schema};
@@ -34,8 +35,8 @@ pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> 
     let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let columns = vectors_in(metadata.schema());
     let groups = metadata.metadata().row_groups();
-    let values = groups.iter().flat_map(|group| group.columns());
-    let held = values.map(|column| column.num_values()).max();
+    let values = groups.iter().flat_map(RowGroupMetaData::columns);
+    let held = values.map(ColumnChunkMetaData::num_values).max();
     let widest = (columns.iter())
         .filter_map(
             |&column| match metadata.schema().field(column).data_type() {
