@@ -10,7 +10,7 @@ use super::kernels::{
 };
 use super::network::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::rotary::RotaryTable;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Floats of the feed-forward's inner activations that are alive at a time: half a megabyte and a bit, which
 /// with the weights' panels fits a core's own cache.
@@ -61,6 +61,8 @@ pub struct Scratch {
     /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
     bias: Vec<f32>,
     turns: Vec<RotaryTable>,
+    /// The most tokens, and the longest row, for which the system has given memory.
+    granted: (usize, usize),
 }
 
 /// The first `length` values of a buffer, which grows where it must and never shrinks.
@@ -84,12 +86,14 @@ impl Executor<'_> {
     /// Embeds tokens into `scratch.states`.
     ///
     /// # Errors
-    /// If an id is not in the vocabulary, or a row is longer than the model has positions.
+    /// If an id is not in the vocabulary, a row is longer than the model has positions, or the system refuses the
+    /// memory.
     pub fn embed(&self, outer: &OuterWeights, rows: Rows<'_>, scratch: &mut Scratch) -> Result<()> {
         let embeddings = &self.architecture.embeddings;
         let (hidden, width) = (self.architecture.hidden, embeddings.width);
         let tokens = rows.ids.len();
         let projected = outer.projection.is_some();
+        self.ask_for_memory(tokens, rows.longest(), &mut scratch.granted)?;
         let Scratch {
             states,
             branch,
@@ -185,6 +189,47 @@ impl Executor<'_> {
                 &mut scratch.bias,
             );
         }
+        Ok(())
+    }
+
+    /// Asks for as much memory as the buffers may grow to, and gives it back: refused here, it is an error, and
+    /// where one of them grows Rust would end the process.
+    pub(super) fn ask_for_memory(
+        &self,
+        tokens: usize,
+        longest: usize,
+        granted: &mut (usize, usize),
+    ) -> Result<()> {
+        if tokens <= granted.0 && longest <= granted.1 {
+            return Ok(());
+        }
+        let Architecture {
+            hidden,
+            attention,
+            embeddings,
+            rotary,
+            ..
+        } = self.architecture;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let hidden = (*hidden).max(embeddings.width);
+        // States, a branch, heads, what attention gives, and an operand of any of these.
+        let of_token = 2 * hidden + 2 * (query + key) + hidden.max(query);
+        // Keys and values of a head, scores of a tile, rotations, and a bias up to the next power of two.
+        let of_key = (2 + rotary.len()) * attention.head_size + 16 + 4 * attention.heads;
+        let floats = tokens
+            .saturating_mul(of_token)
+            .saturating_add(longest.saturating_mul(of_key));
+        let mut all: Vec<f32> = Vec::new();
+        if all.try_reserve_exact(floats).is_err() {
+            let megabytes = floats.saturating_mul(size_of::<f32>()) / 1_000_000;
+            let reason =
+                format!("the system refuses {megabytes} MB for a batch of {tokens} tokens");
+            return Err(Error::new(ErrorKind::OutOfMemory, "native", reason));
+        }
+        // Memory that nobody looks at would not be asked for.
+        std::hint::black_box(&mut all);
+        *granted = (tokens.max(granted.0), longest.max(granted.1));
         Ok(())
     }
 

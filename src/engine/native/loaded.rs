@@ -100,7 +100,7 @@ impl Network {
         Ok(results.into_iter().flatten().collect())
     }
 
-    fn executor(&self) -> Executor<'_> {
+    pub(super) fn executor(&self) -> Executor<'_> {
         Executor {
             architecture: &self.architecture,
             isa: self.isa,

@@ -11,6 +11,7 @@ use super::executor::{Rows, Scratch};
 use super::kernels::{Arithmetic, Isa};
 use super::loaded::Network;
 use super::weights::Checkpoint;
+use crate::error::ErrorKind;
 
 const CASES: &str = "fixtures/architectures";
 
@@ -213,6 +214,26 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
 }
 
 /// A copy of a case in a folder of its own.
+#[test]
+fn memory_that_the_system_refuses_is_told_from_other_errors() {
+    let network = open(&cases()[0].folder, Isa::best(), Arithmetic::F32).unwrap();
+    let mut granted = (0, 0);
+    let mut ask = |tokens, longest| {
+        network
+            .executor()
+            .ask_for_memory(tokens, longest, &mut granted)
+    };
+    for (tokens, longest) in [(usize::MAX / 100, 1), (1, usize::MAX / 100)] {
+        assert_eq!(
+            ask(tokens, longest).unwrap_err().kind(),
+            ErrorKind::OutOfMemory
+        );
+    }
+    ask(512, 128).unwrap();
+    ask(256, 256).unwrap();
+    assert_eq!(granted, (512, 256));
+}
+
 fn copy(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(Path::new(CASES).join(name)).unwrap() {
