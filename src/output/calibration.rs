@@ -93,7 +93,7 @@ impl Calibration {
 fn of_vectors(file: &Readable) -> Result<Vec<(String, Ranges)>> {
     let path = file.path();
     let mut columns: Vec<(String, Ranges)> = Vec::new();
-    read_vectors(&Readable::open(path, None)?, &mut |vector| {
+    read_vectors(file, &mut |vector| {
         if !matches!(vector.dtype, Dtype::F32 | Dtype::F16) {
             return Ok(());
         }
