@@ -50,7 +50,7 @@ pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
 use crate::error::Cause;
 
 /// Whether a list, words with blanks between, holds `word`.
-fn lists(list: &str, word: &str) -> bool {
+pub(crate) fn lists(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|one| one == word)
 }
 
