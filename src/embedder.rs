@@ -12,7 +12,7 @@ use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
-use crate::row_worker::{Finished, NOT_FINITE_EMPTY, RowWorker};
+use crate::row_worker::{Finished, RowWorker, not_finite_empty};
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
 use crate::tokenize::TextTokenizer;
 
@@ -117,7 +117,7 @@ impl Embedder {
     ///
     /// # Errors
     /// If the engine fails, or a text (the error names its index) gets no finite vector or does not fit into
-    /// the device's memory.
+    /// memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         let tokens = self.tokenizer.tokenize(&texts.iter().collect::<Texts>())?;
         let plans = batch::plan(&tokens, self.limits, self.ragged);
@@ -149,8 +149,9 @@ impl Embedder {
         let width = self.dimensions();
         let mut vectors: Vec<Vec<f32>> = vec![Vec::new(); texts.len()];
         for finished in finished {
-            if let Some((row, reason)) = finished.failed.first() {
-                return Err(Error::record(Place::file(format!("text {row}")), reason));
+            if let Some((row, cause)) = finished.failed.first() {
+                let place = Place::file(format!("text {row}"));
+                return Err(Error::record(place, cause.clone()));
             }
             for (&row, vector) in finished
                 .rows
@@ -166,7 +167,7 @@ impl Embedder {
                 .finish_empty(self.model.config.hidden_width, vector);
             if !is_finite(vector) {
                 let place = Place::file(format!("text {text}"));
-                return Err(Error::record(place, NOT_FINITE_EMPTY));
+                return Err(Error::record(place, not_finite_empty()));
             }
         }
         Ok(vectors)

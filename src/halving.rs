@@ -1,12 +1,13 @@
 //! Memory that runs out: the batch is halved and run again, and the limit kept for the rest of the run.
 //!
-//! How much memory a batch needs is known only to the library and its device, which may serve others as
-//! well. So nothing is computed ahead: the first failure teaches, and all workers of a run learn from it.
+//! How much memory a batch needs is known to the engine inside, which asks for it first, but otherwise only to
+//! the library and its device, which may serve others as well. So the first failure teaches, and all workers of
+//! a run learn from it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::batch::Plan;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Cause, Error, ErrorKind, Result};
 
 /// The rows of a plan that fit into memory, in the plan's order, and those that don't even alone.
 #[derive(Debug, Default, PartialEq)]
@@ -16,7 +17,7 @@ pub(crate) struct Fitted {
     /// Their vectors, row-major.
     pub vectors: Vec<f32>,
     /// Rows without a vector, and why.
-    pub failed: Vec<(u32, String)>,
+    pub failed: Vec<(u32, Cause)>,
 }
 
 /// Tokens that a batch may hold; shared by the workers of a run.
@@ -67,8 +68,7 @@ impl TokenLimit {
                 }
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                     if let [row] = plan.rows[..] {
-                        let reason = too_long(&error, plan.length);
-                        fitted.failed.push((row, reason));
+                        fitted.failed.push((row, too_long(&error, plan.length)));
                         return Ok(());
                     }
                     // At least one row of this length, whatever else was learnt meanwhile.
@@ -94,18 +94,23 @@ impl TokenLimit {
         let tokens = self.tokens.load(Ordering::Relaxed);
         (tokens < usize::MAX && !self.told.swap(true, Ordering::Relaxed)).then(|| {
             format!(
-                "a batch did not fit into the device's memory; batches are now at most {tokens} tokens \
+                "a batch did not fit into memory; batches are now at most {tokens} tokens \
                  (--batch-tokens {tokens} spares the attempt)"
             )
         })
     }
 }
 
-fn too_long(error: &Error, length: usize) -> String {
-    format!(
-        "the memory does not hold this record of {length} tokens alone ({error}); --max-length cuts records, and \
-         in place of a device's --provider cpu uses the machine's own memory"
-    )
+fn too_long(error: &Error, length: usize) -> Cause {
+    let reason = error.reason();
+    let cause = Cause::of(format!(
+        "the memory does not hold this record of {length} tokens alone ({reason})"
+    ));
+    let others = error.remedy().map(|remedy| format!("; or {remedy}"));
+    cause.with(format!(
+        "--max-length cuts records{}",
+        others.unwrap_or_default()
+    ))
 }
 
 #[cfg(test)]
@@ -167,10 +172,11 @@ mod tests {
         let fitted = limit.run(&plan(3), &mut device(9, &mut sizes)).unwrap();
         assert_eq!((fitted.rows, fitted.vectors), (vec![], vec![]));
         assert_eq!(fitted.failed.len(), 3);
-        for (number, (row, reason)) in (0..).zip(&fitted.failed) {
+        for (number, (row, cause)) in (0..).zip(&fitted.failed) {
             assert_eq!(*row, number);
+            let said = cause.to_string();
             for part in ["10 tokens", "--max-length", "no room"] {
-                assert!(reason.contains(part), "{part}: {reason}");
+                assert!(said.contains(part), "{part}: {said}");
             }
         }
         assert_eq!(sizes, [3, 1, 1, 1]);

@@ -30,6 +30,13 @@ pub(crate) fn asked(bytes: usize) {
     let _ = ASKED.try_with(|asked| asked.set(asked.get().max(bytes)));
 }
 
+/// The most bytes that `work` asks for at a time, in this thread.
+pub(crate) fn most_asked(work: impl FnOnce()) -> usize {
+    ASKED.set(0);
+    work();
+    ASKED.get()
+}
+
 /// How many cases a test of damaged data runs: few by default, `EMBEDCTL_TEST_CASES` for a long run
 /// (`benches/hardening/mutate.sh`).
 pub(crate) fn cases(few: u32) -> u32 {

@@ -5,19 +5,26 @@ use std::sync::Arc;
 
 use crate::batch::{Batch, Plan, TokenRows};
 use crate::engine::{Engine, Output, Provider, Worker};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::halving::{Fitted, TokenLimit};
 use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
 use crate::stage::{Clocks, Watch};
 
 /// Why a row has no vector.
-const NOT_FINITE: &str = "the model gives NaN or infinity for this text, also when it runs alone; try another \
-                          export of the model (--model-file) or another engine (--provider)";
+fn not_finite() -> Cause {
+    Cause::of("the model gives NaN or infinity for this text, also when it runs alone")
+        .with("try another export of the model (--model-file) or another engine (--provider)")
+}
 
 /// The same, of a text without any token.
-pub(crate) const NOT_FINITE_EMPTY: &str = "this text has no token under the model's tokenizer, and the modules after \
-                                           pooling make NaN or infinity of that; their weights are damaged";
+pub(crate) fn not_finite_empty() -> Cause {
+    Cause::of(
+        "this text has no token under the model's tokenizer, and the modules after pooling make NaN or infinity of \
+         that",
+    )
+    .with("get the weights of these modules again: they are damaged")
+}
 
 /// A batch's finished rows.
 #[derive(Debug, Default)]
@@ -27,7 +34,7 @@ pub(crate) struct Finished {
     /// Their vectors, row-major.
     pub vectors: Vec<f32>,
     /// Rows for which there is no vector, and why.
-    pub failed: Vec<(u32, String)>,
+    pub failed: Vec<(u32, Cause)>,
     /// What a user should be told once.
     pub warning: Option<String>,
 }
@@ -88,12 +95,14 @@ impl RowWorker {
                     None => Finished::default(),
                 };
                 finished.failed.extend(beyond.into_iter().map(|row| {
-                    let reason = format!(
-                        "the text has {} tokens and the model has {positions} positions; --max-length {positions} cuts \
-                         such texts",
-                        length(&row)
-                    );
-                    (row, reason)
+                    let tokens = length(&row);
+                    let cause = Cause::of(format!(
+                        "the text has {tokens} tokens and the model has {positions} positions"
+                    ));
+                    (
+                        row,
+                        cause.with(format!("--max-length {positions} cuts such texts")),
+                    )
                 }));
                 Ok(finished)
             }
@@ -142,7 +151,7 @@ impl RowWorker {
                 finished.rows.push(row);
                 finished.vectors.extend_from_slice(vector);
             } else {
-                finished.failed.push((row, NOT_FINITE.into()));
+                finished.failed.push((row, not_finite()));
             }
         }
         Ok(finished)
@@ -153,10 +162,10 @@ impl RowWorker {
         let limit = Arc::clone(&self.limit);
         let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
         // What was too long with the padding of its batch may fit without.
-        for (row, reason) in std::mem::take(&mut fitted.failed) {
+        for (row, cause) in std::mem::take(&mut fitted.failed) {
             let length = tokens.get(row as usize).len();
             if length == plan.length {
-                fitted.failed.push((row, reason));
+                fitted.failed.push((row, cause));
                 continue;
             }
             let rows = vec![row];

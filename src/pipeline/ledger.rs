@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::assembly::{Assembly, Extra, Planned, followed_by, with_nulls};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
-use crate::error::{Error, Place, Result};
+use crate::error::{Cause, Error, Place, Result};
 use crate::job;
 use crate::model::Model;
 use crate::output::VectorWriter;
@@ -14,7 +14,7 @@ use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Mark, Origin, Reject, RowRef, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
-use crate::row_worker::{Finished, NOT_FINITE_EMPTY};
+use crate::row_worker::{Finished, not_finite_empty};
 
 fn place(names: &SourceNames, origin: &Origin) -> Place {
     let name = names.get(origin.source as usize);
@@ -77,7 +77,7 @@ pub(super) enum Sink<'a> {
 /// Vectors of a window's texts, and why some have none.
 struct Outcome<'a> {
     vectors: Vec<Option<&'a [f32]>>,
-    reasons: HashMap<usize, &'a str>,
+    causes: HashMap<usize, Cause>,
 }
 
 impl Ledger<'_> {
@@ -156,40 +156,39 @@ impl Ledger<'_> {
     ) -> Outcome<'a> {
         let width = self.pooler.width();
         let mut of_distinct: Vec<Option<&[f32]>> = vec![None; in_flight.distinct.len()];
-        let mut reasons: HashMap<usize, &str> = HashMap::new();
+        let mut causes: HashMap<usize, &Cause> = HashMap::new();
         for batch in finished {
             for (&number, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
                 of_distinct[number as usize] = Some(vector);
             }
-            reasons.extend(
-                batch
-                    .failed
-                    .iter()
-                    .map(|(number, reason)| (*number as usize, reason.as_str())),
-            );
+            let failed = batch.failed.iter();
+            causes.extend(failed.map(|(number, cause)| (*number as usize, cause)));
         }
         let mut outcome = Outcome {
             vectors: Vec::with_capacity(in_flight.distinct.rows()),
-            reasons: HashMap::new(),
+            causes: HashMap::new(),
         };
         for (text, number) in in_flight.distinct.of_rows().enumerate() {
             let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
-            let (vector, reason) = if let Some(vector) = in_flight.found.get(number) {
+            let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
                 (Some(vector), None)
             } else if tokens == 0 {
                 self.without_tokens += 1;
                 let vector = Some(empty).filter(|vector| is_finite(vector));
-                (vector, Some(NOT_FINITE_EMPTY))
+                (vector, Some(not_finite_empty()))
             } else {
-                (of_distinct[number], reasons.get(&number).copied())
+                (
+                    of_distinct[number],
+                    causes.get(&number).map(|&cause| cause.clone()),
+                )
             };
             outcome.vectors.push(vector);
-            // Without a reason it is missing, which the count at the end finds.
-            if let (None, Some(reason)) = (vector, reason) {
-                outcome.reasons.insert(text, reason);
+            // Without a cause it is missing, which the count at the end finds.
+            if let (None, Some(cause)) = (vector, cause) {
+                outcome.causes.insert(text, cause);
             }
         }
         outcome
@@ -249,12 +248,12 @@ impl Ledger<'_> {
             let texts = next_text..next_text + parts;
             next_text = texts.end;
             let missing = texts.clone().any(|text| outcome.vectors[text].is_none());
-            let reason = texts.clone().find_map(|text| outcome.reasons.get(&text));
-            if let Some(&reason) = reason {
+            let cause = texts.clone().find_map(|text| outcome.causes.get(&text));
+            if let Some(cause) = cause {
                 let raw = in_flight.window.texts.get(texts.start).as_bytes();
                 let reject = Reject {
                     origin: *origin,
-                    reason: reason.into(),
+                    reason: cause.clone(),
                     raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
                 };
                 self.refuse(&reject)?;
@@ -263,7 +262,7 @@ impl Ledger<'_> {
             if !missing {
                 self.counts.embedded += 1;
             }
-            if !missing || (self.extra.errors && reason.is_some()) {
+            if !missing || (self.extra.errors && cause.is_some()) {
                 let vectors = outcome.vectors[texts.clone()].iter().flatten();
                 self.counts.rows += vectors.count() as u64;
                 planned.extend((0..).zip(texts).map(|(part, text)| Planned {
@@ -274,7 +273,7 @@ impl Ledger<'_> {
                         part,
                     },
                     text: Some(u32::try_from(text).expect("a window has fewer than 2^32 texts")),
-                    error: outcome.reasons.get(&text).map(ToString::to_string),
+                    error: outcome.causes.get(&text).map(ToString::to_string),
                 }));
             }
             self.counts.read += 1;

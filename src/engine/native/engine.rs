@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::architecture::Architecture;
-use super::executor::{Rows, Scratch};
 use super::kernels::{Arithmetic as Numbers, Isa};
-use super::loaded::Network;
+use super::network::Network;
+use super::scratch::{Rows, Scratch};
 use super::statics::{StaticEngine, StaticTable};
 use super::weights::Checkpoint;
 use crate::batch::{Batch, TokenRows};

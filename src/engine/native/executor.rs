@@ -5,73 +5,11 @@
 //! up a block of tokens at a time, so that they stay in the processor's cache.
 
 use super::architecture::{Architecture, Layer};
-use super::kernels::{
-    Attention, AttentionScratch, Finish, Input, Isa, Operand, RelativeBias, Sight, linear, rotary,
-};
-use super::network::{LayerWeights, Norms, OuterWeights, Product, Ranges};
-use super::rotary::RotaryTable;
-use crate::error::{Error, ErrorKind, Result};
-
-/// Floats of the feed-forward's inner activations that are alive at a time: half a megabyte and a bit, which
-/// with the weights' panels fits a core's own cache.
-const INNER: usize = 147_456;
-
-/// The rows of a batch: all tokens, one row after another.
-#[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
-    /// Token ids.
-    pub ids: &'a [u32],
-    /// Token types, as many as ids; empty means all zero.
-    pub types: &'a [u32],
-    /// Where each row ends.
-    pub ends: &'a [usize],
-}
-
-impl Rows<'_> {
-    fn spans(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts
-            .zip(self.ends.iter().copied())
-            .map(|(start, end)| start..end)
-    }
-
-    fn longest(&self) -> usize {
-        self.spans().map(|span| span.len()).max().unwrap_or(0)
-    }
-}
-
-/// One worker's memory, reused from batch to batch.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// The residual stream `[tokens, hidden]`.
-    pub states: Vec<f32>,
-    /// A branch's normalized input, and its output where that is normalized too.
-    branch: Vec<f32>,
-    /// Queries, keys and values.
-    heads: Vec<f32>,
-    /// What attention gives.
-    context: Vec<f32>,
-    /// The feed-forward's inner activations.
-    inner: Vec<f32>,
-    /// A row of the embeddings.
-    row: Vec<f32>,
-    operand: Operand,
-    inner_operand: Operand,
-    attention: AttentionScratch,
-    /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
-    bias: Vec<f32>,
-    turns: Vec<RotaryTable>,
-    /// The most tokens, and the longest row, for which the system has given memory.
-    granted: (usize, usize),
-}
-
-/// The first `length` values of a buffer, which grows where it must and never shrinks.
-fn room(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
-    if buffer.len() < length {
-        buffer.resize(length, 0.0);
-    }
-    &mut buffer[..length]
-}
+use super::kernels::{Attention, Finish, Input, Isa, RelativeBias, Sight, linear, rotary};
+use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::relative_bias;
+use super::scratch::{Rows, Scratch, block, room};
+use crate::error::{Error, Result};
 
 /// What a description and an instruction set give, whatever the weights.
 #[derive(Debug, Clone, Copy)]
@@ -92,8 +30,9 @@ impl Executor<'_> {
         let embeddings = &self.architecture.embeddings;
         let (hidden, width) = (self.architecture.hidden, embeddings.width);
         let tokens = rows.ids.len();
+        let longest = rows.longest();
         let projected = outer.projection.is_some();
-        self.ask_for_memory(tokens, rows.longest(), &mut scratch.granted)?;
+        scratch.reserve(self.architecture, tokens, longest)?;
         let Scratch {
             states,
             branch,
@@ -172,64 +111,13 @@ impl Executor<'_> {
                 Finish::Store,
             );
         }
-        let longest = rows.longest();
-        scratch
-            .turns
-            .resize_with(self.architecture.rotary.len(), RotaryTable::default);
         for (turns, frequencies) in scratch.turns.iter_mut().zip(&self.architecture.rotary) {
             frequencies.extend(turns, longest);
         }
-        let heads = self.architecture.attention.heads;
-        let reach = scratch.bias.len() / heads / 2;
-        if !outer.relative_bias.is_empty() && (scratch.bias.is_empty() || reach + 1 < longest) {
-            relative_bias(
-                &outer.relative_bias,
-                heads,
-                longest.next_power_of_two(),
-                &mut scratch.bias,
-            );
+        if !outer.relative_bias.is_empty() {
+            let heads = self.architecture.attention.heads;
+            relative_bias::extend(&mut scratch.bias, &outer.relative_bias, heads, longest);
         }
-        Ok(())
-    }
-
-    /// Asks for as much memory as the buffers may grow to, and gives it back: refused here, it is an error, and
-    /// where one of them grows Rust would end the process.
-    pub(super) fn ask_for_memory(
-        &self,
-        tokens: usize,
-        longest: usize,
-        granted: &mut (usize, usize),
-    ) -> Result<()> {
-        if tokens <= granted.0 && longest <= granted.1 {
-            return Ok(());
-        }
-        let Architecture {
-            hidden,
-            attention,
-            embeddings,
-            rotary,
-            ..
-        } = self.architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let hidden = (*hidden).max(embeddings.width);
-        // States, a branch, heads, what attention gives, and an operand of any of these.
-        let of_token = 2 * hidden + 2 * (query + key) + hidden.max(query);
-        // Keys and values of a head, scores of a tile, rotations, and a bias up to the next power of two.
-        let of_key = (2 + rotary.len()) * attention.head_size + 16 + 4 * attention.heads;
-        let floats = tokens
-            .saturating_mul(of_token)
-            .saturating_add(longest.saturating_mul(of_key));
-        let mut all: Vec<f32> = Vec::new();
-        if all.try_reserve_exact(floats).is_err() {
-            let megabytes = floats.saturating_mul(size_of::<f32>()) / 1_000_000;
-            let reason =
-                format!("the system refuses {megabytes} MB for a batch of {tokens} tokens");
-            return Err(Error::new(ErrorKind::OutOfMemory, "native", reason));
-        }
-        // Memory that nobody looks at would not be asked for.
-        std::hint::black_box(&mut all);
-        *granted = (tokens.max(granted.0), longest.max(granted.1));
         Ok(())
     }
 
@@ -299,11 +187,10 @@ impl Executor<'_> {
                     layer.reach.unwrap_or(usize::MAX)
                 },
             },
-            softcap: None,
         };
         let bias = (!bias.is_empty()).then(|| RelativeBias {
             table: bias,
-            reach: bias.len() / attention.heads / 2,
+            reach: relative_bias::reach(bias, attention.heads),
         });
         for span in rows.spans() {
             let own = &mut heads[span.start * stride..span.end * stride];
@@ -351,7 +238,7 @@ impl Executor<'_> {
         note(Product::Up, input);
         operand.convert(up, input, hidden, tokens);
         let width = feed_forward.width;
-        let block = (INNER / width).max(12).min(tokens.max(1));
+        let block = block(width, tokens);
         let finish = if feed_forward.gated {
             Finish::Gate(feed_forward.activation)
         } else {
@@ -420,40 +307,6 @@ impl Executor<'_> {
         }
         if let Some(norm) = &norms.sum {
             norm.apply(self.isa, states);
-        }
-    }
-}
-
-/// MPNet's bias by distance: near keys have a bucket each, farther ones share buckets that grow with the
-/// logarithm of the distance, up to 128; keys behind the query have the second half of the buckets.
-fn relative_bias(table: &[f32], heads: usize, reach: usize, out: &mut Vec<f32>) {
-    const HALF: usize = 16;
-    const EXACT: usize = HALF / 2;
-    let bucket = |distance: usize| {
-        if distance < EXACT {
-            return distance;
-        }
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss
-        )]
-        let grown = {
-            let log =
-                (distance as f32 / EXACT as f32).ln() / (128.0_f64 / EXACT as f64).ln() as f32;
-            (log * (HALF - EXACT) as f32) as usize
-        };
-        (EXACT + grown).min(HALF - 1)
-    };
-    out.clear();
-    for head in 0..heads {
-        for place in 0..=2 * reach {
-            let bucket = if place > reach {
-                HALF + bucket(place - reach)
-            } else {
-                bucket(reach - place)
-            };
-            out.push(table[bucket * heads + head]);
         }
     }
 }

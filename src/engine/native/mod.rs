@@ -1,21 +1,24 @@
 //! The engine inside: transformers straight from config.json and safetensors, without padding.
 //!
 //! - [`architecture`] reads config.json into a description, `names` knows what tensors are called,
-//!   [`weights`] maps checkpoints, `network` packs them for the kernels;
+//!   [`weights`] maps checkpoints, `loader` packs them for the kernels, a `network` holds them;
 //! - `executor` runs any description over ragged rows: they follow one another as `[tokens, hidden]`, and
 //!   attention runs for each row and head, so that a row's vector depends on nothing beside it;
 //! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
-//! - `loaded` is a network with its weights; `engine` puts it behind the engines' traits, and measures what reduced precision costs.
+//! - `engine` puts all of it behind the engines' traits, and measures what reduced precision costs.
 
 pub mod architecture;
 mod check;
 mod engine;
 mod executor;
 pub mod kernels;
-mod loaded;
+mod loader;
 mod names;
 mod network;
+mod packed;
+mod relative_bias;
 mod rotary;
+mod scratch;
 mod settings;
 mod statics;
 pub mod weights;

@@ -1,422 +1,254 @@
-//! A model's weights, packed for the kernels: what all workers share.
+//! A network with its weights: run in one go by workers, or layer by layer where only its exact results
+//! are wanted once.
 
 use std::sync::Arc;
 
-use super::architecture::{Architecture, Norm, NormKind};
-use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
-use super::names::{Alternatives, NormNames, Sources};
-use super::weights::{Checkpoint, Table, missing};
-use crate::error::{Error, Result};
+use rayon::prelude::*;
 
-/// The norms around half a layer.
-#[derive(Debug, Default)]
-pub struct Norms {
-    /// Of the input.
-    pub before: Option<kernels::Norm>,
-    /// Of the branch.
-    pub after: Option<kernels::Norm>,
-    /// Of the sum.
-    pub sum: Option<kernels::Norm>,
-}
+use super::architecture::Architecture;
+use super::executor::Executor;
+use super::kernels::{Arithmetic, Isa};
+use super::loader::Loader;
+use super::packed::{LayerWeights, OuterWeights, Ranges};
+use super::scratch::{Rows, Scratch};
+use super::weights::Checkpoint;
+use crate::error::Result;
 
-/// A layer's products, in the order in which they run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// Query, key and value.
-    Input,
-    /// What follows attention.
-    Output,
-    /// The first of the feed-forward.
-    Up,
-    /// The second.
-    Down,
-}
+/// Rows of random ids by which 8-bit products are balanced, and their length.
+const CALIBRATION: (usize, usize) = (64, 24);
 
-/// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
-pub type Ranges = [Vec<f32>; 4];
-
-/// A layer's weights.
-#[derive(Debug)]
-pub struct LayerWeights {
-    /// The products, indexed by [`Product`].
-    pub products: [Matrix; 4],
-    /// Norms around attention.
-    pub attention_norms: Norms,
-    /// Norms around the feed-forward.
-    pub feed_forward_norms: Norms,
-    /// Norms of each head's query and key.
-    pub head_norms: Option<[kernels::Norm; 2]>,
-}
-
-/// What lies before, after and beside the layers.
-#[derive(Debug)]
-pub struct OuterWeights {
-    /// Token embeddings.
-    pub word: Table,
-    /// Learned positions.
-    pub positions: Option<Table>,
-    /// Token types, row-major; empty where there are none.
-    pub types: Vec<f32>,
-    /// The norm of the embeddings.
-    pub norm: Option<kernels::Norm>,
-    /// The projection to the model's width.
-    pub projection: Option<Matrix>,
-    /// The norm after the last layer.
-    pub final_norm: Option<kernels::Norm>,
-    /// Bias of attention scores by relative position, `[buckets, heads]`; empty where there is none.
-    pub relative_bias: Vec<f32>,
-}
-
-/// Finds a model's tensors in a checkpoint.
-pub struct Loader<'a> {
-    architecture: &'a Architecture,
-    checkpoint: &'a Arc<Checkpoint>,
-    prefix: String,
+/// A network with its weights.
+pub(super) struct Network {
+    pub(super) architecture: Architecture,
     isa: Isa,
+    outer: OuterWeights,
+    sets: Vec<LayerWeights>,
 }
 
-impl<'a> Loader<'a> {
-    /// A loader, once it is known what the checkpoint puts before the model's names.
-    ///
-    /// # Errors
-    /// If the checkpoint has no token embeddings.
-    pub fn new(
-        architecture: &'a Architecture,
-        checkpoint: &'a Arc<Checkpoint>,
+impl Network {
+    pub(super) fn open(
+        architecture: Architecture,
+        checkpoint: &Arc<Checkpoint>,
         isa: Isa,
+        arithmetic: Arithmetic,
     ) -> Result<Self> {
-        let words: Vec<String> = architecture
-            .names
-            .word
-            .iter()
-            .map(|word| format!("{word}.weight"))
-            .collect();
-        let prefix = checkpoint
-            .names()
-            .filter_map(|name| {
-                words
-                    .iter()
-                    .find_map(|word| name.strip_suffix(word.as_str()))
-            })
-            .filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-            .min_by_key(|prefix| (prefix.len(), *prefix))
-            .ok_or_else(|| missing(checkpoint, &words[0]))?;
+        let (outer, sets) = {
+            let loader = Loader::new(&architecture, checkpoint, isa)?;
+            let outer = loader.outer_weights()?;
+            let ranges = if arithmetic == Arithmetic::I8 {
+                Some(calibrate(&architecture, &loader, &outer, isa)?)
+            } else {
+                None
+            };
+            // A set that no layer takes has none.
+            let ranges = |set: usize| {
+                ranges
+                    .as_ref()
+                    .map(|ranges| &ranges[set])
+                    .filter(|ranges| !ranges[0].is_empty())
+            };
+            let sets: Vec<LayerWeights> = (0..architecture.weight_sets.len())
+                .into_par_iter()
+                .map(|set| loader.layer(set, arithmetic, ranges(set)))
+                .collect::<Result<_>>()?;
+            (outer, sets)
+        };
         Ok(Self {
             architecture,
-            checkpoint,
-            prefix: prefix.to_string(),
             isa,
+            outer,
+            sets,
         })
     }
 
-    /// Everything but the layers.
-    ///
-    /// # Errors
-    /// If a tensor is missing or has a wrong shape, type or content.
-    pub fn outer_weights(&self) -> Result<OuterWeights> {
-        let Architecture {
-            hidden,
-            embeddings,
-            names,
-            attention,
-            ..
-        } = self.architecture;
-        let width = embeddings.width;
-        let word = self.full(names.word, ".weight").unwrap_or_default();
-        let positions = embeddings.positions.map(|positions| {
-            let name = format!("{}{}.weight", self.prefix, names.position);
-            Table::open(self.checkpoint, &name, Some(positions.count), Some(width))
-        });
-        let table = |name: &str, shape: &[usize]| {
-            let name = format!("{}{name}.weight", self.prefix);
-            let tensor = self
-                .checkpoint
-                .get(&name)
-                .ok_or_else(|| missing(self.checkpoint, &name))?;
-            tensor.expect_shape(shape)?;
-            tensor.floats()
-        };
-        let types = match embeddings.types {
-            0 => Vec::new(),
-            types => table(names.token_type, &[types, width])?,
-        };
-        let projection = if embeddings.projected {
-            let (weight, bias) = self.rows("", names.projection, &[*hidden], width, true)?;
-            let layout = Layout {
-                outputs: *hidden,
-                inputs: width,
-                gated: false,
-            };
-            Some(self.pack(Arithmetic::F32, layout, &weight, &bias, None))
-        } else {
-            None
-        };
-        let relative_bias = match attention.relative_buckets {
-            None => Vec::new(),
-            Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
-        };
-        Ok(OuterWeights {
-            word: Table::open(self.checkpoint, &word, embeddings.vocabulary, Some(width))?,
-            positions: positions.transpose()?,
-            types,
-            norm: embeddings
-                .norm
-                .map(|norm| self.norm("", names.embedding_norm, norm, width))
-                .transpose()?,
-            projection,
-            final_norm: self
-                .architecture
-                .final_norm
-                .then(|| self.norm("", names.final_norm, self.architecture.norm, *hidden))
-                .transpose()?,
-            relative_bias,
-        })
-    }
-
-    /// A set of weights in `arithmetic`; `ranges` are the greatest magnitudes of each product's inputs, by
-    /// which 8-bit products are balanced.
-    ///
-    /// # Errors
-    /// As [`Loader::outer_weights`].
-    pub fn layer(
+    /// For each row, what `compare` makes of its token states here and of those in single precision.
+    pub(super) fn beside_exact<'a, T: Send>(
         &self,
-        set: usize,
-        arithmetic: Arithmetic,
-        ranges: Option<&Ranges>,
-    ) -> Result<LayerWeights> {
-        let Architecture {
-            hidden,
-            attention,
-            feed_forward,
-            names,
-            norm,
-            ..
-        } = self.architecture;
-        let layer = self.layer_name(set)?;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let inner = feed_forward.width;
-        let halves: &[usize] = if feed_forward.gated {
-            &[inner, inner]
-        } else {
-            &[inner]
-        };
-        let product = |which: Product, sources, outputs: &[usize], inputs, biased| {
-            let (weight, bias) = self.rows(&layer, sources, outputs, inputs, biased)?;
-            let layout = Layout {
-                outputs: if which == Product::Up {
-                    inner
-                } else {
-                    outputs.iter().sum()
-                },
-                inputs,
-                gated: which == Product::Up && feed_forward.gated,
-            };
-            let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            Ok::<_, Error>(self.pack(arithmetic, layout, &weight, &bias, ranges))
-        };
-        let products = [
-            product(
-                Product::Input,
-                names.query_key_value,
-                &[query, key, key],
-                *hidden,
-                attention.input_bias,
-            )?,
-            product(
-                Product::Output,
-                names.attention_output,
-                &[*hidden],
-                query,
-                attention.output_bias,
-            )?,
-            product(Product::Up, names.up, halves, *hidden, feed_forward.up_bias)?,
-            product(
-                Product::Down,
-                names.down,
-                &[*hidden],
-                inner,
-                feed_forward.down_bias,
-            )?,
-        ];
-        // The layers that take this set agree on whether the first norm is there: it is told by their number.
-        let first_norm = self
-            .architecture
-            .layers
-            .iter()
-            .any(|layer| layer.weights == set && layer.first_norm);
-        let around = |names: &NormNames, before: bool| {
-            let one = |names: Alternatives| {
-                (!names.is_empty())
-                    .then(|| self.norm(&layer, names, *norm, *hidden))
-                    .transpose()
-            };
-            Ok::<_, Error>(Norms {
-                before: if before { one(names.before)? } else { None },
-                after: one(names.after)?,
-                sum: one(names.sum)?,
-            })
-        };
-        let head_norms = match attention.head_norm {
-            None => None,
-            Some(norm) => {
-                let [query, key] = names.query_key_norm;
-                Some([
-                    self.norm(&layer, query, norm, attention.head_size)?,
-                    self.norm(&layer, key, norm, attention.head_size)?,
-                ])
-            }
-        };
-        Ok(LayerWeights {
-            products,
-            attention_norms: around(&names.attention_norms, first_norm)?,
-            feed_forward_norms: around(&names.feed_forward_norms, true)?,
-            head_norms,
-        })
-    }
-
-    fn pack(
-        &self,
-        arithmetic: Arithmetic,
-        layout: Layout,
-        weight: &[f32],
-        bias: &[f32],
-        ranges: Option<&[f32]>,
-    ) -> Matrix {
-        // 8-bit sums over very many inputs could overflow.
-        let arithmetic = if layout.inputs > 65_000 {
-            Arithmetic::F32
-        } else {
-            arithmetic
-        };
-        let row = |row: usize, out: &mut [f32]| {
-            out.copy_from_slice(&weight[row * layout.inputs..(row + 1) * layout.inputs]);
-        };
-        Matrix::pack(self.isa, arithmetic, layout, row, bias, ranges)
-    }
-
-    /// How the checkpoint spells the layer of a set.
-    fn layer_name(&self, set: usize) -> Result<String> {
-        let spellings = &self.architecture.weight_sets[set];
-        let is_there = |spelling: &&String| {
-            let parts = self.architecture.names.query_key_value.iter();
-            parts.filter_map(|parts| parts.first()).any(|part| {
-                self.checkpoint
-                    .get(&format!("{}{spelling}{part}.weight", self.prefix))
-                    .is_some()
-            })
-        };
-        spellings
-            .iter()
-            .find(is_there)
-            .or(spellings.first())
-            .cloned()
-            .ok_or_else(|| Error::internal(format!("layer {set} has no name")))
-    }
-
-    /// The full name of the first alternative that is there, else of the first.
-    fn full(&self, names: Alternatives, ending: &str) -> Option<String> {
-        let full = |name: &&str| format!("{}{name}{ending}", self.prefix);
-        let found = names
-            .iter()
-            .find(|name| self.checkpoint.get(&full(name)).is_some());
-        found.or(names.first()).map(full)
-    }
-
-    fn norm(
-        &self,
-        layer: &str,
-        names: Alternatives,
-        norm: Norm,
-        width: usize,
-    ) -> Result<kernels::Norm> {
-        // Old checkpoints call a norm's scale and shift gamma and beta.
-        let vector = |endings: [&str; 2]| {
-            let all = || {
-                names.iter().flat_map(|name| {
-                    endings.map(|ending| format!("{}{layer}{name}.{ending}", self.prefix))
-                })
-            };
-            let tensor = all()
-                .find_map(|name| self.checkpoint.get(&name))
-                .ok_or_else(|| missing(self.checkpoint, &all().next().unwrap_or_default()))?;
-            tensor.expect_shape(&[width])?;
-            tensor.floats()
-        };
-        let mut weight = vector(["weight", "gamma"])?;
-        Ok(match norm.kind {
-            NormKind::Layer { bias: true } => {
-                kernels::Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
-            }
-            NormKind::Layer { bias: false } => {
-                kernels::Norm::layer(weight, Vec::new(), norm.epsilon)
-            }
-            NormKind::Rms { offset } => {
-                weight.iter_mut().for_each(|weight| *weight += offset);
-                kernels::Norm::rms(weight, norm.epsilon)
-            }
-        })
-    }
-
-    /// The rows of a product's weight, row-major, and its bias (empty where it has none).
-    fn rows(
-        &self,
-        layer: &str,
-        sources: Sources,
-        outputs: &[usize],
-        inputs: usize,
-        biased: bool,
-    ) -> Result<(Vec<f32>, Vec<f32>)> {
-        let full = |part: &str, ending: &str| {
-            let name = part.split_once('#').map_or(part, |(name, _)| name);
-            format!("{}{layer}{name}.{ending}", self.prefix)
-        };
-        let fitting = || {
-            sources
-                .iter()
-                .filter(|parts| [1, outputs.len()].contains(&parts.len()))
-        };
-        let parts = fitting()
-            .find(|parts| {
-                parts
+        checkpoint: &Arc<Checkpoint>,
+        rows: impl Iterator<Item = &'a [u32]>,
+        compare: impl Fn(&[f32], &[f32]) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let loader = Loader::new(&self.architecture, checkpoint, self.isa)?;
+        let mut shares = share_out(rows);
+        run_exactly(
+            &self.architecture,
+            &loader,
+            &self.outer,
+            self.isa,
+            &mut shares,
+            |_, _| {},
+        )?;
+        let results: Vec<Vec<T>> = shares
+            .par_iter_mut()
+            .map(|share| {
+                let mut scratch = std::mem::take(&mut share.scratch);
+                let exact = self
+                    .executor()
+                    .finish(&self.outer, share.ids.len(), &mut scratch);
+                let mut own = Scratch::default();
+                let ours = self.run(share.rows(), &mut own)?;
+                let mut start = 0;
+                let spans = share
+                    .ends
                     .iter()
-                    .all(|part| self.checkpoint.get(&full(part, "weight")).is_some())
+                    .map(|&end| std::mem::replace(&mut start, end)..end);
+                let width = self.architecture.hidden;
+                let of = |span: &std::ops::Range<usize>| span.start * width..span.end * width;
+                Ok(spans
+                    .map(|span| compare(&ours[of(&span)], &exact[of(&span)]))
+                    .collect())
             })
-            .or(fitting().next())
-            .copied()
-            .unwrap_or_default();
-        let total: usize = outputs.iter().sum();
-        let (mut weight, mut bias) = (Vec::new(), Vec::new());
-        for (index, part) in parts.iter().enumerate() {
-            let rows = if parts.len() == 1 {
-                total
-            } else {
-                outputs[index]
-            };
-            let half = part
-                .split_once('#')
-                .map(|(_, half)| usize::from(half == "1"));
-            let stored = if half.is_some() { 2 * rows } else { rows };
-            let append = |ending: &str, width: Option<usize>, out: &mut Vec<f32>| {
-                let name = full(part, ending);
-                let tensor = self
-                    .checkpoint
-                    .get(&name)
-                    .ok_or_else(|| missing(self.checkpoint, &name))?;
-                match width {
-                    Some(width) => tensor.expect_shape(&[stored, width])?,
-                    None => tensor.expect_shape(&[stored])?,
-                }
-                let count = rows * width.unwrap_or(1);
-                let start = out.len();
-                out.resize(start + count, 0.0);
-                tensor.read(half.unwrap_or(0) * count, &mut out[start..])
-            };
-            append("weight", Some(inputs), &mut weight)?;
-            if biased {
-                append("bias", None, &mut bias)?;
-            }
-        }
-        Ok((weight, bias))
+            .collect::<Result<_>>()?;
+        Ok(results.into_iter().flatten().collect())
     }
+
+    pub(super) fn executor(&self) -> Executor<'_> {
+        Executor {
+            architecture: &self.architecture,
+            isa: self.isa,
+        }
+    }
+
+    /// Token states of these rows.
+    pub(super) fn run<'a>(&self, rows: Rows<'_>, scratch: &'a mut Scratch) -> Result<&'a [f32]> {
+        let executor = self.executor();
+        executor.embed(&self.outer, rows, scratch)?;
+        for layer in &self.architecture.layers {
+            executor.layer(layer, &self.sets[layer.weights], rows, scratch, None);
+        }
+        Ok(executor.finish(&self.outer, rows.ids.len(), scratch))
+    }
+}
+
+/// Rows that one thread takes through a network whose layers come one at a time.
+struct Share {
+    ids: Vec<u32>,
+    types: Vec<u32>,
+    ends: Vec<usize>,
+    scratch: Scratch,
+    ranges: Ranges,
+}
+
+impl Share {
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            ids: &self.ids,
+            types: &self.types,
+            ends: &self.ends,
+        }
+    }
+}
+
+/// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where
+/// only its reduced weights fit into memory. `after` sees each layer before the next one comes.
+fn run_exactly(
+    architecture: &Architecture,
+    loader: &Loader<'_>,
+    outer: &OuterWeights,
+    isa: Isa,
+    shares: &mut [Share],
+    mut after: impl FnMut(usize, &mut [Share]),
+) -> Result<()> {
+    let executor = Executor { architecture, isa };
+    shares.par_iter_mut().try_for_each(|share| {
+        let mut scratch = std::mem::take(&mut share.scratch);
+        let done = executor.embed(outer, share.rows(), &mut scratch);
+        share.scratch = scratch;
+        done
+    })?;
+    let mut held: Option<(usize, LayerWeights)> = None;
+    for layer in &architecture.layers {
+        let (set, weights) = match held.take() {
+            Some(held) if held.0 == layer.weights => held,
+            _ => (
+                layer.weights,
+                loader.layer(layer.weights, Arithmetic::F32, None)?,
+            ),
+        };
+        shares.par_iter_mut().for_each(|share| {
+            let mut scratch = std::mem::take(&mut share.scratch);
+            let mut ranges = std::mem::take(&mut share.ranges);
+            executor.layer(
+                layer,
+                &weights,
+                share.rows(),
+                &mut scratch,
+                Some(&mut ranges),
+            );
+            (share.scratch, share.ranges) = (scratch, ranges);
+        });
+        after(set, shares);
+        held = Some((set, weights));
+    }
+    Ok(())
+}
+
+/// Spreads rows over as many shares as there are threads.
+fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
+    let mut shares: Vec<Share> = (0..rayon::current_num_threads())
+        .map(|_| Share {
+            ids: Vec::new(),
+            types: Vec::new(),
+            ends: Vec::new(),
+            scratch: Scratch::default(),
+            ranges: Ranges::default(),
+        })
+        .collect();
+    let count = shares.len();
+    for (index, row) in rows.enumerate() {
+        let share = &mut shares[index % count];
+        share.ids.extend_from_slice(row);
+        share.ends.push(share.ids.len());
+    }
+    shares
+}
+
+/// The greatest magnitudes of what each product is fed with, over rows of random ids: real texts gave no
+/// better ones.
+fn calibrate(
+    architecture: &Architecture,
+    loader: &Loader<'_>,
+    outer: &OuterWeights,
+    isa: Isa,
+) -> Result<Vec<Ranges>> {
+    let (rows, length) = CALIBRATION;
+    // RoBERTa's positions begin behind the padding id.
+    let length = architecture
+        .embeddings
+        .positions
+        .map_or(length, |positions| {
+            let taken = positions.after.map_or(0, |padding| padding as usize + 1);
+            positions.count.saturating_sub(taken).min(length)
+        });
+    let vocabulary = outer.word.rows() as u64;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut id = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        #[allow(clippy::cast_possible_truncation)]
+        let id = (((state >> 32) * vocabulary) >> 32) as u32;
+        id
+    };
+    let ids: Vec<u32> = (0..rows * length).map(|_| id()).collect();
+    let mut shares = share_out(ids.chunks_exact(length.max(1)));
+    let mut all = vec![Ranges::default(); architecture.weight_sets.len()];
+    run_exactly(
+        architecture,
+        loader,
+        outer,
+        isa,
+        &mut shares,
+        |set, shares| {
+            for share in shares {
+                for (into, own) in all[set].iter_mut().zip(std::mem::take(&mut share.ranges)) {
+                    into.resize(own.len().max(into.len()), 0.0);
+                    into.iter_mut()
+                        .zip(own)
+                        .for_each(|(most, value)| *most = most.max(value));
+                }
+            }
+        },
+    )?;
+    Ok(all)
 }

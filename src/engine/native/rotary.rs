@@ -3,7 +3,11 @@
 //!
 //! All arithmetic is in f32 where the reference's is, so that angles agree in their last bit or nearly so.
 
+use std::collections::TryReserveError;
+
 use serde_json::{Map, Value};
+
+use super::scratch::grow_kept;
 
 use super::settings::{Known, Settings};
 
@@ -213,6 +217,17 @@ pub struct RotaryTable {
 }
 
 impl RotaryTable {
+    /// Room for `positions` positions.
+    pub(super) fn try_reserve(
+        &mut self,
+        rotary: &Rotary,
+        positions: usize,
+    ) -> Result<(), TryReserveError> {
+        let floats = positions.saturating_mul(rotary.frequencies.len());
+        grow_kept(&mut self.cosines, floats)?;
+        grow_kept(&mut self.sines, floats)
+    }
+
     /// Cosines and sines of a position.
     ///
     /// # Panics

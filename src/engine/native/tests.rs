@@ -7,11 +7,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::architecture::Architecture;
-use super::executor::{Rows, Scratch};
 use super::kernels::{Arithmetic, Isa};
-use super::loaded::Network;
+use super::network::Network;
+use super::scratch::{Rows, Scratch};
 use super::weights::Checkpoint;
 use crate::error::ErrorKind;
+use crate::mutation::most_asked;
 
 const CASES: &str = "fixtures/architectures";
 
@@ -74,18 +75,21 @@ fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network, Stri
 
 /// The states of these rows, run together.
 fn run(network: &Network, rows: &[&(Vec<u32>, Vec<u32>)], scratch: &mut Scratch) -> Vec<f32> {
+    together(rows, |rows| network.run(rows, scratch).unwrap().to_vec())
+}
+
+fn together<T>(rows: &[&(Vec<u32>, Vec<u32>)], work: impl FnOnce(Rows<'_>) -> T) -> T {
     let (mut ids, mut types, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (row, kinds) in rows {
         ids.extend_from_slice(row);
         types.extend_from_slice(kinds);
         ends.push(ids.len());
     }
-    let rows = Rows {
+    work(Rows {
         ids: &ids,
         types: &types,
         ends: &ends,
-    };
-    network.run(rows, scratch).unwrap().to_vec()
+    })
 }
 
 fn all(case: &Case) -> Vec<&(Vec<u32>, Vec<u32>)> {
@@ -213,27 +217,40 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
     assert!(refused(&[5], &[2]).contains("token type 2"));
 }
 
-/// A copy of a case in a folder of its own.
 #[test]
 fn memory_that_the_system_refuses_is_told_from_other_errors() {
-    let network = open(&cases()[0].folder, Isa::best(), Arithmetic::F32).unwrap();
-    let mut granted = (0, 0);
-    let mut ask = |tokens, longest| {
-        network
-            .executor()
-            .ask_for_memory(tokens, longest, &mut granted)
-    };
-    for (tokens, longest) in [(usize::MAX / 100, 1), (1, usize::MAX / 100)] {
-        assert_eq!(
-            ask(tokens, longest).unwrap_err().kind(),
-            ErrorKind::OutOfMemory
-        );
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+        .unwrap()
+        .architecture;
+    let mut scratch = Scratch::default();
+    // More than the address space holds, and less than a length may be.
+    for (tokens, longest) in [(1 << 52, 1), (1, 1 << 52)] {
+        let refused = scratch.reserve(architecture, tokens, longest).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
     }
-    ask(512, 128).unwrap();
-    ask(256, 256).unwrap();
-    assert_eq!(granted, (512, 256));
+    scratch.reserve(architecture, 256, 128).unwrap();
 }
 
+#[test]
+fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
+    for case in cases() {
+        for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+            let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
+            let mut scratch = Scratch::default();
+            let asked = together(&all(&case), |rows| {
+                scratch
+                    .reserve(&network.architecture, rows.ids.len(), rows.longest())
+                    .unwrap();
+                most_asked(|| {
+                    network.run(rows, &mut scratch).unwrap();
+                })
+            });
+            assert_eq!(asked, 0, "{} {arithmetic:?}", case.name);
+        }
+    }
+}
+
+/// A copy of a case in a folder of its own.
 fn copy(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(Path::new(CASES).join(name)).unwrap() {

@@ -155,6 +155,7 @@ impl Worker for OrtWorker {
             );
             if says_too_large(&words) {
                 Error::new(ErrorKind::OutOfMemory, NAME, reason)
+                    .with_remedy("take --provider cpu, which uses the machine's own memory")
             } else {
                 engine_error(reason)
             }

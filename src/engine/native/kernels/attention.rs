@@ -1,16 +1,18 @@
 //! Scaled dot-product attention of one text, all heads.
 //!
-//! For each head of keys, keys are transposed into panels and values copied, once; then tiles of queries go
-//! over them: scores, the softmax of whole rows in base 2, and the weighted sum of values. In
-//! [`Arithmetic::I16`] queries and keys are rounded to 16 bits by their own greatest magnitude, values by the
-//! head's, and weights by as fine a step as keeps a block's sum within 32 bits.
+//! For each head of keys, keys are transposed into panels and values copied, once ([`packing`]); then tiles of
+//! queries go over them: scores, the softmax of whole rows in base 2, and the weighted sum of values.
 
+mod packing;
+
+use std::collections::TryReserveError;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
+use self::packing::{pack_query, pack_weights, score_top};
 use super::isa::{Arithmetic, Isa, with};
-use super::lines::{Lines, halves_mut};
-use super::math::{exp2_negative, tanh};
+use super::lines::Lines;
+use super::math::exp2_negative;
 use super::simd::{MOST_LANES, Simd};
 use super::tile::{Block, Dot, Floats, MOST_ROWS, Next, Pairs, Sums, multiply, split};
 
@@ -27,8 +29,6 @@ pub struct Attention {
     pub scale: f32,
     /// Which keys a query sees.
     pub sight: Sight,
-    /// Scores become `cap * tanh(score / cap)`.
-    pub softcap: Option<f32>,
 }
 
 /// Which keys a query sees: from `before` positions before its own to `after` behind, its own included.
@@ -57,7 +57,7 @@ pub struct Input<'a> {
     pub stride: usize,
 }
 
-/// Added to scores by how far a key stands from the query: T5's and MPNet's buckets, ALiBi.
+/// Added to scores by how far a key stands from the query.
 #[derive(Debug, Clone, Copy)]
 pub struct RelativeBias<'a> {
     /// `2 * reach + 1` values for each head: that of key `k` for query `q` at `k - q + reach`.
@@ -66,7 +66,18 @@ pub struct RelativeBias<'a> {
     pub reach: usize,
 }
 
-/// Room that calls share. It grows to the longest text and then allocates no more.
+impl RelativeBias<'_> {
+    /// What is added to a query's scores of the keys from `key` on.
+    #[inline(always)]
+    fn of<S: Simd>(&self, s: S, head: usize, query: usize, key: usize) -> S::F {
+        let table = &self.table[head * (2 * self.reach + 1)..];
+        // A key may be one of the padding, beyond the table.
+        s.load_part(table.get(key + self.reach - query..).unwrap_or(&[]), 0.0)
+    }
+}
+
+/// Room that calls share. It grows to the longest text, by itself where it was not asked to before, and then
+/// allocates no more.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
     keys: Lines,
@@ -80,17 +91,42 @@ pub struct AttentionScratch {
     turned: Vec<f32>,
 }
 
+impl AttentionScratch {
+    /// Room for a text of `len` tokens and heads of `width` channels, in any arithmetic and any instructions.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub fn try_reserve(&mut self, width: usize, len: usize) -> Result<(), TryReserveError> {
+        let padded = len.next_multiple_of(2 * MOST_LANES);
+        let columns = width.next_multiple_of(2 * MOST_LANES);
+        self.keys.try_grow(padded.saturating_mul(width))?;
+        self.values.try_grow(padded.saturating_mul(columns))?;
+        self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
+        try_fill(&mut self.key_scales, padded)?;
+        try_fill(&mut self.queries, MOST_ROWS * width)?;
+        try_fill(&mut self.weights, MOST_ROWS * SUMMED)?;
+        try_fill(&mut self.turned, columns * MOST_LANES)
+    }
+}
+
+/// Lengthens `list` with zeros to `len`, if it is shorter.
+fn try_fill<T: Copy + Default>(list: &mut Vec<T>, len: usize) -> Result<(), TryReserveError> {
+    let more = len.saturating_sub(list.len());
+    list.try_reserve_exact(more)?;
+    list.resize(list.len() + more, T::default());
+    Ok(())
+}
+
 /// Keys whose weighted values are summed at once; even.
 const SUMMED: usize = 512;
-/// Largest magnitude of a 16-bit value.
-const VALUE_TOP: f32 = 4095.0;
 
 impl Attention {
     /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
     /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`].
     ///
     /// # Panics
-    /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, or the bias doesn't reach.
+    /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
+    /// memory that was not reserved.
     #[expect(
         clippy::too_many_arguments,
         reason = "three inputs, their text and where the result goes"
@@ -169,30 +205,9 @@ impl Text<'_> {
     ) {
         let shape = self.shape;
         let width = shape.head_width;
-        let per = D::ARITHMETIC.per_lane();
-        let panel = 2 * S::LANES;
-        let padded = self.len.next_multiple_of(panel);
-        let steps = width.div_ceil(per);
-        let columns = width.next_multiple_of(panel);
-        scratch.keys.grow(padded * steps);
-        scratch.values.grow(padded / per * columns);
-        scratch.scores.grow(MOST_ROWS * padded);
-        scratch.turned.resize(
-            scratch
-                .turned
-                .len()
-                .max(width.next_multiple_of(S::LANES) * S::LANES),
-            0.0,
-        );
         scratch
-            .key_scales
-            .resize(scratch.key_scales.len().max(padded), 0.0);
-        scratch
-            .queries
-            .resize(scratch.queries.len().max(MOST_ROWS * steps), 0);
-        scratch
-            .weights
-            .resize(scratch.weights.len().max(MOST_ROWS * SUMMED / per), 0);
+            .try_reserve(width, self.len)
+            .expect("memory for the text");
         let score_top = score_top(width);
         let mut sums = Sums::new();
         for kv_head in 0..shape.kv_heads {
@@ -225,128 +240,6 @@ impl Text<'_> {
                 .get(from..from + self.shape.head_width)
                 .unwrap_or(&[]),
         );
-    }
-
-    /// Keys as panels of `2 * LANES`, a row of dwords for each channel (or pair of channels).
-    #[inline(always)]
-    fn pack_keys<S: Simd, D: Dot>(
-        &self,
-        s: S,
-        head: usize,
-        score_top: f32,
-        scratch: &mut AttentionScratch,
-    ) {
-        let width = self.shape.head_width;
-        let steps = width.div_ceil(D::ARITHMETIC.per_lane());
-        let panel = 2 * S::LANES;
-        let packed = scratch.keys.dwords_mut();
-        for first in (0..self.len.next_multiple_of(panel)).step_by(S::LANES) {
-            let turned = &mut scratch.turned;
-            // Lanes of a vector are keys, vectors are channels; keys beyond the text are zero.
-            for (c, turned) in (0..width)
-                .step_by(S::LANES)
-                .zip(turned.chunks_exact_mut(S::LANES * S::LANES))
-            {
-                let mut block = [s.splat(0.0); MOST_LANES];
-                let keys = first..self.len.min(first + S::LANES);
-                for (row, key) in block.iter_mut().zip(keys) {
-                    self.ahead(s, &self.keys, key + S::LANES, head);
-                    let key = &self.keys.data[key * self.keys.stride + head * width..][..width];
-                    *row = load_from(s, key, c);
-                }
-                s.transpose(&mut block);
-                for (to, v) in turned.chunks_exact_mut(S::LANES).zip(block) {
-                    s.store(to, v);
-                }
-            }
-            let start = first / panel * panel * steps + first % panel;
-            let to = packed[start..].chunks_mut(panel).take(steps);
-            match D::ARITHMETIC {
-                Arithmetic::F32 => {
-                    for (c, to) in to.enumerate() {
-                        s.store_i(to, s.as_int(channel(s, turned, c)));
-                    }
-                }
-                _ => {
-                    let zero = s.splat(0.0);
-                    let (mut top, mut nan) = (s.splat(1e-30), zero);
-                    for c in 0..width {
-                        top = s.max(top, s.abs(channel(s, turned, c)));
-                        nan = s.fma(channel(s, turned, c), zero, nan);
-                    }
-                    let most = s.splat(score_top);
-                    let factor = s.div(most, top);
-                    s.store(
-                        &mut scratch.key_scales[first..],
-                        s.add(s.div(top, most), nan),
-                    );
-                    for (step, to) in to.enumerate() {
-                        // An odd last channel is paired with a vector of the padding or of zeros.
-                        let low = s.to_int(s.mul(channel(s, turned, 2 * step), factor));
-                        let high = if 2 * step + 1 < width {
-                            channel(s, turned, 2 * step + 1)
-                        } else {
-                            zero
-                        };
-                        s.store_i(to, s.pair(low, s.to_int(s.mul(high, factor))));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Values, a row of dwords for each key (or pair of keys); returns what one step of its integers is worth.
-    #[inline(always)]
-    fn pack_values<S: Simd, D: Dot>(
-        &self,
-        s: S,
-        head: usize,
-        scratch: &mut AttentionScratch,
-    ) -> f32 {
-        let width = self.shape.head_width;
-        let columns = width.next_multiple_of(2 * S::LANES);
-        let value = |key: usize| match key < self.len {
-            true => &self.values.data[key * self.values.stride + head * width..][..width],
-            false => &[],
-        };
-        let rows = scratch.values.dwords_mut().chunks_exact_mut(columns);
-        if D::ARITHMETIC == Arithmetic::F32 {
-            for (key, to) in rows.take(self.len).enumerate() {
-                let row = value(key);
-                for (c, to) in (0..columns)
-                    .step_by(S::LANES)
-                    .zip(to.chunks_exact_mut(S::LANES))
-                {
-                    s.store_i(to, s.as_int(load_from(s, row, c)));
-                }
-            }
-            return 1.0;
-        }
-        let zero = s.splat(0.0);
-        let (mut top, mut nan) = (s.splat(1e-30), zero);
-        for key in 0..self.len {
-            self.ahead(s, &self.values, key + 8, head);
-            let row = value(key);
-            for c in (0..width).step_by(S::LANES) {
-                let v = load_from(s, row, c);
-                top = s.max(top, s.abs(v));
-                nan = s.fma(v, zero, nan);
-            }
-        }
-        let top = s.greatest(top);
-        let factor = s.splat(VALUE_TOP / top);
-        for (pair, to) in rows.take(self.len.div_ceil(2)).enumerate() {
-            let (low, high) = (value(2 * pair), value(2 * pair + 1));
-            for (c, to) in (0..columns)
-                .step_by(S::LANES)
-                .zip(to.chunks_exact_mut(S::LANES))
-            {
-                let low = s.to_int(s.mul(load_from(s, low, c), factor));
-                let high = s.to_int(s.mul(load_from(s, high, c), factor));
-                s.store_i(to, s.pair(low, high));
-            }
-        }
-        top / VALUE_TOP + s.sum(nan)
     }
 
     /// A tile of queries of one head; `out` begins at its first token.
@@ -406,7 +299,6 @@ impl Text<'_> {
         });
         let start = sights[0].start / panel * panel;
         let end = sights[rows - 1].end;
-        let plain = self.bias.is_none() && self.shape.softcap.is_none();
         let mut tops = [s.splat(f32::NEG_INFINITY); MOST_ROWS];
         let scores = scratch.scores.floats_mut();
         for keys in (start..end).step_by(panel) {
@@ -436,10 +328,12 @@ impl Text<'_> {
                         _ => s.mul(s.to_float(sums), s.load(key_scales)),
                     };
                     let key = keys + j * S::LANES;
-                    let mut score = if plain {
-                        s.mul(product, scale)
-                    } else {
-                        self.score(s, product, scales[i], (head, first + i, key))
+                    let mut score = match &self.bias {
+                        None => s.mul(product, scale),
+                        Some(bias) => {
+                            let bias = bias.of(s, head, first + i, key);
+                            s.fma(product, scale, s.mul(bias, s.splat(LOG2_E)))
+                        }
                     };
                     if !all {
                         score = mask(s, score, key, &sights[i]);
@@ -516,28 +410,6 @@ impl Text<'_> {
             }
         }
     }
-
-    /// Products become scores in base 2: scale, bias, cap.
-    #[inline(always)]
-    fn score<S: Simd>(
-        &self,
-        s: S,
-        product: S::F,
-        scale: f32,
-        (head, query, key): (usize, usize, usize),
-    ) -> S::F {
-        let mut score = s.mul(product, s.splat(scale));
-        if let Some(bias) = &self.bias {
-            let table = &bias.table[head * (2 * bias.reach + 1)..];
-            // The key may be one of the padding, beyond the table.
-            let table = table.get(key + bias.reach - query..).unwrap_or(&[]);
-            score = s.add(score, s.load_part(table, 0.0));
-        }
-        if let Some(cap) = self.shape.softcap {
-            score = s.mul(tanh(s, s.mul(score, s.splat(1.0 / cap))), s.splat(cap));
-        }
-        s.mul(score, s.splat(LOG2_E))
-    }
 }
 
 /// Queries of one head.
@@ -548,21 +420,6 @@ struct Tile {
     rows: usize,
     value_scale: f32,
     score_top: f32,
-}
-
-/// The vector at `from` of a row that may end before or within it: zeros stand for the rest.
-#[inline(always)]
-fn load_from<S: Simd>(s: S, row: &[f32], from: usize) -> S::F {
-    match row.get(from..from + S::LANES) {
-        Some(row) => s.load(row),
-        None => s.load_part(row.get(from..).unwrap_or(&[]), 0.0),
-    }
-}
-
-/// One channel of a vector of keys.
-#[inline(always)]
-fn channel<S: Simd>(s: S, turned: &[f32], index: usize) -> S::F {
-    s.load(&turned[index * S::LANES..])
 }
 
 /// Scores of keys that are out of sight become minus infinity.
@@ -577,42 +434,6 @@ fn mask<S: Simd>(s: S, score: S::F, key: usize, sight: &Range<usize>) -> S::F {
     );
     let score = s.select_less(keys, s.splat(sight.end as f32), score, never);
     s.select_less(keys, s.splat(sight.start as f32), never, score)
-}
-
-/// Largest magnitude of 16-bit queries and keys of `width` channels: their products' sum fits 32 bits.
-fn score_top(width: usize) -> f32 {
-    (f64::from(i32::MAX) / width as f64)
-        .sqrt()
-        .min(32_767.0)
-        .floor() as f32
-}
-
-/// Rounds a query to 16 bits; returns what one step is worth.
-#[inline(always)]
-fn pack_query<S: Simd>(s: S, query: &[f32], most: f32, to: &mut [i32]) -> f32 {
-    let zero = s.splat(0.0);
-    let (mut top, mut nan) = (s.splat(1e-30), zero);
-    for x in query.chunks(S::LANES) {
-        let v = s.load_part(x, 0.0);
-        top = s.max(top, s.abs(v));
-        nan = s.fma(v, zero, nan);
-    }
-    let top = s.greatest(top);
-    let factor = s.splat(most / top);
-    for (to, x) in halves_mut(to)
-        .chunks_mut(S::LANES)
-        .zip(query.chunks(S::LANES))
-    {
-        let q = s.to_int(s.mul(s.load_part(x, 0.0), factor));
-        if to.len() >= S::LANES {
-            s.store_low16(to, q);
-        } else {
-            let mut all = [0; MOST_LANES];
-            s.store_low16(&mut all, q);
-            to.copy_from_slice(&all[..to.len()]);
-        }
-    }
-    top / most + s.sum(nan)
 }
 
 /// Scores become `2^(score - top)`, or 0 where they were minus infinity; returns their sum.
@@ -631,19 +452,4 @@ fn soften<S: Simd, D: Dot>(s: S, scores: &mut [f32], top: f32) -> f32 {
         }
     }
     s.sum(s.add(sums[0], sums[1]))
-}
-
-/// Rounds weights, 0 to 1 each, to as fine a step as keeps their sum, times the greatest value, within 32
-/// bits; returns the step.
-#[inline(always)]
-fn pack_weights<S: Simd>(s: S, weights: &[f32], sum: f32, to: &mut [i32]) -> f32 {
-    // Rounding adds at most half a step for each weight; a hundredth covers the sum's own rounding.
-    let most = (i32::MAX as f32 / VALUE_TOP * 0.99 - weights.len() as f32 / 2.0) / sum;
-    let steps = most.min(32_767.0);
-    let factor = s.splat(steps);
-    let to = halves_mut(to).chunks_exact_mut(S::LANES);
-    for (to, x) in to.zip(weights.chunks_exact(S::LANES)) {
-        s.store_low16(to, s.to_int(s.mul(s.load(x), factor)));
-    }
-    1.0 / steps
 }

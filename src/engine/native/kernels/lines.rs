@@ -1,5 +1,7 @@
 //! Memory on cache-line boundaries: a vector that straddles two lines costs two loads.
 
+use std::collections::TryReserveError;
+
 /// One cache line of dwords.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -18,10 +20,14 @@ impl Lines {
     }
 
     /// Makes room for `len` dwords; what they hold is unspecified.
-    pub(super) fn grow(&mut self, len: usize) {
-        if self.0.len() * LINE < len {
-            *self = Self::zeroed(len);
+    pub(super) fn try_grow(&mut self, len: usize) -> Result<(), TryReserveError> {
+        let lines = len.div_ceil(LINE);
+        if self.0.len() < lines {
+            self.0 = Vec::new();
+            self.0.try_reserve_exact(lines)?;
+            self.0.resize(lines, Line([0; LINE]));
         }
+        Ok(())
     }
 
     pub(super) fn dwords(&self) -> &[i32] {

@@ -1,5 +1,7 @@
 //! The left side of products: rows of activations, converted to a matrix's arithmetic.
 
+use std::collections::TryReserveError;
+
 use super::isa::{Arithmetic, with};
 use super::lines::{bytes_mut, halves_mut};
 use super::matrix::{Form, I16_TOP, Matrix};
@@ -26,6 +28,23 @@ impl Operand {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Room for `rows` rows of `inputs` values, in any arithmetic.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub fn try_reserve(&mut self, rows: usize, inputs: usize) -> Result<(), TryReserveError> {
+        let dwords = rows.saturating_mul(inputs);
+        if self.data.capacity() < dwords {
+            self.data = Vec::new();
+            self.data.try_reserve_exact(dwords)?;
+        }
+        let more = |list: &Vec<f32>, length: usize| length.saturating_sub(list.len());
+        self.scale.try_reserve_exact(more(&self.scale, rows))?;
+        self.base.try_reserve_exact(more(&self.base, rows))?;
+        self.prepared
+            .try_reserve_exact(more(&self.prepared, inputs))
     }
 
     /// Rows that it holds.

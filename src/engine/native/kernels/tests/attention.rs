@@ -16,7 +16,6 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
         head_width: width,
         scale,
         sight,
-        softcap,
     } = case.shape;
     let mut out = vec![0.0; case.len * heads * width];
     for head in 0..heads {
@@ -36,9 +35,6 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
                 score *= f64::from(scale);
                 if let Some(reach) = case.reach {
                     score += f64::from(bias[head * (2 * reach + 1) + j + reach - i]);
-                }
-                if let Some(cap) = softcap {
-                    score = f64::from(cap) * (score / f64::from(cap)).tanh();
                 }
                 score.exp()
             };
@@ -98,7 +94,6 @@ fn attention_cases() -> Vec<Case> {
         head_width,
         scale: 1.5 / (head_width as f32).sqrt(),
         sight: Sight::ALL,
-        softcap: None,
     };
     let mut cases = Vec::new();
     // The edges of vectors and panels.
@@ -140,7 +135,6 @@ fn attention_cases() -> Vec<Case> {
         cases.push(Case {
             shape: Attention {
                 sight,
-                softcap: Some(2.0),
                 ..shape(3, 1, 7)
             },
             len,
@@ -216,7 +210,6 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         head_width: 8,
         scale: 0.3,
         sight: Sight::ALL,
-        softcap: None,
     };
     for (arithmetic, len) in [(Arithmetic::F32, 21), (Arithmetic::I16, 69)] {
         let case = Case {

@@ -1,0 +1,364 @@
+//! Finds a model's tensors in a checkpoint, whatever it calls them, and packs them for the kernels.
+
+use std::sync::Arc;
+
+use super::architecture::{Architecture, Norm, NormKind};
+use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
+use super::names::{Alternatives, NormNames, Sources};
+use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::weights::{Checkpoint, Table, missing};
+use crate::error::{Error, Result};
+
+/// Finds a model's tensors in a checkpoint.
+pub struct Loader<'a> {
+    architecture: &'a Architecture,
+    checkpoint: &'a Arc<Checkpoint>,
+    prefix: String,
+    isa: Isa,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader, once it is known what the checkpoint puts before the model's names.
+    ///
+    /// # Errors
+    /// If the checkpoint has no token embeddings.
+    pub fn new(
+        architecture: &'a Architecture,
+        checkpoint: &'a Arc<Checkpoint>,
+        isa: Isa,
+    ) -> Result<Self> {
+        let words: Vec<String> = architecture
+            .names
+            .word
+            .iter()
+            .map(|word| format!("{word}.weight"))
+            .collect();
+        let prefix = checkpoint
+            .names()
+            .filter_map(|name| {
+                words
+                    .iter()
+                    .find_map(|word| name.strip_suffix(word.as_str()))
+            })
+            .filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+            .min_by_key(|prefix| (prefix.len(), *prefix))
+            .ok_or_else(|| missing(checkpoint, &words[0]))?;
+        Ok(Self {
+            architecture,
+            checkpoint,
+            prefix: prefix.to_string(),
+            isa,
+        })
+    }
+
+    /// Everything but the layers.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub fn outer_weights(&self) -> Result<OuterWeights> {
+        let Architecture {
+            hidden,
+            embeddings,
+            names,
+            attention,
+            ..
+        } = self.architecture;
+        let width = embeddings.width;
+        let word = self.full(names.word, ".weight").unwrap_or_default();
+        let positions = embeddings.positions.map(|positions| {
+            let name = format!("{}{}.weight", self.prefix, names.position);
+            Table::open(self.checkpoint, &name, Some(positions.count), Some(width))
+        });
+        let table = |name: &str, shape: &[usize]| {
+            let name = format!("{}{name}.weight", self.prefix);
+            let tensor = self
+                .checkpoint
+                .get(&name)
+                .ok_or_else(|| missing(self.checkpoint, &name))?;
+            tensor.expect_shape(shape)?;
+            tensor.floats()
+        };
+        let types = match embeddings.types {
+            0 => Vec::new(),
+            types => table(names.token_type, &[types, width])?,
+        };
+        let projection = if embeddings.projected {
+            let (weight, bias) = self.rows("", names.projection, &[*hidden], width, true)?;
+            let layout = Layout {
+                outputs: *hidden,
+                inputs: width,
+                gated: false,
+            };
+            Some(self.pack(Arithmetic::F32, layout, &weight, &bias, None))
+        } else {
+            None
+        };
+        let relative_bias = match attention.relative_buckets {
+            None => Vec::new(),
+            Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
+        };
+        Ok(OuterWeights {
+            word: Table::open(self.checkpoint, &word, embeddings.vocabulary, Some(width))?,
+            positions: positions.transpose()?,
+            types,
+            norm: embeddings
+                .norm
+                .map(|norm| self.norm("", names.embedding_norm, norm, width))
+                .transpose()?,
+            projection,
+            final_norm: self
+                .architecture
+                .final_norm
+                .then(|| self.norm("", names.final_norm, self.architecture.norm, *hidden))
+                .transpose()?,
+            relative_bias,
+        })
+    }
+
+    /// A set of weights in `arithmetic`; `ranges` are the greatest magnitudes of each product's inputs, by
+    /// which 8-bit products are balanced.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub fn layer(
+        &self,
+        set: usize,
+        arithmetic: Arithmetic,
+        ranges: Option<&Ranges>,
+    ) -> Result<LayerWeights> {
+        let Architecture {
+            hidden,
+            attention,
+            feed_forward,
+            names,
+            norm,
+            ..
+        } = self.architecture;
+        let layer = self.layer_name(set)?;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let inner = feed_forward.width;
+        let halves: &[usize] = if feed_forward.gated {
+            &[inner, inner]
+        } else {
+            &[inner]
+        };
+        let product = |which: Product, sources, outputs: &[usize], inputs, biased| {
+            let (weight, bias) = self.rows(&layer, sources, outputs, inputs, biased)?;
+            let layout = Layout {
+                outputs: if which == Product::Up {
+                    inner
+                } else {
+                    outputs.iter().sum()
+                },
+                inputs,
+                gated: which == Product::Up && feed_forward.gated,
+            };
+            let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
+            Ok::<_, Error>(self.pack(arithmetic, layout, &weight, &bias, ranges))
+        };
+        let products = [
+            product(
+                Product::Input,
+                names.query_key_value,
+                &[query, key, key],
+                *hidden,
+                attention.input_bias,
+            )?,
+            product(
+                Product::Output,
+                names.attention_output,
+                &[*hidden],
+                query,
+                attention.output_bias,
+            )?,
+            product(Product::Up, names.up, halves, *hidden, feed_forward.up_bias)?,
+            product(
+                Product::Down,
+                names.down,
+                &[*hidden],
+                inner,
+                feed_forward.down_bias,
+            )?,
+        ];
+        // The layers that take this set agree on whether the first norm is there: it is told by their number.
+        let first_norm = self
+            .architecture
+            .layers
+            .iter()
+            .any(|layer| layer.weights == set && layer.first_norm);
+        let around = |names: &NormNames, before: bool| {
+            let one = |names: Alternatives| {
+                (!names.is_empty())
+                    .then(|| self.norm(&layer, names, *norm, *hidden))
+                    .transpose()
+            };
+            Ok::<_, Error>(Norms {
+                before: if before { one(names.before)? } else { None },
+                after: one(names.after)?,
+                sum: one(names.sum)?,
+            })
+        };
+        let head_norms = match attention.head_norm {
+            None => None,
+            Some(norm) => {
+                let [query, key] = names.query_key_norm;
+                Some([
+                    self.norm(&layer, query, norm, attention.head_size)?,
+                    self.norm(&layer, key, norm, attention.head_size)?,
+                ])
+            }
+        };
+        Ok(LayerWeights {
+            products,
+            attention_norms: around(&names.attention_norms, first_norm)?,
+            feed_forward_norms: around(&names.feed_forward_norms, true)?,
+            head_norms,
+        })
+    }
+
+    fn pack(
+        &self,
+        arithmetic: Arithmetic,
+        layout: Layout,
+        weight: &[f32],
+        bias: &[f32],
+        ranges: Option<&[f32]>,
+    ) -> Matrix {
+        // 8-bit sums over very many inputs could overflow.
+        let arithmetic = if layout.inputs > 65_000 {
+            Arithmetic::F32
+        } else {
+            arithmetic
+        };
+        let row = |row: usize, out: &mut [f32]| {
+            out.copy_from_slice(&weight[row * layout.inputs..(row + 1) * layout.inputs]);
+        };
+        Matrix::pack(self.isa, arithmetic, layout, row, bias, ranges)
+    }
+
+    /// How the checkpoint spells the layer of a set.
+    fn layer_name(&self, set: usize) -> Result<String> {
+        let spellings = &self.architecture.weight_sets[set];
+        let is_there = |spelling: &&String| {
+            let parts = self.architecture.names.query_key_value.iter();
+            parts.filter_map(|parts| parts.first()).any(|part| {
+                self.checkpoint
+                    .get(&format!("{}{spelling}{part}.weight", self.prefix))
+                    .is_some()
+            })
+        };
+        spellings
+            .iter()
+            .find(is_there)
+            .or(spellings.first())
+            .cloned()
+            .ok_or_else(|| Error::internal(format!("layer {set} has no name")))
+    }
+
+    /// The full name of the first alternative that is there, else of the first.
+    fn full(&self, names: Alternatives, ending: &str) -> Option<String> {
+        let full = |name: &&str| format!("{}{name}{ending}", self.prefix);
+        let found = names
+            .iter()
+            .find(|name| self.checkpoint.get(&full(name)).is_some());
+        found.or(names.first()).map(full)
+    }
+
+    fn norm(
+        &self,
+        layer: &str,
+        names: Alternatives,
+        norm: Norm,
+        width: usize,
+    ) -> Result<kernels::Norm> {
+        // Old checkpoints call a norm's scale and shift gamma and beta.
+        let vector = |endings: [&str; 2]| {
+            let all = || {
+                names.iter().flat_map(|name| {
+                    endings.map(|ending| format!("{}{layer}{name}.{ending}", self.prefix))
+                })
+            };
+            let tensor = all()
+                .find_map(|name| self.checkpoint.get(&name))
+                .ok_or_else(|| missing(self.checkpoint, &all().next().unwrap_or_default()))?;
+            tensor.expect_shape(&[width])?;
+            tensor.floats()
+        };
+        let mut weight = vector(["weight", "gamma"])?;
+        Ok(match norm.kind {
+            NormKind::Layer { bias: true } => {
+                kernels::Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
+            }
+            NormKind::Layer { bias: false } => {
+                kernels::Norm::layer(weight, Vec::new(), norm.epsilon)
+            }
+            NormKind::Rms { offset } => {
+                weight.iter_mut().for_each(|weight| *weight += offset);
+                kernels::Norm::rms(weight, norm.epsilon)
+            }
+        })
+    }
+
+    /// The rows of a product's weight, row-major, and its bias (empty where it has none).
+    fn rows(
+        &self,
+        layer: &str,
+        sources: Sources,
+        outputs: &[usize],
+        inputs: usize,
+        biased: bool,
+    ) -> Result<(Vec<f32>, Vec<f32>)> {
+        let full = |part: &str, ending: &str| {
+            let name = part.split_once('#').map_or(part, |(name, _)| name);
+            format!("{}{layer}{name}.{ending}", self.prefix)
+        };
+        let fitting = || {
+            sources
+                .iter()
+                .filter(|parts| [1, outputs.len()].contains(&parts.len()))
+        };
+        let parts = fitting()
+            .find(|parts| {
+                parts
+                    .iter()
+                    .all(|part| self.checkpoint.get(&full(part, "weight")).is_some())
+            })
+            .or(fitting().next())
+            .copied()
+            .unwrap_or_default();
+        let total: usize = outputs.iter().sum();
+        let (mut weight, mut bias) = (Vec::new(), Vec::new());
+        for (index, part) in parts.iter().enumerate() {
+            let rows = if parts.len() == 1 {
+                total
+            } else {
+                outputs[index]
+            };
+            let half = part
+                .split_once('#')
+                .map(|(_, half)| usize::from(half == "1"));
+            let stored = if half.is_some() { 2 * rows } else { rows };
+            let append = |ending: &str, width: Option<usize>, out: &mut Vec<f32>| {
+                let name = full(part, ending);
+                let tensor = self
+                    .checkpoint
+                    .get(&name)
+                    .ok_or_else(|| missing(self.checkpoint, &name))?;
+                match width {
+                    Some(width) => tensor.expect_shape(&[stored, width])?,
+                    None => tensor.expect_shape(&[stored])?,
+                }
+                let count = rows * width.unwrap_or(1);
+                let start = out.len();
+                out.resize(start + count, 0.0);
+                tensor.read(half.unwrap_or(0) * count, &mut out[start..])
+            };
+            append("weight", Some(inputs), &mut weight)?;
+            if biased {
+                append("bias", None, &mut bias)?;
+            }
+        }
+        Ok((weight, bias))
+    }
+}

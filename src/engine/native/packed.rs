@@ -1,0 +1,63 @@
+//! A model's weights, packed for the kernels: what all workers share.
+
+use super::kernels::{Matrix, Norm};
+use super::weights::Table;
+
+/// The norms around half a layer.
+#[derive(Debug, Default)]
+pub struct Norms {
+    /// Of the input.
+    pub before: Option<Norm>,
+    /// Of the branch.
+    pub after: Option<Norm>,
+    /// Of the sum.
+    pub sum: Option<Norm>,
+}
+
+/// A layer's products, in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// Query, key and value.
+    Input,
+    /// What follows attention.
+    Output,
+    /// The first of the feed-forward.
+    Up,
+    /// The second.
+    Down,
+}
+
+/// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
+pub type Ranges = [Vec<f32>; 4];
+
+/// A layer's weights.
+#[derive(Debug)]
+pub struct LayerWeights {
+    /// The products, indexed by [`Product`].
+    pub products: [Matrix; 4],
+    /// Norms around attention.
+    pub attention_norms: Norms,
+    /// Norms around the feed-forward.
+    pub feed_forward_norms: Norms,
+    /// Norms of each head's query and key.
+    pub head_norms: Option<[Norm; 2]>,
+}
+
+/// What lies before, after and beside the layers.
+#[derive(Debug)]
+pub struct OuterWeights {
+    /// Token embeddings.
+    pub word: Table,
+    /// Learned positions.
+    pub positions: Option<Table>,
+    /// Token types, row-major; empty where there are none.
+    pub types: Vec<f32>,
+    /// The norm of the embeddings.
+    pub norm: Option<Norm>,
+    /// The projection to the model's width.
+    pub projection: Option<Matrix>,
+    /// The norm after the last layer.
+    pub final_norm: Option<Norm>,
+    /// Bias of attention scores by relative position, `[buckets, heads]`; empty where there is none.
+    pub relative_bias: Vec<f32>,
+}
