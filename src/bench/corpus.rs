@@ -14,14 +14,7 @@ pub const TEXTS: usize = 65_536;
 
 /// Parts of sentences, written for this project: who, did what, when or where, and why. Any goes with any others, and
 /// each combination is a sentence of its own.
-static PARTS: LazyLock<[Vec<&str>; 4]> = LazyLock::new(|| {
-    let mut blocks = include_str!("phrases.txt").split("\n\n");
-    [(); 4].map(|()| {
-        blocks
-            .next()
-            .map_or(Vec::new(), |block| block.lines().collect())
-    })
-});
+static PARTS: LazyLock<[Vec<&str>; 4]> = LazyLock::new(|| parts(include_str!("phrases.txt")));
 
 /// Parts of each kind.
 const EACH: usize = 48;
@@ -77,6 +70,13 @@ impl Corpus {
             text.push_str(&next);
         }
     }
+}
+
+/// Four blocks of lines with empty ones between; lines may end as Windows has them.
+fn parts(text: &str) -> [Vec<&str>; 4] {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut blocks = lines.split(|line| line.is_empty());
+    [(); 4].map(|()| blocks.next().unwrap_or_default().to_vec())
 }
 
 fn count(text: &str) -> usize {
@@ -178,6 +178,15 @@ mod tests {
                 .to_string()
                 .contains("mixed")
         );
+    }
+
+    #[test]
+    fn parts_are_as_many_however_lines_end() {
+        let text = include_str!("phrases.txt");
+        for text in [text, &text.replace('\n', "\r\n")] {
+            assert_eq!(parts(text), *PARTS);
+            assert!(parts(text).iter().all(|parts| parts.len() == EACH));
+        }
     }
 
     /// Baselines of other machines and versions are comparable only if this never changes.
