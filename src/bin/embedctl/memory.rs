@@ -1,8 +1,11 @@
 //! Whether memory ran out: Rust ends a process that gets none in the same way as a fault does, by SIGABRT, and those who
 //! are left with it should be told which it was.
+//!
+//! A thread ends the process as soon as it gets none, unless it goes on with less: the engine inside does, with half a
+//! batch. So each thread remembers by itself what it last asked for in vain, until it was given something of that order.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
 
 /// The system's allocator, which remembers that it could not give what was asked for.
 pub struct Remembering;
@@ -10,39 +13,67 @@ pub struct Remembering;
 #[global_allocator]
 static ALLOCATOR: Remembering = Remembering;
 
-static RAN_OUT: AtomicBool = AtomicBool::new(false);
-
-/// Whether some memory that was asked for was not there.
-pub fn ran_out() -> bool {
-    RAN_OUT.load(Ordering::Relaxed)
+thread_local! {
+    /// Bytes that this thread asked for in vain, if it goes on with nothing like them. Has neither to be made nor to be
+    /// dropped, so an allocator and a signal handler may look at it.
+    static IN_VAIN: Cell<usize> = const { Cell::new(0) };
 }
 
-fn remembered(memory: *mut u8) -> *mut u8 {
+/// Whether memory that this thread asked for was not there.
+pub fn ran_out() -> bool {
+    IN_VAIN.get() > 0
+}
+
+fn remembered(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() {
-        RAN_OUT.store(true, Ordering::Relaxed);
+        IN_VAIN.set(size);
+    } else if size >= IN_VAIN.get() / 4 {
+        // Less than a quarter is what the last words about the failure take: a variable, a backtrace.
+        IN_VAIN.set(0);
     }
     memory
 }
 
-// SAFETY: every call is the system's allocator's own; storing a flag allocates nothing.
+// SAFETY: every call is the system's allocator's own; storing a number of the thread's allocates nothing.
 unsafe impl GlobalAlloc for Remembering {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are the callee's.
-        remembered(unsafe { System.alloc(layout) })
+        remembered(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        remembered(unsafe { System.alloc_zeroed(layout) })
+        remembered(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
-        remembered(unsafe { System.realloc(memory, layout, size) })
+        remembered(unsafe { System.realloc(memory, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{dangling_mut, null_mut};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_goes_on_has_not_run_out() {
+        let mut all: Vec<u8> = Vec::new();
+        assert!(all.try_reserve_exact(isize::MAX as usize).is_err());
+        assert!(ran_out());
+        let elsewhere = std::thread::spawn(ran_out).join().unwrap();
+        assert!(ran_out() && !elsewhere, "a thread's memory is its own");
+        remembered(null_mut(), 1 << 30);
+        remembered(dangling_mut(), 1 << 20);
+        assert!(ran_out(), "what is said about it takes little");
+        remembered(dangling_mut(), 1 << 29);
+        assert!(!ran_out(), "half a batch is had");
     }
 }
