@@ -35,12 +35,25 @@ pub(super) fn cpu(root: &Path) -> Cpu {
             (name.trim() == key).then_some(value.trim())
         })
     };
-    // On Arm there is no name; the device tree or the firmware may have the machine's.
-    let name = values("model name")
-        .next()
-        .map(str::to_owned)
-        .or_else(|| machine(root))
-        .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH));
+    // On Arm there is no name. The device tree or the firmware may have the machine's, which virtual machines of one
+    // kind share, whatever their processors are; these are known by their makers' numbers.
+    let name = values("model name").next().map(str::to_owned);
+    let name = name.unwrap_or_else(|| {
+        let machine = machine(root);
+        let name = machine.unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH));
+        let mut numbers: Vec<String> = Vec::new();
+        for key in ["CPU implementer", "CPU part"] {
+            for number in values(key).map(|value| format!("{key} {value}")) {
+                if !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
+        }
+        match numbers.is_empty() {
+            true => name,
+            false => format!("{name} ({})", numbers.join(", ")),
+        }
+    });
     let flags: BTreeSet<&str> = values("flags")
         .next()
         .or_else(|| values("Features").next())
@@ -168,17 +181,27 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_processor_goes_by_its_machine() {
-        let root = root(&[
-            (
-                "proc/cpuinfo",
-                "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd asimddp sve i8mm bf16\n\
-                 CPU implementer\t: 0x41\n",
-            ),
-            ("proc/device-tree/model", "NVIDIA Jetson AGX Orin\0"),
-        ]);
-        let cpu = cpu(root.path());
-        assert_eq!(cpu.name, "NVIDIA Jetson AGX Orin");
+    fn an_arm_processor_goes_by_its_machine_and_its_own_number() {
+        let cpus = |parts: &[&str]| {
+            let of_part = |part: &&str| {
+                format!(
+                    "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd asimddp sve i8mm bf16\n\
+                     CPU implementer\t: 0x41\nCPU part\t: {part}\n\n"
+                )
+            };
+            let info: String = parts.iter().map(of_part).collect();
+            let model = ("proc/device-tree/model", "linux,dummy-virt\0");
+            cpu(root(&[("proc/cpuinfo", &info), model]).path())
+        };
+        assert_eq!(
+            cpus(&["0xd05", "0xd0b", "0xd0b"]).name,
+            "linux,dummy-virt (CPU implementer 0x41, CPU part 0xd05, CPU part 0xd0b)"
+        );
+        let cpu = cpus(&["0xd4f"]);
+        assert_eq!(
+            cpu.name,
+            "linux,dummy-virt (CPU implementer 0x41, CPU part 0xd4f)"
+        );
         assert_eq!(cpu.instructions, ["neon", "dotprod", "i8mm", "bf16", "sve"]);
         assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (None, None, 1));
     }
