@@ -1,7 +1,7 @@
 //! A model's files, opened, named and hashed. Nothing here touches the network.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -226,7 +226,8 @@ fn is_module_folder(path: &Path) -> bool {
 /// Size and SHA-256 of a file.
 fn hash(path: &Path) -> Result<(u64, String)> {
     let read = |error| Error::io("read", path, error);
-    let mut file = fs::File::open(path).map_err(read)?;
+    // 8 KiB at a time, as a file alone is copied, would be a call to the system for each of them.
+    let mut file = BufReader::with_capacity(1 << 18, fs::File::open(path).map_err(read)?);
     let mut hash = Hash::default();
     let size = io::copy(&mut file, &mut hash).map_err(read)?;
     Ok((size, hash.hex()))

@@ -4,41 +4,67 @@
 use super::lists;
 use super::metadata::TransformerConfig;
 
-/// `max_position_embeddings` of architectures whose `config.json` does not state it: the number, then their names.
-const DEFAULTS: &str = "\
-77 clip_text_model
-128 blenderbot
-256 ctrl
-510 nystromformer
-512 albert bert bert-generation blenderbot-small camembert convbert data2vec-text deberta deberta-v2 distilbert \
-    dpr electra ernie flaubert fnet ibert layoutlm lilt longformer luke lxmert megatron-bert mobilebert mpnet mra \
-    openai-gpt prophetnet rembert roberta roberta-prelayernorm roc_bert splinter squeezebert visual_bert xlm \
-    xlm-roberta xmod
-514 xlm-roberta-xl
-1024 bart biogpt fsmt gpt-sw3 gpt2 gpt_bigcode m2m_100 marian mbart mvp nllb-moe pegasus plbart rwkv tapas
-1026 esm
-1536 roformer
-2048 bitnet codegen dbrx deepseek_v2 diffllama doge dots1 exaone4 exaone_moe falcon gpt_neo gpt_neox \
-    gpt_neox_japanese gptj granite granitemoe granitemoe_swa granitemoehybrid granitemoeshared hunyuan_v1_dense \
-    hunyuan_v1_moe hyperclovax llama nomic_bert olmo olmo2 olmo3 opt perceiver phi xglm
-4096 arcee big_bird bigbird_pegasus blt deepseek_v3 flex_olmo helium jetmoe nemotron nemotron_h olmoe phi3 \
-    reformer stablelm starcoder2 yoso zamba zamba2
-8192 cohere cohere2 cohere2_moe eurobert falcon_h1 gemma gemma2 granite_swa gte jais2 modernbert \
-    modernbert-decoder vaultgemma
-8194 jina_embeddings_v3
-16384 afmoe canine pegasus_x persimmon
-32768 gemma3n_text internlm3 minicpm3 qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next \
-    smollm3 ultrabert
-65536 apertus olmo_hybrid
-128000 lfm2 lfm2_moe lfm3 qwen3_vl_text
-131072 cwm ernie4_5 ernie4_5_moe gemma3_text gemma4_text glm glm4 glm4_moe gpt_oss iquestcoder llama4_text \
-    longcat_flash mellum mimo_v2_flash minimax ministral mistral mixtral phimoe solar_open youtu zaya
-163840 deepseek_v32
-196608 minimax_m2
-202752 glm4_moe_lite glm_moe_dsa
-262144 bailing_hybrid bamba embedding_gemma2_text jamba ministral3
-524288 seed_oss
-1048576 deepseek_v4 kimi_linear mistral4";
+/// `max_position_embeddings` of architectures whose `config.json` does not state it, and their names.
+const DEFAULTS: [(i64, &str); 24] = [
+    (77, "clip_text_model"),
+    (128, "blenderbot"),
+    (256, "ctrl"),
+    (510, "nystromformer"),
+    (
+        512,
+        "albert bert bert-generation blenderbot-small camembert convbert data2vec-text deberta deberta-v2 \
+         distilbert dpr electra ernie flaubert fnet ibert layoutlm lilt longformer luke lxmert megatron-bert \
+         mobilebert mpnet mra openai-gpt prophetnet rembert roberta roberta-prelayernorm roc_bert splinter \
+         squeezebert visual_bert xlm xlm-roberta xmod",
+    ),
+    (514, "xlm-roberta-xl"),
+    (
+        1024,
+        "bart biogpt fsmt gpt-sw3 gpt2 gpt_bigcode m2m_100 marian mbart mvp nllb-moe pegasus plbart rwkv \
+         tapas",
+    ),
+    (1026, "esm"),
+    (1536, "roformer"),
+    (
+        2048,
+        "bitnet codegen dbrx deepseek_v2 diffllama doge dots1 exaone4 exaone_moe falcon gpt_neo gpt_neox \
+         gpt_neox_japanese gptj granite granitemoe granitemoe_swa granitemoehybrid granitemoeshared \
+         hunyuan_v1_dense hunyuan_v1_moe hyperclovax llama nomic_bert olmo olmo2 olmo3 opt perceiver phi xglm",
+    ),
+    (
+        4096,
+        "arcee big_bird bigbird_pegasus blt deepseek_v3 flex_olmo helium jetmoe nemotron nemotron_h olmoe \
+         phi3 reformer stablelm starcoder2 yoso zamba zamba2",
+    ),
+    (
+        8192,
+        "cohere cohere2 cohere2_moe eurobert falcon_h1 gemma gemma2 granite_swa gte jais2 modernbert \
+         modernbert-decoder vaultgemma",
+    ),
+    (8194, "jina_embeddings_v3"),
+    (16_384, "afmoe canine pegasus_x persimmon"),
+    (
+        32_768,
+        "gemma3n_text internlm3 minicpm3 qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe \
+         qwen3_next smollm3 ultrabert",
+    ),
+    (65_536, "apertus olmo_hybrid"),
+    (128_000, "lfm2 lfm2_moe lfm3 qwen3_vl_text"),
+    (
+        131_072,
+        "cwm ernie4_5 ernie4_5_moe gemma3_text gemma4_text glm glm4 glm4_moe gpt_oss iquestcoder llama4_text \
+         longcat_flash mellum mimo_v2_flash minimax ministral mistral mixtral phimoe solar_open youtu zaya",
+    ),
+    (163_840, "deepseek_v32"),
+    (196_608, "minimax_m2"),
+    (202_752, "glm4_moe_lite glm_moe_dsa"),
+    (
+        262_144,
+        "bailing_hybrid bamba embedding_gemma2_text jamba ministral3",
+    ),
+    (524_288, "seed_oss"),
+    (1_048_576, "deepseek_v4 kimi_linear mistral4"),
+];
 
 /// Architectures with a learned vector for each position and none beyond; those of
 /// [`AFTER_PADDING`] are such too.
@@ -75,9 +101,8 @@ pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> Range {
         _ => None,
     };
     let default = || {
-        let mut lines = DEFAULTS.lines().filter_map(|line| line.split_once(' '));
-        let (positions, _) = lines.find(|(_, kinds)| lists(kinds, kind))?;
-        positions.parse::<i64>().ok()
+        let known = DEFAULTS.iter().find(|(_, kinds)| lists(kinds, kind))?;
+        Some(known.0)
     };
     let stated = transformer
         .max_position_embeddings
@@ -131,6 +156,18 @@ mod tests {
             stated(serde_json::json!({"model_type": "xlnet", "max_position_embeddings": -1})),
             None
         );
+    }
+
+    #[test]
+    fn no_architecture_stands_twice() {
+        let mut names: Vec<&str> = DEFAULTS
+            .iter()
+            .flat_map(|(_, kinds)| kinds.split_ascii_whitespace())
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 
     #[test]
