@@ -273,8 +273,7 @@ fn a_removed_part_of_records_that_were_tried_again_is_seen() {
     assert!(code(&found, 1).stdout.contains(said), "{found}");
 
     let resumed = sandbox.embed(&format!("{LINE} --resume"));
-    let said =
-        "rejected records that were tried again are gone with their part (1); --retry-rejects";
+    let said = "out/ lacks 1 record that --retry-rejects had embedded, since that part was removed";
     assert!(code(&resumed, 3).stderr.contains(said), "{resumed}");
     // All that is left is what the parts say.
     let mut left = files(&sandbox.path("out"));

@@ -7,7 +7,7 @@ use embedctl::pipeline::{self, Complete, EmbedOptions};
 
 use crate::exit::ExitCode;
 use crate::failure::Failure;
-use crate::printer::{Printer, count};
+use crate::printer::{Printer, count, destination, number};
 
 /// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
@@ -21,7 +21,9 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
     };
     if removed > 0 {
         printer.note(format!(
-            "rejected records that were tried again are gone with their part ({removed}); --retry-rejects embeds them anew"
+            "{} lacks {} that --retry-rejects had embedded, since that part was removed; --retry-rejects embeds them anew",
+            destination(&options.output.destination),
+            number(removed, "record"),
         ));
     }
     let what = match state.parts.len() {

@@ -35,7 +35,7 @@ pub use parser::print_parser_answer;
 pub use progress::{Hooks, Live};
 pub use summary::{Report, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
-pub use words::{bytes, count};
+pub use words::{bytes, count, number};
 
 use embedctl::model::hub;
 use embedctl::safe_text::{Secrets, printable, printable_json};

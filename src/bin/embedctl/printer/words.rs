@@ -6,7 +6,7 @@ use embedctl::model::Dimensions;
 use embedctl::size::grouped;
 
 /// A count and its noun.
-pub(super) fn number(amount: u64, noun: &str) -> String {
+pub fn number(amount: u64, noun: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(amount))
 }
