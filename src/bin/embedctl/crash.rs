@@ -3,39 +3,38 @@
 //! Nothing is saved here and nothing goes on: the process ends by the signal, as it would have without.
 
 use embedctl::engine::EngineInfo;
+use embedctl::job::Job;
 
 use crate::printer::{Hooks, Printer, engine_label};
 
-/// Gets ready to explain a crash while the model is being opened, and as the run goes on; `is_job`: its parts stay.
-pub fn explain(printer: &Printer, is_job: bool) -> Hooks {
-    let output = if is_job { PARTS_STAY } else { NO_OUTPUT };
+/// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none;
+/// `again`: rejected records are tried again.
+pub fn explain(printer: &Printer, job: Option<&Job>, again: bool) -> Hooks {
+    let output = match job.map(Job::is_single) {
+        None => "No output file appears under its name. ",
+        Some(false) => "What was published of the output stays, and --resume goes on behind it. ",
+        Some(true) if again => "The file is as it was. ",
+        Some(true) => {
+            "No output file appears under its name; what is finished stays beside it, and --resume goes on behind it. "
+        }
+    };
     watch(printer, "while the model was being opened", output);
     Hooks {
-        started: if is_job { explain_job } else { explain_run },
+        started: explain_run,
         published: explain_published,
+        output,
     }
 }
 
-fn explain_run(printer: &Printer, engine: &EngineInfo) {
-    watch(printer, &running(engine), NO_OUTPUT);
-}
-
-fn explain_job(printer: &Printer, engine: &EngineInfo) {
-    watch(printer, &running(engine), PARTS_STAY);
-}
-
-fn running(engine: &EngineInfo) -> String {
-    format!("while {} ran the model", engine_label(engine))
+fn explain_run(printer: &Printer, engine: &EngineInfo, output: &'static str) {
+    let place = format!("while {} ran the model", engine_label(engine));
+    watch(printer, &place, output);
 }
 
 fn explain_published(printer: &Printer) {
     let place = "after the output was written";
     watch(printer, place, "The output is complete. ");
 }
-
-const NO_OUTPUT: &str = "No output file appears under its name. ";
-
-const PARTS_STAY: &str = "What was published of the output stays, and --resume goes on behind it. ";
 
 fn watch(printer: &Printer, place: &str, output: &str) {
     let crashed = |signal: &str| {

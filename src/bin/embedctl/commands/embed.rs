@@ -92,8 +92,8 @@ fn embed(
         profile::apply(args, &mut options, printer)?
     };
 
-    let is_job = pipeline::job(&options)?.is_some();
-    let hooks = crash::explain(printer, is_job);
+    let job = pipeline::job(&options)?;
+    let hooks = crash::explain(printer, job.as_ref(), options.job.retry);
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
     let live = printer.progress(to_terminal, hooks);

@@ -50,10 +50,12 @@ impl Display {
 /// What the command does beside showing it.
 #[derive(Debug, Clone, Copy)]
 pub struct Hooks {
-    /// Once the model is open.
-    pub started: fn(&Printer, &EngineInfo),
+    /// Once the model is open; is given [`Hooks::output`].
+    pub started: fn(&Printer, &EngineInfo, &'static str),
     /// Once the output stands under its name.
     pub published: fn(&Printer),
+    /// What becomes of the output if the run is taken down, as a sentence.
+    pub output: &'static str,
 }
 
 /// Shows a run while it lasts.
@@ -207,7 +209,7 @@ impl Live {
 
 impl Progress for Live {
     fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
-        (self.hooks.started)(&self.printer, info);
+        (self.hooks.started)(&self.printer, info, self.hooks.output);
         self.beside(|| {
             for one in info.passed_over.iter().filter(|one| !one.named) {
                 self.printer
