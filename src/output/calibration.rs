@@ -3,15 +3,17 @@
 //! They come from a file, and stand in the output's provenance, so that one text gets one vector whatever
 //! stands beside it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::quantize::{Dtype, Ranges};
 use super::read::{read_vectors, unreadable};
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
-use crate::storage::Readable;
+use crate::small_file;
+use crate::storage::{Address, Readable};
 
 /// A file of ranges that is larger is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -25,15 +27,40 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// One that is named and not read yet: it does for checks of options and places, and for no run.
+    #[must_use]
+    pub fn named(file: &Path) -> Self {
+        Self {
+            file: file.to_owned(),
+            columns: Vec::new(),
+        }
+    }
+
+    /// Whether vectors of `dtype` are quantized by one.
+    ///
+    /// # Errors
+    /// If they are not, so that it was given in vain.
+    pub fn check(dtype: Dtype) -> Result<()> {
+        if dtype.needs_ranges() {
+            return Ok(());
+        }
+        let reason = format!("--calibration is for --dtype int8 and uint8, and this is {dtype}");
+        Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"))
+    }
+
     /// Reads a file or object: JSON ranges where it ends in `.json`, else vectors in any format that is written.
     ///
     /// # Errors
-    /// If it cannot be read, or holds neither.
-    pub fn read(file: &Readable) -> Result<Self> {
+    /// If it cannot be read, is a file and no regular one, or holds neither; if it was cancelled.
+    pub fn read(file: &Readable, cancel: &CancelToken) -> Result<Self> {
         let path = file.path();
+        if !Address::is_url_path(path) {
+            // A FIFO would be waited for.
+            small_file::open(path).map_err(|error| Error::io("read", path, error))?;
+        }
         let columns = match path.extension().is_some_and(|ending| ending == "json") {
             true => of_json(file)?,
-            false => of_vectors(file)?,
+            false => of_vectors(file, cancel)?,
         };
         if columns.is_empty() {
             let reason = "there is neither a vector of float32 or float16 in it nor ranges";
@@ -90,10 +117,13 @@ impl Calibration {
     }
 }
 
-fn of_vectors(file: &Readable) -> Result<Vec<(String, Ranges)>> {
+fn of_vectors(file: &Readable, cancel: &CancelToken) -> Result<Vec<(String, Ranges)>> {
     let path = file.path();
     let mut columns: Vec<(String, Ranges)> = Vec::new();
     read_vectors(file, &mut |vector| {
+        if cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
         if !matches!(vector.dtype, Dtype::F32 | Dtype::F16) {
             return Ok(());
         }
@@ -155,4 +185,37 @@ fn of_json(file: &Readable) -> Result<Vec<(String, Ranges)>> {
         Ok((name, ranges))
     });
     ranges.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn read(path: &Path, cancel: &CancelToken) -> Result<Calibration> {
+        Calibration::read(&Readable::file(path)?, cancel)
+    }
+
+    #[test]
+    fn a_cancelled_reading_ends() {
+        let path = Path::new("fixtures/parity/quantize/calibration.npy");
+        let cancel = CancelToken::new();
+        assert!(read(path, &cancel).is_ok());
+        cancel.cancel();
+        assert!(read(path, &cancel).unwrap_err().is_interrupted());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["ranges.json", "ranges.npy"] {
+            let path = folder.path().join(name);
+            let made = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+            // SAFETY: a C string that outlives the call.
+            assert_eq!(unsafe { libc::mkfifo(made.as_ptr(), 0o600) }, 0);
+            let error = read(&path, &CancelToken::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        }
+    }
 }

@@ -158,9 +158,8 @@ fn check_options(
         Err(Error::usage(reason).with_remedy(remedy))
     };
     let dtype = options.resolved_dtype()?;
-    if options.calibration.is_some() && !dtype.needs_ranges() {
-        let reason = format!("--calibration is for --dtype int8 and uint8, and this is {dtype}");
-        return Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"));
+    if options.calibration.is_some() {
+        Calibration::check(dtype)?;
     }
     if options.vector_type.is_some() && !format.has_lists() {
         return refuse("--vector-type", "has no list types; Parquet and Arrow have");

@@ -257,6 +257,27 @@ fn names_that_cannot_be_meant_have_one_exit_code() {
     assert!(run.stderr.contains("check its name and folder"), "{run}");
 }
 
+/// Ranges may be all of a large output, far away: what they are of no use for is refused before.
+#[test]
+fn ranges_are_read_after_all_that_can_be_refused() {
+    let sandbox = sandbox_with_texts();
+    sandbox.write("out.npy", "precious");
+    sandbox.write("ranges.json", "no JSON");
+    let of_no_use = "--calibration is for --dtype int8 and uint8, and this is f32";
+    for (line, said) in [
+        ("-o new.npy", of_no_use),
+        ("-o new/", of_no_use),
+        ("-o out.npy --dtype int8", "out.npy"),
+        ("-o nowhere/new.npy --dtype int8", "nowhere"),
+        ("-o new.npy --dtype int8", "ranges.json"),
+    ] {
+        let run = sandbox.embed(&format!("texts.txt {line} --calibration ranges.json"));
+        assert!(run.stderr.contains(said), "{line}: {run}");
+        let is_read = said == "ranges.json";
+        assert_eq!(run.stderr.contains("ranges.json"), is_read, "{line}: {run}");
+    }
+}
+
 #[test]
 fn an_input_ending_that_says_nothing() {
     let sandbox = Sandbox::new();

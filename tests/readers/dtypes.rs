@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use embedctl::cancel::CancelToken;
 use embedctl::output::{Calibration, Dtype, VectorType};
 use embedctl::storage::Readable;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ const COUNT: usize = 200;
 
 fn ranges_of(folder: &Path) -> Calibration {
     let file = Readable::file(&folder.join("f32.npy")).unwrap();
-    Calibration::read(&file).unwrap()
+    Calibration::read(&file, &CancelToken::new()).unwrap()
 }
 
 /// Writes `dtype.ENDING` of every type, the ranges of two being those of `f32.npy`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use arrow::buffer::NullBuffer;
 use serde_json::{Value, json};
 
+use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::output::testing::*;
 use crate::output::{
@@ -56,7 +57,7 @@ fn write_reference(options: &OutputOptions) -> Result<()> {
 
 /// What is read of a file of ranges or vectors.
 fn calibration(path: &Path) -> Result<Calibration> {
-    Calibration::read(&Readable::file(path)?)
+    Calibration::read(&Readable::file(path)?, &CancelToken::new())
 }
 
 fn of_dtype(path: &Path, dtype: Dtype) -> OutputOptions {

@@ -13,7 +13,7 @@ use embedctl::input::{
 };
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::{ModelName, ModelOptions};
-use embedctl::output::{Destination, OutputFormat, OutputOptions, RunFiles};
+use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
 use embedctl::pipeline::{self, EmbedOptions, OnError};
 use embedctl::progress::Progress;
 use embedctl::survey;
@@ -60,20 +60,23 @@ fn embed(
     }
     let cancel = interrupt::watch(options.files.clone())?;
     let calibration = args.output.calibration.as_deref();
-    stores::open(
-        &mut options,
-        calibration,
-        &args.stores.options,
-        messages,
-        &cancel,
-    )?;
+    let settings = &args.stores.options;
+    let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
     super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
 
-    if let Ok(ModelName::Hub(_)) = ModelName::of(&options.model.model) {
+    options.output.calibration = calibration.map(Calibration::named);
+    let from_hub = matches!(ModelName::of(&options.model.model), Ok(ModelName::Hub(_)));
+    if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
         let checked = pipeline::check(&options);
         tell(&options, printer);
         checked?;
+    }
+    if let Some(path) = calibration {
+        let ranges = stores::calibration(path, &options, storage.as_ref(), &cancel)?;
+        options.output.calibration = Some(ranges);
+    }
+    if from_hub {
         super::ensure(&options.model, &options.engine, messages, printer, &cancel)?;
     }
 

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use embedctl::cancel::CancelToken;
 use embedctl::input::{self, InputFormat, Source};
 use embedctl::model::hub::Settings;
-use embedctl::output::{Calibration, Destination};
-use embedctl::pipeline::EmbedOptions;
+use embedctl::output::{Calibration, Destination, OutputOptions};
+use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::storage::{Address, Readable, Storage, StorageOption};
 
 use crate::args::MessageArgs;
 use crate::failure::Failure;
 
-/// Opens the object stores, where the run reads or writes any, and reads the ranges by which vectors are quantized.
+/// Opens the object stores, where the run reads or writes any, and looks its sources up there.
 pub fn open(
     options: &mut EmbedOptions,
     calibration: Option<&Path>,
     settings: &[StorageOption],
     messages: &MessageArgs,
     cancel: &CancelToken,
-) -> Result<(), Failure> {
+) -> Result<Option<Storage>, Failure> {
     let output = match &options.output.destination {
         Destination::Path(path) => Some(path.as_path()),
         Destination::Stdout => None,
@@ -30,17 +30,29 @@ pub fn open(
         .chain(calibration);
     let inputs = options.sources.iter().filter_map(|source| source.path());
     let storage = storage(inputs.chain(outputs), settings, messages, cancel)?;
-    if let Some(path) = calibration {
-        let file = Readable::open(path, storage.as_ref())?;
-        options.output.calibration = Some(Calibration::read(&file)?);
+    if let Some(storage) = &storage {
+        let sources = std::mem::take(&mut options.sources);
+        options.sources = input::resolve(sources, options.input.format, storage)?;
+        options.files.use_storage(storage.clone());
     }
-    let Some(storage) = storage else {
-        return Ok(());
+    Ok(storage)
+}
+
+/// Reads the ranges by which vectors are quantized, where they are of any use: they may be all of a large output.
+pub fn calibration(
+    path: &Path,
+    options: &EmbedOptions,
+    storage: Option<&Storage>,
+    cancel: &CancelToken,
+) -> Result<Calibration, Failure> {
+    let of_parts = pipeline::job(options)?.and_then(|job| job.format());
+    let output = OutputOptions {
+        format: of_parts.or(options.output.format),
+        ..options.output.clone()
     };
-    let sources = std::mem::take(&mut options.sources);
-    options.sources = input::resolve(sources, options.input.format, &storage)?;
-    options.files.use_storage(storage);
-    Ok(())
+    Calibration::check(output.resolved_dtype()?)?;
+    let file = Readable::open(path, storage)?;
+    Ok(Calibration::read(&file, cancel)?)
 }
 
 /// The sources that are named: files, folders, patterns and addresses are looked up.
@@ -67,7 +79,7 @@ pub fn storage<'a>(
         return match settings.first() {
             None => Ok(None),
             Some(idle) => Err(Failure::usage(format!(
-                "--storage-option {}: no input and no output is an address (such as s3://BUCKET/PATH); leave it out",
+                "--storage-option {}: nothing that this command reads or writes is an address (such as s3://BUCKET/PATH); leave it out",
                 idle.key
             ))),
         };
