@@ -98,7 +98,6 @@ pub fn inspect(
             let open = |part: &str| Readable::file(&path.join(part));
             return parts(&shown, &Local::new(path), open, cancel);
         }
-        format(path)?;
         let files = vec![look(&Readable::open(path, None)?)?];
         return Ok(Inspected {
             files,
@@ -128,12 +127,11 @@ fn parts(
 ) -> Result<Inspected> {
     let state = State::read(storage, None)?;
     if state.job.is_none() {
-        return Err(Error::usage(format!(
-            "{folder} is a folder without an output in parts; name its files"
-        )));
+        let why = format!("{folder} is a folder without an output in parts");
+        return Err(Error::usage(why).with_remedy("name its files"));
     }
     let mut faults = state.faults();
-    faults.extend(state.vain(storage)?);
+    faults.extend(state.missing_parts(storage)?);
     faults.extend(
         state
             .check_lists(storage)
@@ -176,10 +174,9 @@ fn parts(
 
 fn format(path: &Path) -> Result<OutputFormat> {
     OutputFormat::from_path(path).ok_or_else(|| {
-        Error::usage(format!(
-            "the ending of {} names no format of vectors; those are .parquet, .arrow, .npy, .jsonl and the like",
-            path.display()
-        ))
+        let shown = path.display();
+        Error::usage(format!("the ending of {shown} names no format of vectors"))
+            .with_remedy("name a file that ends in .parquet, .arrow, .npy, .jsonl or the like")
     })
 }
 

@@ -46,19 +46,16 @@ impl Job {
             self.clear()?;
         }
         let mut state = self.look()?;
-        // Left out by a kill, or damaged.
-        for of in &state.uncommitted {
-            storage.remove(&names::commit(of.0, of.1))?;
-            state.parts[of].commit(storage)?;
-        }
         state.check_lists(storage)?;
-        self.clear_orphans(&state)?;
+        if state.has_ended(index) && !self.options.retry && !self.is_single() {
+            // A kill between the last part and the completion marker.
+            self.complete_ended(&lock, &state)?;
+            return Ok(None);
+        }
+        self.commit_again(&state)?;
+        self.clear_orphans(&state, |_| true)?;
         if self.options.retry {
             self.ended(&state)?;
-        } else if state.has_ended(index) && !self.is_single() {
-            // A kill between the last part and the last word.
-            self.complete()?;
-            return Ok(None);
         } else if state.success || state.ends.contains_key(&index) {
             // Somebody has removed a part since.
             for said in [names::SUCCESS, names::MANIFEST, &names::shard(index)] {

@@ -15,8 +15,8 @@ use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
 
-/// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the last word, and
-/// where nothing but the parts say what they hold.
+/// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the completion
+/// marker, and where nothing but the parts say what they hold.
 #[test]
 fn damaged_jobs_are_gone_on_with_or_refused() {
     let expected = whole(16, 6);
@@ -31,7 +31,7 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
                 local.remove(&names::commit(1, number)).unwrap();
             }
         }
-        let begun = copy(&scene);
+        let begun = scene.files();
         let good = State::read(&local, None).unwrap();
         // A part's own rows are not looked at before somebody inspects them.
         let is_rows = |name: &str| name.ends_with(".jsonl") && !name.starts_with('_');
@@ -40,12 +40,15 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
             let mut seen = HashSet::new();
             each_content(&format!("{stage}/{name}"), content, 60, |damaged| {
                 memory.set(name, damaged);
+                if name == names::MANIFEST {
+                    assert_completed(&scene, &begun, damaged, content);
+                }
                 // Runs of equal states are equal, so one of each is enough.
                 let state = assert_no_bug(read(&memory));
                 if state.as_ref() == Some(&good) || !seen.insert(format!("{state:?}")) {
                     return;
                 }
-                restore(&scene, &begun);
+                scene.restore(&begun);
                 fs::write(scene.out().join(name), damaged).unwrap();
                 assert_no_bug(inspect(&scene.out()).map(|state| state.map(|it| it.faults())));
                 let done = assert_no_bug(scene.run(true, plain(), usize::MAX));
@@ -54,20 +57,32 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
                     assert_eq!(scene.content(), expected, "{stage}/{name}");
                 }
             });
-            restore(&scene, &begun);
+            scene.restore(&begun);
             assert!(scene.run(true, plain(), usize::MAX).unwrap());
             assert_eq!(scene.content(), expected);
         }
     }
 }
 
-/// All that a run that goes on reads of an output before it reads its input.
+/// All that a run that goes on reads of an output before it reads its input; and that no part is missed.
 fn read(storage: &dyn Storage) -> Result<State> {
     let state = State::read(storage, None)?;
     state.check_lists(storage)?;
-    state.vain(storage)?;
+    assert_eq!(state.missing_parts(storage)?, Vec::<String>::new());
     Rejected::read(storage, &state, None)?;
     Ok(state)
+}
+
+/// That whoever finds nothing left to do makes the `manifest` of a `damaged` one.
+fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], manifest: &[u8]) {
+    let memory = Memory::new(files.to_vec());
+    memory.set(names::MANIFEST, damaged);
+    let job = scene.job(true, Arc::new(memory.clone()));
+    let (state, read) = (job.look().unwrap(), Manifest::read(&memory).unwrap());
+    assert_eq!(job.renew_completion(&state, read.as_ref()).unwrap(), 0);
+    let made = |name| memory.read(name).unwrap();
+    assert_eq!(made(names::MANIFEST).as_deref(), Some(manifest));
+    assert_eq!(made(names::SUCCESS), Some(Vec::new()));
 }
 
 /// What an output says whose rejected records were tried again: as it was written, or not at all.
@@ -81,9 +96,9 @@ fn damaged_lists_and_manifests_are_read_or_refused() {
     mend(&scene);
     scene.again(Arc::new(local.clone())).unwrap();
     let good = read(&local).unwrap();
-    let told = Manifest::read(&local).unwrap();
-    assert_eq!(told.as_ref().map(|told| told.rejected), Some(1));
-    let files = copy(&scene);
+    let manifest = Manifest::read(&local).unwrap();
+    assert_eq!(manifest.as_ref().map(|it| it.rejected), Some(1));
+    let files = scene.files();
     for (name, content) in &files {
         let memory = Memory::new(files.clone());
         each_content(&format!("again/{name}"), content, 60, |damaged| {
@@ -98,7 +113,7 @@ fn damaged_lists_and_manifests_are_read_or_refused() {
                 (good.job.clone(), good.ends.clone())
             );
             if let Some(said) = assert_no_bug(Manifest::read(&memory)).flatten() {
-                assert!(name == names::MANIFEST || Some(&said) == told.as_ref());
+                assert_eq!(Some(&said), manifest.as_ref(), "{name}");
             }
         });
     }
@@ -126,40 +141,13 @@ fn a_part_without_its_commit_says_what_it_holds() {
     }
 }
 
-/// All files of a job, by their names.
-fn copy(scene: &Scene) -> Vec<(String, Vec<u8>)> {
-    let storage = Local::new(scene.out());
-    let mut files = Vec::new();
-    for folder in ["", names::OWN, names::SHARDS]
-        .iter()
-        .chain(&names::OF_PARTS)
-    {
-        for entry in storage.list(folder).unwrap() {
-            let name = format!("{folder}/{}", entry.name);
-            let name = name.trim_start_matches('/').to_owned();
-            let content = fs::read(scene.out().join(&name)).unwrap();
-            files.push((name, content));
-        }
-    }
-    files
-}
-
-fn restore(scene: &Scene, files: &[(String, Vec<u8>)]) {
-    fs::remove_dir_all(scene.out()).unwrap();
-    for (name, content) in files {
-        let path = scene.out().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-}
-
 /// A file whose name looks like a part's is a part of this job, or it is told.
 #[test]
 fn damaged_names_of_parts_are_read_or_refused() {
     let scene = Scene::new(16, JSONL, 6);
     let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
     scene.run(false, plain(), 4).unwrap();
-    let begun = copy(&scene);
+    let begun = scene.files();
     let expected = whole(16, 6);
     let part = |ending: &str| fs::read(scene.out().join(format!("part-00001-00000.jsonl{ending}")));
     let (rows, beside) = (part("").unwrap(), part(".json").unwrap());
@@ -184,7 +172,7 @@ fn damaged_names_of_parts_are_read_or_refused() {
         if !seen.insert((kind, state.is_some())) {
             return;
         }
-        restore(&scene, &files);
+        scene.restore(&files);
         let done = assert_no_bug(scene.run(true, plain(), usize::MAX));
         assert!(done.is_some() || state.is_none(), "{name}");
         if done.is_some() {

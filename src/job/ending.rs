@@ -1,19 +1,21 @@
-//! A job's end: the manifest and the word that says that it is complete; and what is removed of it.
+//! A job's end: the manifest and the marker that says that it is complete; and what is removed of it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::begin::busy;
 use super::part::{Manifest, Part};
 use super::paths::parts_of;
 use super::rejected::Rejected;
+use super::seal::sealed;
 use super::shards::Shard;
 use super::state::{self, State};
-use super::storage::{Content, Local, Storage, remove_folder};
-use super::{Job, names, seal};
+use super::storage::{Content, Guard, Local, Storage, remove_folder};
+use super::{Job, names};
 use crate::error::{Error, Place, Result};
 
 impl Job {
-    /// Completes the output once all shards are at their ends: the manifest, and then the word that says so.
+    /// Completes the output once all shards are at their ends: the manifest, and then the marker that says so.
     /// Whether they are.
     ///
     /// # Errors
@@ -46,10 +48,10 @@ impl Job {
             rejected: state.rejected(),
             parts: state.parts.into_values().collect(),
         };
-        let text = format!("{:#}\n", seal::encode(&manifest)?);
+        let text = format!("{:#}\n", sealed(&manifest)?);
         let storage = &self.storage;
-        let told = storage.read(names::MANIFEST)?;
-        if told.is_some_and(|told| told != text.as_bytes()) {
+        let before = storage.read(names::MANIFEST)?;
+        if before.is_some_and(|before| before != text.as_bytes()) {
             storage.remove(names::SUCCESS)?; // it was of other parts
         }
         match rejected {
@@ -61,34 +63,68 @@ impl Job {
         Ok(true)
     }
 
-    /// Completes an output whose parts in `state` are all there, where that was not said, or was said of other parts:
-    /// somebody may have removed one of records that were tried again. How many records are rejected again for that.
+    /// Completes an output whose parts in `state` are all there, where its completion marker is missing or stands over
+    /// other parts than those: `manifest` is what it says of them. Whoever holds the lock completes the output at its
+    /// own end.
+    ///
+    /// How many records are rejected once more, since somebody has removed the part that they became.
     ///
     /// # Errors
     /// As [`Job::complete`].
-    pub fn say_so(&self, state: &State) -> Result<u64> {
-        let told = Manifest::read(self.storage.as_ref())?;
-        let own = |part: &&Part| part.info.shard == self.options.shard.index;
-        let is_so = told.as_ref().is_some_and(|told| {
-            let told = told.parts.iter().filter(own);
-            told.eq(state.parts.values().filter(own))
-        });
-        let has_list = || Ok(self.storage.read(names::REJECTED)?.is_some());
+    pub fn renew_completion(&self, state: &State, manifest: Option<&Manifest>) -> Result<u64> {
+        let storage = self.storage.as_ref();
+        let index = self.options.shard.index;
+        let own = |part: &&Part| part.info.shard == index;
+        let named = || manifest.iter().flat_map(|it| &it.parts).filter(own);
+        let is_so = manifest.is_some() && named().eq(state.parts.values().filter(own));
+        let has_list = || -> Result<bool> {
+            let mut entries = storage.list(names::OWN)?.into_iter();
+            Ok(entries.any(|entry| format!("{}/{}", names::OWN, entry.name) == names::REJECTED))
+        };
         let lists = state.parts.values().any(|part| part.info.retry);
-        if !(state.success && is_so && (!lists || has_list()?)) {
-            if let Some(lock) = self.storage.lock(&names::lock(self.options.shard.index))? {
-                self.clear_orphans(&self.state()?)?;
-                drop(lock);
-            }
-            self.complete()?;
+        let is_told = state.success && state.uncommitted.is_empty() && is_so;
+        if !(is_told && (!lists || has_list()?))
+            && let Some(lock) = storage.lock(&names::lock(index))?
+        {
+            self.complete_ended(&lock, &self.state()?)?;
         }
-        let held = told.map_or(0, |told| {
-            let again = told.parts.iter().filter(own).filter(|part| part.info.retry);
-            let gone = again
-                .filter(|part| !(state.parts).contains_key(&(part.info.shard, part.info.number)));
-            gone.map(|part| part.info.embedded).sum()
-        });
-        Ok(held)
+        let is_gone = |part: &&Part| {
+            !state
+                .parts
+                .contains_key(&(part.info.shard, part.info.number))
+        };
+        let gone = named().filter(|part| part.info.retry).filter(is_gone);
+        Ok(gone.map(|part| part.info.embedded).sum())
+    }
+
+    /// Completes an output whose shard has ended, after what a kill has left was put right. `lock` is the shard's, and
+    /// `state` was read under it.
+    ///
+    /// A lock that keeps nobody out says nothing of a run that tries rejected records again, and has put what comes
+    /// before its part. That run has removed the manifest before, so what the manifest names can go.
+    pub(super) fn complete_ended(&self, lock: &Guard, state: &State) -> Result<()> {
+        self.commit_again(state)?;
+        if lock.is_exclusive() {
+            self.clear_orphans(state, |_| true)?;
+        } else {
+            let manifest = Manifest::read(self.storage.as_ref())?;
+            let named = manifest.iter().flat_map(|it| &it.parts);
+            let named: BTreeSet<_> = named
+                .map(|part| (part.info.shard, part.info.number))
+                .collect();
+            self.clear_orphans(state, |of| named.contains(&of))?;
+        }
+        self.complete().map(drop)
+    }
+
+    /// Writes commits that a kill has left out, or that are damaged.
+    pub(super) fn commit_again(&self, state: &State) -> Result<()> {
+        let storage = self.storage.as_ref();
+        for of in &state.uncommitted {
+            storage.remove(&names::commit(of.0, of.1))?;
+            state.parts[of].commit(storage)?;
+        }
+        Ok(())
     }
 
     /// Puts what follows from the parts. Another shard may say the same at the same time, or have said less.
@@ -125,13 +161,20 @@ impl Job {
         storage.remove(names::JOB)
     }
 
-    /// Removes what was put for parts that were not.
-    pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
+    /// Removes what was put for parts that are not there, of those of its shard that `may_go`.
+    pub(super) fn clear_orphans(
+        &self,
+        state: &State,
+        may_go: impl Fn((u32, u32)) -> bool,
+    ) -> Result<()> {
         let storage = self.storage.as_ref();
         for folder in [""].iter().chain(&names::OF_PARTS) {
             for entry in storage.list(folder)? {
                 let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
-                    shard == self.options.shard.index && !state.parts.contains_key(&(shard, number))
+                    let of = (shard, number);
+                    shard == self.options.shard.index
+                        && !state.parts.contains_key(&of)
+                        && may_go(of)
                 });
                 if orphan {
                     let name = format!("{folder}/{}", entry.name);

@@ -20,6 +20,8 @@
 
 mod begin;
 #[cfg(test)]
+mod completed;
+#[cfg(test)]
 mod damaged;
 mod ending;
 #[cfg(test)]
@@ -165,7 +167,7 @@ impl Job {
         Self { storage, ..self }
     }
 
-    /// Removes what a run has left that was killed after its last word.
+    /// Removes what a run has left that was killed after its end.
     ///
     /// # Errors
     /// If the system refuses.

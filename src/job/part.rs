@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use super::seal::sealed;
+use super::seal::{opened, sealed};
 use super::storage::{Content, Storage};
 use crate::error::Result;
 use crate::input::Source;
@@ -195,13 +195,14 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What a job's manifest says; `None` where there is none, or it says nothing that can be understood: it is made
-    /// again from the parts.
+    /// What a job's manifest says; `None` where there is none, or it is not as it was written: it is made again from
+    /// the parts.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
         let bytes = storage.read(names::MANIFEST)?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(value.and_then(opened))
     }
 }

@@ -75,6 +75,9 @@ impl Scene {
         windows: usize,
     ) -> Result<bool> {
         let job = self.job(resume, storage);
+        if resume && Self::is_completed(&job)? {
+            return Ok(true);
+        }
         let Some(begun) = job.begin(3)? else {
             return Ok(true);
         };
@@ -96,6 +99,18 @@ impl Scene {
             }
         }
         result.map(|()| false)
+    }
+
+    /// Whether there is nothing left to do, as the pipeline finds out before it begins.
+    fn is_completed(job: &Job) -> Result<bool> {
+        let state = job.look()?;
+        if !state.has_ended(1) {
+            return Ok(false);
+        }
+        state.check_lists(job.storage().as_ref())?;
+        let manifest = Manifest::read(job.storage().as_ref())?;
+        job.renew_completion(&state, manifest.as_ref())?;
+        Ok(true)
     }
 
     /// Tries rejected records again, as the pipeline does it.
@@ -162,6 +177,34 @@ impl Scene {
         });
         let limits = (self.limits)(job.limits(2, begun.window));
         begun.parts(about, create, limits)
+    }
+
+    /// All files of the output, by their names.
+    pub(super) fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let storage = Local::new(self.out());
+        let mut files = Vec::new();
+        for folder in ["", names::OWN, names::SHARDS]
+            .iter()
+            .chain(&names::OF_PARTS)
+        {
+            for entry in storage.list(folder).unwrap() {
+                let name = format!("{folder}/{}", entry.name);
+                let name = name.trim_start_matches('/').to_owned();
+                let content = fs::read(self.out().join(&name)).unwrap();
+                files.push((name, content));
+            }
+        }
+        files
+    }
+
+    /// Puts the output back as it was with these files.
+    pub(super) fn restore(&self, files: &[(String, Vec<u8>)]) {
+        fs::remove_dir_all(self.out()).unwrap();
+        for (name, content) in files {
+            let path = self.out().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
     }
 
     /// Ids and vectors of all parts, and lines of all rejects, in order.

@@ -181,15 +181,15 @@ impl State {
         faults
     }
 
-    /// What a complete output says of its parts in vain, in sentences: those that its manifest names and that are not
-    /// there. What is missing of the input is told by [`State::faults`].
+    /// The parts that the manifest of a complete output names and that are not there, in sentences. What is missing of
+    /// the input is told by [`State::faults`].
     ///
     /// # Errors
     /// If the manifest cannot be read.
-    pub fn vain(&self, storage: &dyn Storage) -> Result<Vec<String>> {
-        let told = Manifest::read(storage)?;
-        let told = told.iter().flat_map(|told| &told.parts);
-        let gone = told
+    pub fn missing_parts(&self, storage: &dyn Storage) -> Result<Vec<String>> {
+        let manifest = Manifest::read(storage)?;
+        let named = manifest.iter().flat_map(|manifest| &manifest.parts);
+        let gone = named
             .filter(|part| !(self.parts).contains_key(&(part.info.shard, part.info.number)))
             .map(|part| format!("{} is named by the manifest, and is not there", part.file));
         Ok(gone.collect())

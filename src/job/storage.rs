@@ -91,6 +91,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
 pub struct Guard {
     _file: Option<File>,
     scratch: Option<PathBuf>,
+    is_exclusive: bool,
 }
 
 impl Guard {
@@ -100,7 +101,14 @@ impl Guard {
         Self {
             _file: None,
             scratch: None,
+            is_exclusive: false,
         }
+    }
+
+    /// Whether nobody else is at work while it is held. One of a storage without locks keeps nobody out.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 }
 
@@ -256,18 +264,18 @@ impl Storage for Local {
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(None),
-            // This file system has no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => {
-                let scratch = self.scratch_path(name);
-                let _ = self.scratch.set(scratch.clone());
-                Ok(Some(Guard {
-                    _file: Some(file),
-                    scratch: Some(scratch),
-                }))
-            }
-        }
+        let is_exclusive = match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(_)) => false, // this file system has no locks
+            Ok(()) => true,
+        };
+        let scratch = self.scratch_path(name);
+        let _ = self.scratch.set(scratch.clone());
+        Ok(Some(Guard {
+            _file: Some(file),
+            scratch: Some(scratch),
+            is_exclusive,
+        }))
     }
 }
 

@@ -114,51 +114,6 @@ fn rejected_records_are_tried_again_whatever_fails() {
     }
 }
 
-#[test]
-fn a_lost_part_gives_its_records_back() {
-    let scene = Scene::new(16, JSONL, 6);
-    let plain = || Arc::new(Local::new(scene.out()));
-    assert!(scene.run(false, plain(), usize::MAX).unwrap());
-    mend(&scene);
-    assert!(scene.again(plain()).unwrap());
-    let whole = scene.content().rows;
-    plain().remove("part-00001-00003.jsonl").unwrap();
-    assert_eq!(inspect(&scene.out()).unwrap().unwrap().rejected(), 2);
-    assert!(scene.again(plain()).unwrap());
-    assert_eq!(scene.content().rows, whole);
-}
-
-/// Where the part is gone that rejected records became, the next run says what is left, whatever fails on the way.
-#[test]
-fn the_last_word_is_said_anew_without_a_lost_part_whatever_fails() {
-    for (late, dead) in [(false, true), (true, true), (false, false)] {
-        for fails in 0.. {
-            let scene = Scene::new(16, JSONL, 6);
-            let plain = || Arc::new(Local::new(scene.out()));
-            assert!(scene.run(false, plain(), usize::MAX).unwrap());
-            mend(&scene);
-            assert!(scene.again(plain()).unwrap());
-            plain().remove("part-00001-00003.jsonl").unwrap();
-            let gone = inspect(&scene.out()).unwrap().unwrap();
-            assert_eq!(gone.vain(plain().as_ref()).unwrap().len(), 1);
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
-            let calls = Arc::clone(&faulty.calls);
-            let first = scene.run(true, Arc::new(faulty), usize::MAX);
-            let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
-            assert_eq!(failed, first.is_err(), "{fails} {late} {dead}");
-            assert!(scene.run(true, plain(), usize::MAX).unwrap());
-            scene.check(&whole(16, 6));
-            let state = inspect(&scene.out()).unwrap().unwrap();
-            assert_eq!((state.rows(), state.rejected()), (14, 2));
-            assert_eq!(state.vain(plain().as_ref()).unwrap(), Vec::<String>::new());
-            assert!(!scene.out().join(names::REJECTED).exists());
-            if !failed {
-                break;
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -250,7 +205,7 @@ fn another_input_is_refused() {
 fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its_part() {
     let expected = whole(16, 6);
     let list = "_embedctl/rejects/part-00001-00000.jsonl";
-    // In the middle of a run, before its last word, and after it.
+    // In the middle of a run, before its completion marker, and after it.
     for (windows, ended) in [(4, false), (usize::MAX, false), (usize::MAX, true)] {
         for damage in 0..3 {
             let scene = Scene::new(16, JSONL, 6);

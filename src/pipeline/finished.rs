@@ -65,15 +65,21 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     if options.job.retry {
         except.extend(MENDED);
     }
-    // What was mended for records that were tried again, be it that their part is gone.
-    let told = Manifest::read(job.storage().as_ref())?;
-    let told = told.iter().flat_map(|told| &told.parts);
-    let mut retried = (state.parts.values().chain(told)).filter(|part| part.info.retry);
+    let manifest = match file {
+        None => Manifest::read(job.storage().as_ref())?,
+        Some(_) => None, // its parts are gone
+    };
+    // The input as it was when records were last tried again, be it that their part is gone.
+    let index = job.shard().index;
+    let named = manifest.iter().flat_map(|manifest| &manifest.parts);
+    let parts = state.parts.values().chain(named).map(|part| &part.info);
+    let retried = parts.filter(|part| part.retry && part.shard == index);
     let sizes = |sources: &[SourceState]| -> Vec<_> {
         let sources = sources.iter();
         sources.map(|it| (it.name.clone(), it.size)).collect()
     };
-    if retried.any(|part| sizes(&part.info.sources) == sizes(&sources)) {
+    let last = retried.max_by_key(|part| part.number);
+    if last.is_some_and(|part| sizes(&part.sources) == sizes(&sources)) {
         except.push(SIZES);
     }
     if let Err(error) = job.differ(&then, &now, &except) {
@@ -95,7 +101,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
             removed: 0,
         }));
     }
-    let removed = job.say_so(&state)?;
+    let removed = job.renew_completion(&state, manifest.as_ref())?;
     job.tidy()?;
     Ok(Some(Complete {
         state,
@@ -119,7 +125,7 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<Said>> {
     if job.retries() {
         job.ended(state)?;
     }
-    // A run may have been killed between its end and the last word, and a part be removed since.
+    // A run may have been killed between its end and the completion marker, and a part be removed since.
     let Some(settled) = (state.job.as_ref()).filter(|_| state.has_ended(job.shard().index)) else {
         return Ok(None);
     };

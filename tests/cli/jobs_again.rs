@@ -82,7 +82,7 @@ fn mended_records_become_a_part() {
 }
 
 #[test]
-fn a_run_killed_between_its_part_and_its_last_word_is_completed() {
+fn a_run_killed_between_its_part_and_its_completion_is_completed() {
     let sandbox = rejected(LINE);
     mend(&sandbox, "no JSON", MENDED);
     code(&sandbox.embed(&format!("{LINE} --retry-rejects")), 0);
@@ -239,14 +239,14 @@ fn all_rejected_records_are_tried_again_or_none() {
     }
 }
 
-/// Of several inputs those alone are read that hold rejected records, whatever was drawn then.
+/// Among more records than were drawn.
 #[test]
 fn records_that_were_drawn_are_found_again() {
     let sandbox = Sandbox::new();
     let good = |n: u32| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
     sandbox.write("a.jsonl", (0..20).map(good).collect::<String>());
     let long = good(30).replace("text 30", &"long ".repeat(40));
-    sandbox.write("b.jsonl", long.repeat(20));
+    sandbox.write("b.jsonl", long.repeat(60));
     let line = "a.jsonl b.jsonl --sample 20 --on-error skip -o out/";
     let first = sandbox.embed(&format!("{line} --max-record-bytes 100"));
     code(&first, 3);
@@ -257,6 +257,31 @@ fn records_that_were_drawn_are_found_again() {
         (&manifest["records"], &manifest["rows"]),
         (&20.into(), &20.into())
     );
+}
+
+/// What counts is the input as it was when records were last tried again.
+#[test]
+fn an_input_of_before_the_last_mending_is_another() {
+    let sandbox = sandbox();
+    mend(&sandbox, "\"text\": \"text 4\"", "no text");
+    code(&sandbox.embed(LINE), 3);
+    let mut inputs = Vec::new();
+    for (from, to, left) in [
+        ("no text", "\"text\": \"the fourth text\"", 3),
+        ("no JSON", MENDED, 0),
+    ] {
+        mend(&sandbox, from, to);
+        inputs.push(fs::read(sandbox.path("in.jsonl")).unwrap());
+        code(&sandbox.embed(&format!("{LINE} --retry-rejects")), left);
+    }
+    for (input, status, said) in [
+        (&inputs[0], 2, "input_sizes ("),
+        (&inputs[1], 0, "nothing to do"),
+    ] {
+        sandbox.write("in.jsonl", input);
+        let run = sandbox.embed(&format!("{LINE} --resume"));
+        assert!(code(&run, status).stderr.contains(said), "{run}");
+    }
 }
 
 /// Somebody removes the part that records became which were tried again: they are rejected once more.
