@@ -16,8 +16,15 @@ use crate::tokenize::Chunking;
 /// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
 pub(super) const SIZES: &str = "input_sizes";
 
-/// Keys of the options that say which records of the inputs are read; each is there where its option is given.
-pub(super) const RECORDS: [&str; 3] = ["limit", "sample", "seed"];
+/// The options that say which records of the inputs are read, with their keys: each is there where it is given.
+pub(super) fn records(input: &InputOptions) -> [(&'static str, Option<u64>); 3] {
+    let seed = input.sample.map(|_| input.seed);
+    [
+        ("limit", input.limit),
+        ("sample", input.sample),
+        ("seed", seed),
+    ]
+}
 
 /// Keys that are known once the engine is open.
 pub(super) const LATER: [&str; 3] = ["model", "model_file", "precision"];
@@ -100,9 +107,9 @@ pub(super) fn fingerprint(
         text_template,
         rejected_columns: _,
         source_columns,
-        limit,
-        sample,
-        seed,
+        limit: _, // these three are `records`
+        sample: _,
+        seed: _,
         window_per_batch: _,
         streams: _,
         start: _,
@@ -117,8 +124,7 @@ pub(super) fn fingerprint(
         all.set("text_template", template.to_string());
     }
     all.set("source_columns", *source_columns);
-    let seed = sample.map(|_| *seed);
-    for (key, value) in RECORDS.into_iter().zip([*limit, *sample, seed]) {
+    for (key, value) in records(&options.input) {
         if let Some(value) = value {
             all.set(key, value);
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ending::Ending;
-use super::fingerprint::{LATER, RECORDS, SIZES, fingerprint, not_open};
+use super::fingerprint::{LATER, SIZES, fingerprint, not_open, records};
 use super::finished::{Said, of_file};
 use super::{EmbedOptions, OnError};
 use crate::engine::EngineInfo;
@@ -76,6 +76,17 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         let objects = Objects::new(options.files.storage()?, &address);
         job = job.with_storage(Arc::new(objects));
     }
+    if job.shard().count > 1 {
+        let InputOptions { limit, sample, .. } = &options.input;
+        for (option, asked) in [("--limit", limit), ("--sample", sample)] {
+            if let Some(records) = asked {
+                return Err(Error::usage(format!(
+                    "{option} {records}: a shard does not know how many records others read before its own"
+                ))
+                .with_remedy(format!("leave {option} out, or --shard")));
+            }
+        }
+    }
     if options.job.retry && options.on_error == OnError::Null {
         return Err(Error::usage(
             "--retry-rejects: under --on-error null a rejected record is a row already, without a vector",
@@ -125,9 +136,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         _ => None,
     };
     let then = file.map(|path| of_file(path, options)).transpose()?;
-    if let Some(said) = then.iter().flatten().next() {
-        same_records(&job, &said.then, &options.input)?;
-    }
+    let aside;
     let Some(begun) = job.begin(options.input.window_rows)? else {
         return Err(Error::usage(format!(
             "{}: the output is complete; there is nothing to go on with",
@@ -135,8 +144,12 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         ))
         .with_remedy("leave it as it is, or start anew with --force"));
     };
-    if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
-        same_records(&job, &begun.fingerprint, &options.input)?;
+    aside = file.cloned().map(Aside);
+    let then = then.flatten();
+    let settled = begun.state().job.as_ref().map(|job| &job.fingerprint);
+    let made = then.as_ref().map(|said| &said.then).or(settled);
+    if let Some(made) = made.filter(|_| options.job.retry) {
+        same_records(&job, made, &options.input)?;
     }
     let names = input.names();
     Ok(JobRun {
@@ -146,9 +159,9 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         names,
         shares,
         is_typed: untyped(options, &input).is_none(),
-        then: then.flatten(),
+        then,
         compared: None,
-        aside: file.cloned().map(Aside),
+        aside,
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()
@@ -158,8 +171,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
 
 /// Refuses to try some of the rejected records again: all of them stand among the records that were read then.
 fn same_records(job: &Job, then: &Fingerprint, input: &InputOptions) -> Result<()> {
-    let seed = input.sample.map(|_| input.seed);
-    for (key, now) in RECORDS.into_iter().zip([input.limit, input.sample, seed]) {
+    for (key, now) in records(input) {
         let given = |value: Option<u64>| match value {
             Some(value) => format!("with --{key} {value}"),
             None => format!("without --{key}"),
@@ -196,15 +208,6 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
     let shard = job.shard();
     if shard.count == 1 {
         return Ok(None);
-    }
-    let InputOptions { limit, sample, .. } = &options.input;
-    for (option, asked) in [("--limit", limit), ("--sample", sample)] {
-        if let Some(records) = asked {
-            return Err(Error::usage(format!(
-                "{option} {records}: a shard does not know how many records others read before its own"
-            ))
-            .with_remedy(format!("leave {option} out, or --shard")));
-        }
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(

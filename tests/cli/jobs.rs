@@ -443,6 +443,12 @@ fn what_cannot_be_meant() {
         let run = sandbox.embed(line);
         assert!(code(&run, 2).stderr.contains(said), "{run}");
     }
+    // Before a model is looked for.
+    for option in ["--limit 3", "--sample 3"] {
+        let line = format!("in.jsonl -o out/ --shard 1/2 {option} --model org/none --offline");
+        let run = sandbox.embed(&line);
+        assert!(code(&run, 2).stderr.contains("a shard does not"), "{run}");
+    }
     assert_eq!(sandbox.files(), ["in.jsonl"]);
 }
 
