@@ -7,7 +7,7 @@ use super::Inspection;
 use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{self, Cosine, EngineInfo, EngineOptions, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, PoolingMode};
 use crate::output::{self, Dtype};
@@ -144,10 +144,10 @@ fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Resul
             return Err(Error::interrupted());
         }
         bad = bad.or_else(|| {
-            window
-                .rejects
-                .first()
-                .map(|reject| reject.reason.to_string())
+            let reject = window.rejects.first()?;
+            let name = names.get(reject.origin.source as usize)?;
+            let place = Place::file(name).line(reject.origin.line);
+            Some(format!(" ({place} has none: {})", reject.reason.reason))
         });
         for text in window.texts.iter() {
             if wanted.get(found.len()) == Some(&row) {
@@ -159,7 +159,7 @@ fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Resul
     if row == all {
         return Ok(found);
     }
-    let bad = bad.map_or(String::new(), |reason| format!(" (such as: {reason})"));
+    let bad = bad.unwrap_or_default();
     Err(Error::usage(format!(
         "--verify: {} has {row} texts{bad}, and there are {all} vectors",
         names.join(", ")

@@ -245,6 +245,9 @@ fn folders_of_parts_are_looked_at_part_by_part_and_as_a_whole() {
             "{problems}"
         );
     }
+    let run = table(&sandbox, "gone/");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("there is no file gone/"), "{run}");
     fs::create_dir(sandbox.path("empty")).unwrap();
     let run = table(&sandbox, "empty/");
     assert_eq!(run.code, Some(2), "{run}");
@@ -376,6 +379,18 @@ fn rows_are_embedded_again() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
         run.stderr.contains("has 1 texts, and there are 3 vectors"),
+        "{run}"
+    );
+    sandbox.write("b.jsonl", "{\"text\": \"one\"}\n{\"texts\": 2}\n");
+    let run = table(
+        &sandbox,
+        "out.npy --verify 3 --input b.jsonl --provider rten",
+    );
+    let said = "b.jsonl has 1 texts (b.jsonl:2 has none: ";
+    assert!(run.stderr.contains(said), "{run}");
+    let reason = run.stderr.split_once("has none: ").unwrap().1;
+    assert!(
+        !reason.split_once("), and").unwrap().0.contains(';'),
         "{run}"
     );
     let run = table(
