@@ -2,8 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// How long a cancelled run may take to finish its last batches, publish what it has and clean up after itself: four
+/// seconds, or what the variable `EMBEDCTL_LAST_SECONDS` says, by which tests wait on a machine that is busy.
+#[must_use]
+pub fn patience() -> Duration {
+    let asked = std::env::var("EMBEDCTL_LAST_SECONDS").ok();
+    let asked = asked.and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(asked.unwrap_or(4))
+}
 
 /// Asks a run to stop. Clones share one state.
 #[derive(Debug, Clone)]

@@ -386,7 +386,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     }
 }
 
-/// Shards of objects, one of them a table, in the order in which they happen to end.
+/// Shards of objects, one of them a table, whatever order they end in.
 #[test]
 fn shards_fill_one_folder_of_every_store() {
     for (store, scheme) in every_store("shards_fill_one_folder_of_every_store") {

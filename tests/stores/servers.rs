@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use embedctl::cancel::CancelToken;
 use embedctl::model::hub::{HubOptions, Settings};
@@ -23,22 +23,33 @@ pub struct Server {
     _child: Child,
 }
 
+/// A server for all tests: the first that asks starts it, and each is told where there is none.
+type Shared = Mutex<Option<&'static Server>>;
+
+fn shared(shared: &Shared, start: impl FnOnce() -> Option<Server>) -> Option<&'static Server> {
+    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if shared.is_none() {
+        *shared = start().map(|server| &*Box::leak(Box::new(server)));
+    }
+    *shared
+}
+
 /// S3 by moto, which everybody may do anything with; one for all tests. `None` where there is none.
 pub fn moto(test: &str) -> Option<&'static Server> {
-    static MOTO: OnceLock<Option<Server>> = OnceLock::new();
-    MOTO.get_or_init(|| Server::moto(test, &[])).as_ref()
+    static MOTO: Shared = Mutex::new(None);
+    shared(&MOTO, || Server::moto(test, &[]))
 }
 
 /// Azure Blob Storage by azurite, of Azure's own; one for all tests. `None` where there is none.
 pub fn azurite(test: &str) -> Option<&'static Server> {
-    static AZURITE: OnceLock<Option<Server>> = OnceLock::new();
-    AZURITE.get_or_init(|| Server::azurite(test)).as_ref()
+    static AZURITE: Shared = Mutex::new(None);
+    shared(&AZURITE, || Server::azurite(test))
 }
 
 /// Google Cloud Storage: moto behind the front of `google.py`; one for all tests. `None` where there is none.
 pub fn google(test: &str) -> Option<&'static Server> {
-    static GOOGLE: OnceLock<Option<Server>> = OnceLock::new();
-    GOOGLE.get_or_init(|| Server::google(test, &[])).as_ref()
+    static GOOGLE: Shared = Mutex::new(None);
+    shared(&GOOGLE, || Server::google(test, &[]))
 }
 
 const MOTO: &str = "
@@ -260,12 +271,17 @@ impl Server {
     }
 }
 
-/// Every store that there is, with the scheme of its addresses; none where one is missing.
+/// Every store that there is, with the scheme of its addresses.
 pub fn every_store(test: &str) -> Vec<(&'static Server, &'static str)> {
-    let (Some(s3), Some(gs), Some(az)) = (moto(test), google(test), azurite(test)) else {
-        return Vec::new();
-    };
-    vec![(s3, "s3"), (gs, "gs"), (az, "az")]
+    let stores = [
+        (moto(test), "s3"),
+        (google(test), "gs"),
+        (azurite(test), "az"),
+    ];
+    let there = stores.into_iter();
+    there
+        .filter_map(|(store, scheme)| Some((store?, scheme)))
+        .collect()
 }
 
 /// Stores with settings of the test's alone.

@@ -5,14 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use embedctl::cancel::CancelToken;
+use embedctl::cancel::{CancelToken, patience};
 use embedctl::output::RunFiles;
 
 use crate::exit::ExitCode;
 
-/// How long a clean stop may take. A write into a pipe that nobody reads cannot be called back, and the
-/// batches at work are lost anyway.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long after a run's own patience its clean stop may take. A write into a pipe that nobody reads cannot be called
+/// back, and the batches at work are lost anyway.
+const LONGER: Duration = Duration::from_secs(1);
 
 /// Watches for signals from now on, for a run with these files; a signal cancels the token.
 pub fn watch(files: RunFiles) -> anyhow::Result<CancelToken> {
@@ -33,7 +33,7 @@ fn wait(cancel: CancelToken, files: RunFiles) -> io::Result<()> {
         // Without a thread for it, there is still the second signal.
         let patient = leave.clone();
         let _ = spawn(move || {
-            thread::sleep(PATIENCE);
+            thread::sleep(patience() + LONGER);
             patient();
         });
         signals.wait();
