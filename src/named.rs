@@ -48,7 +48,7 @@ macro_rules! named {
             #[allow(dead_code)]
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
-            /// Its name on the command line, in summaries and in files.
+            /// Its name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

@@ -1,4 +1,4 @@
-//! What runs the model: one trait, two engines.
+//! What runs the model: one trait, three engines.
 //!
 //! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the

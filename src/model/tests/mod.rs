@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
-use crate::error::assert_no_bug;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, assert_no_bug};
 use crate::mutation;
 
 /// A copy of a parity case's model, to be changed.
@@ -311,7 +310,7 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
             .iter()
             .any(|file| file.path == "onnx/model.onnx_data")
     );
-    // Of an empty file, so that the hash function itself is pinned.
+    // Of `{}`, so that the hash function itself is pinned.
     let empty = Variant::of("bert-cls");
     fs::write(empty.0.path().join("special_tokens_map.json"), b"{}").unwrap();
     let files = empty.open().unwrap().provenance(false).unwrap().files;
