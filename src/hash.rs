@@ -29,6 +29,13 @@ impl Write for Hash {
     }
 }
 
+/// The SHA-256 of some bytes, in hexadecimal.
+pub(crate) fn of(bytes: impl AsRef<[u8]>) -> String {
+    let mut hash = Hash::default();
+    hash.add(bytes);
+    hash.hex()
+}
+
 /// Hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

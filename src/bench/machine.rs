@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device;
-use crate::hash::Hash;
+use crate::{device, hash};
 
 /// A machine as far as it decides speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,7 +35,7 @@ impl Machine {
     /// This machine, its peak not measured.
     #[must_use]
     pub fn here() -> Self {
-        let (cpu, memory) = device::processor();
+        let (cpu, memory) = device::processor_and_memory();
         Self {
             cpu: cpu.name,
             cores: cpu.usable,
@@ -62,9 +61,8 @@ impl Machine {
     /// What two machines have in common that run at the same speed: processor and usable cores.
     #[must_use]
     pub fn signature(&self) -> String {
-        let mut hash = Hash::default();
-        hash.add(format!("{}\n{}\n{}", self.cpu, self.cores, self.arch));
-        hash.hex()[..8].to_owned()
+        let text = format!("{}\n{}\n{}", self.cpu, self.cores, self.arch);
+        hash::of(text)[..8].to_owned()
     }
 }
 

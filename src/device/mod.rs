@@ -30,7 +30,7 @@ mod windows;
 
 use serde::Serialize;
 
-pub(crate) use cpu::here as processor;
+pub(crate) use cpu::here as processor_and_memory;
 pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;

@@ -4,11 +4,10 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha1::{Digest as _, Sha1};
 
 use crate::cancel::CancelToken;
-use crate::hash::hex;
+use crate::hash::{Hash, hex};
 use crate::small_file;
 
 /// What the content of a file must be.
@@ -88,7 +87,7 @@ pub(super) fn sums(
     cancel: &CancelToken,
 ) -> io::Result<Option<Sums>> {
     let mut file = small_file::open(path)?;
-    let mut sha256 = Sha256::new();
+    let mut sha256 = Hash::default();
     let mut git = matches!(expected, Some(Digest::GitBlob(_))).then(Sha1::new);
     if let Some(git) = &mut git {
         git.update(format!("blob {}\0", file.metadata()?.len()));
@@ -103,7 +102,7 @@ pub(super) fn sums(
         if count == 0 {
             break;
         }
-        sha256.update(&buffer[..count]);
+        sha256.add(&buffer[..count]);
         if let Some(git) = &mut git {
             git.update(&buffer[..count]);
         }
@@ -111,7 +110,7 @@ pub(super) fn sums(
     }
     Ok(Some(Sums {
         size,
-        sha256: hex(&sha256.finalize()),
+        sha256: sha256.hex(),
         git_blob: git.map(|git| hex(&git.finalize())),
     }))
 }
