@@ -1,4 +1,5 @@
-//! Sizes as people write them, in the one grammar for options that take one, and as they read them.
+//! Amounts: sizes as people write them, in the one grammar for options that take one, and as they read them; and what
+//! comes to each of so many.
 
 /// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
 /// `GB` count in thousands.
@@ -40,9 +41,21 @@ pub fn grouped(digits: &str) -> String {
     text
 }
 
+/// How much of `amount` comes to each of so many, such as seconds, or its share of them; 0 where there are none.
+#[must_use]
+pub fn per(amount: f64, of: f64) -> f64 {
+    if of > 0.0 { amount / of } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_comes_to_none() {
+        assert_eq!(per(5.0, 0.0), 0.0);
+        assert_eq!(per(5.0, 2.0), 2.5);
+    }
 
     #[test]
     fn sizes_take_binary_and_decimal_units() {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::named::named;
+use crate::size::per;
 
 named! {
     /// A part of the pipeline; in the order in which a record passes them.
@@ -79,22 +80,19 @@ impl StageTimes {
     /// The share of `stage` in the busy time of all, 0 to 1.
     #[must_use]
     pub fn share(&self, stage: Stage) -> f64 {
-        let total = self.total().as_secs_f64();
-        if total > 0.0 {
-            self.busy(stage).as_secs_f64() / total
-        } else {
-            0.0
-        }
+        per(self.busy(stage).as_secs_f64(), self.total().as_secs_f64())
     }
 
     /// The share of tokens run that were padding, 0 to 1.
     #[must_use]
     pub fn padding(&self) -> f64 {
-        if self.padded_tokens == 0 {
-            return 0.0;
-        }
-        1.0 - self.real_tokens as f64 / self.padded_tokens as f64
+        padding(self.real_tokens, self.padded_tokens)
     }
+}
+
+/// The share of `padded` tokens that are more than the `real` ones, 0 to 1.
+pub(crate) fn padding(real: u64, padded: u64) -> f64 {
+    per(padded.saturating_sub(real) as f64, padded as f64)
 }
 
 /// Both clocks of one stage, added to by any thread.

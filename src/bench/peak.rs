@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::stats::rate;
 use crate::engine::native::kernels::{Arithmetic, Isa, peak};
+use crate::size::per;
 use crate::stage::thread_time;
 
 /// Turns of the loop between looks at the clock.
@@ -53,7 +53,7 @@ fn run(isa: Isa, arithmetic: Arithmetic, threads: usize, time: Duration) -> f64 
                         if let (Some(start), Some(end)) = (processor, thread_time()) {
                             passed = end.saturating_sub(start);
                         }
-                        return rate(operations as f64, passed.as_secs_f64());
+                        return per(operations as f64, passed.as_secs_f64());
                     }
                 })
             })

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Work;
 use super::configuration::Configuration;
-use super::stats::rate;
 use crate::engine::{Cosine, Placed};
+use crate::size::per;
 use crate::stage::StageTimes;
 
 /// What a worker is asked for.
@@ -192,7 +192,7 @@ impl Stages {
     #[must_use]
     pub fn shares(&self) -> Self {
         let total: f64 = self.values().iter().sum();
-        Self::of(self.values().map(|part| rate(part, total)))
+        Self::of(self.values().map(|part| per(part, total)))
     }
 
     /// Stages of several runs together.

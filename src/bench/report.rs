@@ -10,9 +10,11 @@ use super::configuration::Configuration;
 use super::machine::Machine;
 use super::protocol::{OpenedAs, Stages};
 use super::runner::Runner;
-use super::stats::{Spread, percentile, rate};
+use super::stats::{Spread, percentile};
 use super::workload::WorkloadInfo;
 use crate::profile::Tuned;
+use crate::size::per;
+use crate::stage::padding;
 
 /// Gains below this are not worth a setting.
 pub(super) const LEAST_GAIN: f64 = 1.01;
@@ -251,7 +253,7 @@ impl Measured {
         let last = runner.samples.last()?;
         let samples = || runner.samples.iter();
         let rates = |amount: fn(&super::protocol::Sample) -> u64| {
-            let values = samples().map(|sample| rate(amount(sample) as f64, sample.seconds));
+            let values = samples().map(|sample| per(amount(sample) as f64, sample.seconds));
             Spread::of(&values.collect::<Vec<_>>())
         };
         let rows_per_second = rates(|sample| sample.rows)?;
@@ -274,7 +276,7 @@ impl Measured {
             latency_ms: Latency::of(&runner.latencies),
             peak_memory_bytes: samples().filter_map(|sample| sample.peak_memory).max(),
             device_memory_bytes: samples().filter_map(|sample| sample.device_memory).max(),
-            padding: rate((padded - real) as f64, padded as f64),
+            padding: padding(real, padded),
             stages: Stages::sum(samples().map(|sample| sample.stages)).shares(),
             limited_by: most_frequent(samples().map(|sample| sample.limit.as_str())),
             useful_gflops,

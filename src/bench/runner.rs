@@ -8,10 +8,10 @@ use super::Work;
 use super::child::{NoReply, WorkerProcess};
 use super::configuration::Configuration;
 use super::protocol::{OpenedAs, Reply, Request, Sample};
-use super::stats::rate;
 use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::size::per;
 
 /// Rows of the first, smallest sample.
 const FIRST_ROWS: usize = 4;
@@ -109,7 +109,7 @@ impl Runner {
     pub(super) fn rates(&self) -> Vec<f64> {
         let samples = self.samples.iter();
         samples
-            .map(|sample| rate(sample.rows as f64, sample.seconds))
+            .map(|sample| per(sample.rows as f64, sample.seconds))
             .collect()
     }
 
@@ -124,7 +124,7 @@ impl Runner {
             let Some(sample) = self.run(shared)? else {
                 return Ok(());
             };
-            self.pace = rate(self.rows as f64, sample.seconds);
+            self.pace = per(self.rows as f64, sample.seconds);
             let wanted = (self.pace * target) as usize;
             if sample.seconds >= 0.5 * target || self.rows < rows || wanted <= self.rows {
                 self.rows = self.wish(wanted, &sample);
@@ -142,7 +142,7 @@ impl Runner {
             return wanted;
         };
         let batches = BATCHES * opened.threads * opened.batch_tokens;
-        let tokens = rate(sample.tokens as f64, sample.rows as f64).max(1.0);
+        let tokens = per(sample.tokens as f64, sample.rows as f64).max(1.0);
         let mut rows = wanted.max((batches as f64 / tokens) as usize);
         if rows > opened.window {
             // Across windows reading and tokenizing overlap with the model, as they do in a long run.
@@ -169,7 +169,7 @@ impl Runner {
         let Some(sample) = self.run(shared)? else {
             return Ok(None);
         };
-        let rate = rate(sample.rows as f64, sample.seconds);
+        let rate = per(sample.rows as f64, sample.seconds);
         self.samples.push(sample);
         Ok(Some(rate))
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::size::per;
+
 /// Repeated measurements of one quantity, in its own unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -47,7 +49,7 @@ impl Spread {
     #[must_use]
     pub fn noise(&self) -> f64 {
         let (low, high) = self.interval();
-        rate((high - low) / 2.0, self.median)
+        per((high - low) / 2.0, self.median)
     }
 
     /// Whether the 95 % interval is known and its half within `share` of the median.
@@ -101,12 +103,6 @@ fn median_ranks(count: usize) -> Option<(usize, usize)> {
     // The interval goes from the `below`-th smallest value to the `below`-th largest.
     let low = below.checked_sub(1)?;
     Some((low, count - 1 - low))
-}
-
-/// The rate of `amount` in `seconds`, or its share of them; 0 where there are none.
-#[must_use]
-pub fn rate(amount: f64, seconds: f64) -> f64 {
-    if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -181,11 +177,5 @@ mod tests {
         let scaled = spread.scaled(10.0);
         assert_eq!((scaled.median, scaled.low), (35.0, Some(10.0)));
         assert!((scaled.noise() - spread.noise()).abs() < 1e-12);
-    }
-
-    #[test]
-    fn no_time_is_no_rate() {
-        assert_eq!(rate(5.0, 0.0), 0.0);
-        assert_eq!(rate(5.0, 2.0), 2.5);
     }
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use embedctl::progress::{BatchDone, Counts};
-
-use super::words::per;
+use embedctl::size::per;
 
 /// What a run has told so far.
 #[derive(Debug, Clone, Copy, Default)]

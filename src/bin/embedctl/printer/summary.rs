@@ -7,10 +7,11 @@ use embedctl::job::is_folder;
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
+use embedctl::size::per;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
-use super::words::{count, dimensions, duration, number, per, percent};
+use super::words::{count, dimensions, duration, number, percent};
 use super::{Level, Printer};
 
 /// A finished run and what the command line knows about it.

@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use embedctl::model::hub::{Outcome, Transfer};
+use embedctl::size::per;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::words::{bytes, duration, per};
+use super::words::{bytes, duration};
 use super::{Level, Printer};
 
 /// Time between two lines of `--progress always`.

@@ -16,11 +16,6 @@ pub fn count(amount: u64) -> String {
     grouped(&amount.to_string())
 }
 
-/// How much of something comes to each of so many, such as seconds; 0 where there are none.
-pub(super) fn per(amount: f64, of: f64) -> f64 {
-    if of > 0.0 { amount / of } else { 0.0 }
-}
-
 /// A share, 0 to 1, in percent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)

@@ -6,8 +6,9 @@ mod verdicts;
 use std::fmt;
 
 use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
+use embedctl::size::per;
 
-use super::words::{bytes, count, number, per, percent};
+use super::words::{bytes, count, number, percent};
 
 /// Columns of a table, and of everything else.
 const WIDTH: usize = 80;
