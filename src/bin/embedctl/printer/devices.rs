@@ -163,8 +163,7 @@ fn runtime(library: &LibraryReport, table: &mut Table) {
             (None, None) => "of unknown version".to_owned(),
         },
     );
-    let unusable = library.unusable.is_some();
-    table.remedy(library.remedy.as_ref().filter(|_| unusable));
+    table.remedy(library.unusable.is_some(), library.remedy.as_ref());
     table.wrapped("      ", &library.path.display().to_string());
     table.wrapped("      ", &format!("found {}", found(origin)));
     for one in &library.plugins {
@@ -202,8 +201,7 @@ fn plugin(plugin: &PluginReport, table: &mut Table) {
         None => format!("on {}", devices.join(", ")),
     };
     table.wrapped("    plug-in ", &format!("{name}{version}, {what}"));
-    let unusable = plugin.unusable.is_some();
-    table.remedy(plugin.remedy.as_ref().filter(|_| unusable));
+    table.remedy(plugin.unusable.is_some(), plugin.remedy.as_ref());
     table.wrapped("      ", &plugin.path.display().to_string());
 }
 
@@ -230,8 +228,7 @@ fn provider(status: &ProviderStatus, table: &mut Table) {
         &format!("  {:<12}  {word:<8}  ", status.provider.name()),
         &text,
     );
-    let runs = status.status == State::Works;
-    table.remedy(status.remedy.as_ref().filter(|_| !runs));
+    table.remedy(status.status != State::Works, status.remedy.as_ref());
 }
 
 /// What runs it, on what.

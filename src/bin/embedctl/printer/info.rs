@@ -108,5 +108,5 @@ fn provider(fit: &Fit, taken: bool, table: &mut Table) {
         &format!("  {:<12}  {word:<3}  ", fit.provider.name()),
         &text,
     );
-    table.remedy(fit.remedy.as_ref().filter(|_| !fit.runs));
+    table.remedy(!fit.runs, fit.remedy.as_ref());
 }

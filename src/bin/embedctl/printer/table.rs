@@ -22,9 +22,9 @@ impl Table {
         self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
     }
 
-    /// What helps against what stands above.
-    pub(super) fn remedy(&mut self, remedy: Option<&String>) {
-        if let Some(remedy) = remedy {
+    /// What helps against what stands above, where that `applies`.
+    pub(super) fn remedy(&mut self, applies: bool, remedy: Option<&String>) {
+        if let Some(remedy) = remedy.filter(|_| applies) {
             self.wrapped("    → ", remedy);
         }
     }

@@ -273,17 +273,20 @@ fn bar(value: f64, most: f64, width: usize) -> String {
 
 /// A rate with three digits at least.
 fn amount(value: f64) -> String {
-    match value {
-        v if v >= 99.95 => count(v.round() as u64),
-        v => milliseconds(v),
-    }
+    decimals(value).unwrap_or_else(|| count(value.round() as u64))
 }
 
+/// A time with three digits at least.
 fn milliseconds(value: f64) -> String {
+    decimals(value).unwrap_or_else(|| format!("{value:.0}"))
+}
+
+/// Three digits of a number that has fewer before its point.
+fn decimals(value: f64) -> Option<String> {
     match value {
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+        v if v >= 99.95 => None,
+        v if v >= 9.995 => Some(format!("{v:.1}")),
+        v => Some(format!("{v:.2}")),
     }
 }
 
@@ -303,6 +306,18 @@ mod tests {
         assert_eq!(bar(5.0, 10.0, 4), "██");
         assert_eq!(bar(5.3, 10.0, 4), "██▏");
         assert_eq!(bar(0.0, 0.0, 4), "");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_at_least() {
+        for (value, rate, time) in [
+            (1.0, "1.00", "1.00"),
+            (9.996, "10.0", "10.0"),
+            (99.96, "100", "100"),
+            (1234.4, "1,234", "1234"),
+        ] {
+            assert_eq!((&*amount(value), &*milliseconds(value)), (rate, time));
+        }
     }
 
     #[test]
