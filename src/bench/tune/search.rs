@@ -6,7 +6,6 @@ use super::{Step, pair};
 use crate::bench::configuration::Configuration;
 use crate::bench::machine::Machine;
 use crate::bench::options::{BenchOptions, Watcher};
-use crate::bench::protocol::OpenedAs;
 use crate::bench::runner::{Runner, Shared};
 use crate::error::Result;
 use crate::profile::Tuned;
@@ -200,9 +199,9 @@ fn is_the_same(one: &Runner, other: &Runner) -> bool {
     let Some((a, b)) = one.opened.as_ref().zip(other.opened.as_ref()) else {
         return false;
     };
-    let weights = |one: &OpenedAs| (one.fingerprint.clone(), one.precision.clone(), one.threads);
-    weights(a) == weights(b)
-        && (&a.provider, &a.library, &a.options) == (&b.provider, &b.library, &b.options)
+    let weights = (&a.fingerprint, &a.precision) == (&b.fingerprint, &b.precision);
+    let engine = (&a.provider, &a.library, &a.options) == (&b.provider, &b.library, &b.options);
+    weights && engine && a.threads == b.threads
 }
 
 /// In which settings two of the listed configurations differ, with what each has.
