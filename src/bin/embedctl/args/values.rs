@@ -73,56 +73,61 @@ where
     })
 }
 
+/// The same for values that have names of their own.
+fn named<T, const N: usize>(
+    name: fn(T) -> &'static str,
+    choices: [(T, &'static str); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    choice(choices.map(|(value, help)| (name(value), value, help)))
+}
+
 /// `--input-format`.
 pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
     use InputFormat::{Arrow, Csv, Jsonl, Parquet, Text, Tsv};
-    choice([
-        ("text", Text, "A line is a record"),
-        ("jsonl", Jsonl, "A line is a JSON object"),
-        ("csv", Csv, "Fields parted by commas, with a header"),
-        ("tsv", Tsv, "Fields parted by tabs, with a header"),
-        ("parquet", Parquet, "Apache Parquet"),
-        ("arrow", Arrow, "Apache Arrow: a file, or a stream"),
-    ])
+    let choices = [
+        (Text, "A line is a record"),
+        (Jsonl, "A line is a JSON object"),
+        (Csv, "Fields parted by commas, with a header"),
+        (Tsv, "Fields parted by tabs, with a header"),
+        (Parquet, "Apache Parquet"),
+        (Arrow, "Apache Arrow: a file, or a stream"),
+    ];
+    named(InputFormat::name, choices)
 }
 
 /// `--output-format`.
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
     use OutputFormat::{Arrow, Arrows, Fbin, I8bin, Jsonl, Npy, Parquet, Pgcopy, U8bin};
     let [plain, gzip, zstd] = [Compression::None, Compression::Gzip, Compression::Zstd].map(Jsonl);
-    choice([
+    let choices = [
         (
-            "parquet",
             Parquet,
             "Columns id, kept fields and embedding, compressed with zstd",
         ),
         (
-            "arrow",
             Arrow,
             "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
         ),
-        ("arrows", Arrows, "The same columns as Arrow's IPC stream"),
+        (Arrows, "The same columns as Arrow's IPC stream"),
+        (Npy, "A matrix, with its rows' ids in a file beside it"),
+        (plain, "A JSON object for each row"),
+        (gzip, "The same, compressed with gzip"),
+        (zstd, "The same, compressed with zstd"),
         (
-            "npy",
-            Npy,
-            "A matrix, with its rows' ids in a file beside it",
-        ),
-        ("jsonl", plain, "A JSON object for each row"),
-        ("jsonl.gz", gzip, "The same, compressed with gzip"),
-        ("jsonl.zst", zstd, "The same, compressed with zstd"),
-        (
-            "pgcopy",
             Pgcopy,
             "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
         ),
         (
-            "fbin",
             Fbin,
             "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
         ),
-        ("i8bin", I8bin, "The same with int8"),
-        ("u8bin", U8bin, "The same with uint8"),
-    ])
+        (I8bin, "The same with int8"),
+        (U8bin, "The same with uint8"),
+    ];
+    named(OutputFormat::name, choices)
 }
 
 /// `--vector-type`.
@@ -142,10 +147,8 @@ pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
 /// `--id-type`.
 pub fn id_type() -> impl TypedValueParser<Value = IdType> {
     let string = "Strings; integers as their digits";
-    choice([
-        ("string", IdType::String, string),
-        ("int", IdType::Int, "64-bit integers"),
-    ])
+    let choices = [(IdType::String, string), (IdType::Int, "64-bit integers")];
+    named(IdType::name, choices)
 }
 
 /// `--on-error`.
