@@ -7,6 +7,7 @@
 
 mod bert;
 mod chunks;
+mod joints;
 mod long;
 
 use std::borrow::Cow;
