@@ -1,10 +1,11 @@
 //! The tokenizer as the reference builds it: `tokenizer.json`, rewritten where a class or other files go
 //! before it.
 //!
-//! [`registry`] says which class reads a repository, [`arguments`] with what it is called, [`classes`]
-//! what it builds. Truncation and padding baked into `tokenizer.json` are dropped (embedctl cuts and pads
-//! itself); their sides and tokens count where no other file names one.
+//! [`registry`] says which class reads a repository, [`arguments`] with what it is called ([`added`]: tokens
+//! among that), [`classes`] what it builds. Truncation and padding baked into `tokenizer.json` are dropped
+//! (embedctl cuts and pads itself); their sides and tokens count where no other file names one.
 
+mod added;
 mod arguments;
 mod classes;
 mod languages;

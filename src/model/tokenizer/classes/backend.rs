@@ -10,7 +10,8 @@ use tokenizers::{AddedToken, Tokenizer};
 use super::Result;
 use super::special::Names;
 use crate::error::Cause;
-use crate::model::tokenizer::arguments::{Added, Arguments, Special};
+use crate::model::tokenizer::added::{Added, Special};
+use crate::model::tokenizer::arguments::Arguments;
 use crate::model::tokenizer::registry::Class;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.

@@ -5,7 +5,8 @@ use tokenizers::Tokenizer;
 
 use super::Result;
 use crate::error::Cause;
-use crate::model::tokenizer::arguments::{Added, Arguments, NAMED, Special, set};
+use crate::model::tokenizer::added::{Added, Special};
+use crate::model::tokenizer::arguments::{Arguments, NAMED, set};
 use crate::model::tokenizer::languages::{MBART, MBART_50, NLLB};
 use crate::model::tokenizer::registry::Class;
 
