@@ -6,25 +6,23 @@
 //! by side, but only those that may have it. Without a [`ProbeCommand`] nothing
 //! is asked, and the first that may have the provider is loaded.
 
+mod asking;
 mod refused;
 
 use std::cell::OnceCell;
 use std::io;
 use std::path::Path;
 use std::sync::PoisonError;
-use std::thread;
 
-use crossbeam_channel::{select, unbounded};
-
+use self::asking::Answer;
 use super::discovery::{self, Candidate, Found, Named};
 use super::library::{self, Library};
-use super::probe::{self, Attempts, LibraryReport, ProbeCommand};
+use super::probe::{self, Attempts, LibraryReport};
 use super::search_path::{SearchPath, System, real};
 use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
 use crate::cancel::CancelToken;
 use crate::error::{Cause, Error, Result};
-use crate::provider::{PassedOver, Provider};
-use crate::threads::spawn_scoped;
+use crate::provider::Provider;
 use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
 
 /// The search for libraries, for one opening of a model.
@@ -105,13 +103,17 @@ impl<'a> Selection<'a> {
             (None, Some(command)) if provider != Provider::Cpu => {
                 let candidates = self.plugged();
                 match self.ask_all(command, provider, candidates)? {
-                    Ok((candidate, chosen, passed_over)) => {
+                    Answer::Taken {
+                        candidate,
+                        chosen,
+                        passed_over,
+                    } => {
                         let library = library::start(candidate, chosen.version, passed_over)
                             .map_err(|error| self.unusable(error))?;
                         *loaded = Some(library.clone());
                         plugged_in(library, chosen.plugin)?
                     }
-                    Err(refused) => {
+                    Answer::None(refused) => {
                         return Err(self.failure(provider, &refused, &self.found().places));
                     }
                 }
@@ -166,12 +168,16 @@ impl<'a> Selection<'a> {
                 .cloned()
                 .collect();
             match self.ask_all(command, provider, &own)? {
-                Ok((_, chosen, passed_over)) => {
+                Answer::Taken {
+                    chosen,
+                    passed_over,
+                    ..
+                } => {
                     let mut library = plugged_in(library.clone(), chosen.plugin)?;
                     library.passed_over = passed_over;
                     return Ok(library);
                 }
-                Err(refused) => reasons = Reasons::of(&refused).all(),
+                Answer::None(refused) => reasons = Reasons::of(&refused).all(),
             }
         }
         if !may_have(provider, &library.path) {
@@ -235,82 +241,6 @@ impl<'a> Selection<'a> {
             }
         }
         Ok(library::probe(&candidate.path).map_err(|fault| Refused::Library(fault.cause())))
-    }
-
-    /// Asks all of `candidates` that may have `provider` at the same time: the first, in their order, in which
-    /// it works, with what was passed over before it; or why none will do.
-    #[allow(clippy::type_complexity)] // said above, and nowhere else
-    fn ask_all<'c>(
-        &self,
-        command: &ProbeCommand,
-        provider: Provider,
-        candidates: &'c [Candidate],
-    ) -> Result<Result<(&'c Candidate, Chosen, Vec<PassedOver>), Vec<(Candidate, Refused)>>> {
-        let device = self.device;
-        let mut verdicts: Vec<Option<Result<Chosen, Refused>>> = candidates
-            .iter()
-            .map(|candidate| {
-                // What the user named is asked all the same: it may be no library at all, or too old.
-                let is_asked = candidate.plugin.is_some()
-                    || self.named.is_some()
-                    || may_have(provider, &candidate.path);
-                (!is_asked).then(|| Err(Refused::Lacks(CAME_WITHOUT.into())))
-            })
-            .collect();
-        let stop = CancelToken::new();
-        let (sender, answers) = unbounded();
-        let decided = thread::scope(|scope| {
-            for (index, candidate) in candidates.iter().enumerate() {
-                if verdicts[index].is_some() {
-                    continue;
-                }
-                let (sender, stop) = (sender.clone(), &stop);
-                let failed = sender.clone();
-                let ask = move || {
-                    let attempts = Attempts::These(vec![provider]);
-                    let answer = probe::ask(command, candidate, device, attempts, stop);
-                    let _ = sender.send((index, answer));
-                };
-                if let Err(error) = spawn_scoped(scope, "probe", ask) {
-                    let _ = failed.send((index, Err(io::Error::other(error))));
-                }
-            }
-            drop(sender);
-            let decided = loop {
-                // The first that works, unless one before it is still being asked.
-                match verdicts.iter().find(|one| !matches!(one, Some(Err(_)))) {
-                    Some(None) => {}
-                    Some(Some(_)) | None => break Ok(()),
-                }
-                select! {
-                    recv(answers) -> answer => match answer {
-                        Ok((index, Ok(report))) => {
-                            let verdict = self.verdict(&candidates[index], report, provider);
-                            verdicts[index] = Some(verdict);
-                        }
-                        Ok((index, Err(error))) => {
-                            let reason = format!("it could not be asked: {error}");
-                            verdicts[index] = Some(Err(Refused::Library(Cause::of(reason))));
-                        }
-                        Err(_) => break Ok(()),
-                    },
-                    recv(self.cancel.channel()) -> _ => break Err(Error::interrupted()),
-                }
-            };
-            // Ends the children whose answers are no longer needed.
-            stop.cancel();
-            decided
-        });
-        decided?;
-        let mut refused = Vec::new();
-        for (candidate, verdict) in candidates.iter().zip(verdicts) {
-            match verdict {
-                Some(Ok(chosen)) => return Ok(Ok((candidate, chosen, passed_over(&refused)))),
-                Some(Err(Refused::Untold)) | None => {}
-                Some(Err(reason)) => refused.push((candidate.clone(), reason)),
-            }
-        }
-        Ok(Err(refused))
     }
 
     /// What it takes to have `provider` from a candidate in which it works.

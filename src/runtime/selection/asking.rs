@@ -1,0 +1,111 @@
+//! Several libraries asked side by side for one provider: the first that will do is taken, and nobody waits for those
+//! behind it.
+
+use std::io;
+use std::thread;
+
+use crossbeam_channel::{select, unbounded};
+
+use super::refused::{CAME_WITHOUT, Refused, passed_over};
+use super::{Chosen, Selection, may_have};
+use crate::cancel::CancelToken;
+use crate::error::{Cause, Error, Result};
+use crate::provider::{PassedOver, Provider};
+use crate::runtime::discovery::Candidate;
+use crate::runtime::probe::{self, Attempts, ProbeCommand};
+use crate::threads::spawn_scoped;
+
+/// What came of asking candidates.
+pub(super) enum Answer<'c> {
+    /// The first, in their order, in which the provider works.
+    Taken {
+        candidate: &'c Candidate,
+        chosen: Chosen,
+        /// Those before it.
+        passed_over: Vec<PassedOver>,
+    },
+    /// Why none will do.
+    None(Vec<(Candidate, Refused)>),
+}
+
+impl Selection<'_> {
+    /// Asks all of `candidates` that may have `provider` at the same time.
+    pub(super) fn ask_all<'c>(
+        &self,
+        command: &ProbeCommand,
+        provider: Provider,
+        candidates: &'c [Candidate],
+    ) -> Result<Answer<'c>> {
+        let device = self.device;
+        let mut verdicts: Vec<Option<Result<Chosen, Refused>>> = candidates
+            .iter()
+            .map(|candidate| {
+                // What the user named is asked all the same: it may be no library at all, or too old.
+                let is_asked = candidate.plugin.is_some()
+                    || self.named.is_some()
+                    || may_have(provider, &candidate.path);
+                (!is_asked).then(|| Err(Refused::Lacks(CAME_WITHOUT.into())))
+            })
+            .collect();
+        let stop = CancelToken::new();
+        let (sender, answers) = unbounded();
+        let decided = thread::scope(|scope| {
+            for (index, candidate) in candidates.iter().enumerate() {
+                if verdicts[index].is_some() {
+                    continue;
+                }
+                let (sender, stop) = (sender.clone(), &stop);
+                let failed = sender.clone();
+                let ask = move || {
+                    let attempts = Attempts::These(vec![provider]);
+                    let answer = probe::ask(command, candidate, device, attempts, stop);
+                    let _ = sender.send((index, answer));
+                };
+                if let Err(error) = spawn_scoped(scope, "probe", ask) {
+                    let _ = failed.send((index, Err(io::Error::other(error))));
+                }
+            }
+            drop(sender);
+            let decided = loop {
+                // The first that works, unless one before it is still being asked.
+                match verdicts.iter().find(|one| !matches!(one, Some(Err(_)))) {
+                    Some(None) => {}
+                    Some(Some(_)) | None => break Ok(()),
+                }
+                select! {
+                    recv(answers) -> answer => match answer {
+                        Ok((index, Ok(report))) => {
+                            let verdict = self.verdict(&candidates[index], report, provider);
+                            verdicts[index] = Some(verdict);
+                        }
+                        Ok((index, Err(error))) => {
+                            let reason = format!("it could not be asked: {error}");
+                            verdicts[index] = Some(Err(Refused::Library(Cause::of(reason))));
+                        }
+                        Err(_) => break Ok(()),
+                    },
+                    recv(self.cancel.channel()) -> _ => break Err(Error::interrupted()),
+                }
+            };
+            // Ends the children whose answers are no longer needed.
+            stop.cancel();
+            decided
+        });
+        decided?;
+        let mut refused = Vec::new();
+        for (candidate, verdict) in candidates.iter().zip(verdicts) {
+            match verdict {
+                Some(Ok(chosen)) => {
+                    return Ok(Answer::Taken {
+                        candidate,
+                        chosen,
+                        passed_over: passed_over(&refused),
+                    });
+                }
+                Some(Err(Refused::Untold)) | None => {}
+                Some(Err(reason)) => refused.push((candidate.clone(), reason)),
+            }
+        }
+        Ok(Answer::None(refused))
+    }
+}
