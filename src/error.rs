@@ -5,6 +5,7 @@
 //! somebody needs to tell apart gets a kind of its own. The command line maps kinds to exit codes.
 
 mod cause;
+mod chain;
 mod place;
 
 use std::error::Error as StdError;
@@ -13,6 +14,7 @@ use std::io;
 use std::path::Path;
 
 pub use cause::Cause;
+pub(crate) use chain::with_causes;
 pub use place::Place;
 
 /// Shorthand for results of this library.
@@ -184,71 +186,10 @@ impl Error {
         self
     }
 
-    /// What stands behind another subject: this error's sentence with its causes, and what helps.
-    pub(crate) fn into_cause(mut self) -> Cause {
-        let remedy = self.0.remedy.take();
-        Cause {
-            reason: with_causes(&self),
-            remedy,
-        }
-    }
-
     /// The same, with its cause.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(cause.into());
-        self
-    }
-
-    /// The error of this library's that an encoder or a decoder met while it wrote or read, as a copy without its
-    /// cause; none where it was somebody else's.
-    pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            // An I/O error is transparent for the one that it holds.
-            let held = error
-                .downcast_ref::<io::Error>()
-                .and_then(io::Error::get_ref);
-            let own = match held {
-                Some(held) => held.downcast_ref::<Self>(),
-                None => error.downcast_ref::<Self>(),
-            };
-            if let Some(Self(own)) = own {
-                return Some(Self(Box::new(Inner {
-                    kind: own.kind,
-                    place: own.place.clone(),
-                    subject: own.subject.clone(),
-                    reason: own.reason.clone(),
-                    remedy: own.remedy.clone(),
-                    source: None,
-                })));
-            }
-            next = match held {
-                Some(held) => Some(held),
-                None => error.source(),
-            };
-        }
-        None
-    }
-
-    /// The same with every text that could hold somebody else's words changed by `word`.
-    pub(crate) fn reworded(mut self, word: &dyn Fn(&str) -> String) -> Self {
-        let Inner {
-            subject,
-            reason,
-            remedy,
-            source,
-            ..
-        } = &mut *self.0;
-        *subject = word(subject);
-        *reason = word(reason);
-        *remedy = remedy.as_deref().map(word);
-        // A cause of our own kind says the same again.
-        let cause = source.take().map(|cause| match cause.downcast::<Self>() {
-            Ok(own) => own.reworded(word).into(),
-            Err(other) => other,
-        });
-        *source = cause;
         self
     }
 
@@ -348,21 +289,6 @@ pub(crate) fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
         assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
     }
     result.ok()
-}
-
-/// An error with its chain of causes, on one line: the loader's own words stand in the last one. What was said already
-/// is not said again.
-pub(crate) fn with_causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
