@@ -18,15 +18,9 @@ impl<const VNNI: bool> Avx2<VNNI> {
     }
 }
 
-/// Calls intrinsics that touch no memory.
-macro_rules! op {
-    ($e:expr) => {
-        // SAFETY: the token proves the processor's features, and the operation touches no memory.
-        unsafe { $e }
-    };
-}
-
 const N: usize = 8;
+type F = __m256;
+type I = __m256i;
 
 /// `vpdpwssd`, by name: LLVM turns its intrinsic into a multiplication and an addition, which is slower.
 #[inline]
@@ -50,8 +44,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const NARROW_ROWS: usize = 6;
     const PIECES: usize = 8;
     const BYTE_OFFSET: i32 = 0;
-    type F = __m256;
-    type I = __m256i;
+    type F = F;
+    type I = I;
 
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
@@ -66,45 +60,35 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         // SAFETY: the token proves these features.
         unsafe { if VNNI { vnni(work) } else { plain(work) } }
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        op!(_mm256_set1_ps(x))
+    memory!(
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256
+    );
+    inline! {
+        fn splat(self, x: f32) -> F = op!(_mm256_set1_ps(x));
+        fn splat_i(self, x: i32) -> I = op!(_mm256_set1_epi32(x));
+        fn add(self, a: F, b: F) -> F = op!(_mm256_add_ps(a, b));
+        fn sub(self, a: F, b: F) -> F = op!(_mm256_sub_ps(a, b));
+        fn mul(self, a: F, b: F) -> F = op!(_mm256_mul_ps(a, b));
+        fn div(self, a: F, b: F) -> F = op!(_mm256_div_ps(a, b));
+        fn fma(self, a: F, b: F, c: F) -> F = op!(_mm256_fmadd_ps(a, b, c));
+        fn max(self, a: F, b: F) -> F = op!(_mm256_max_ps(a, b));
+        fn min(self, a: F, b: F) -> F = op!(_mm256_min_ps(a, b));
+        fn abs(self, a: F) -> F = op!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a));
+        fn round(self, a: F) -> F = op!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a));
+        fn to_int(self, a: F) -> I = op!(_mm256_cvtps_epi32(a));
+        fn truncate(self, a: F) -> I = op!(_mm256_cvttps_epi32(a));
+        fn to_float(self, a: I) -> F = op!(_mm256_cvtepi32_ps(a));
+        fn as_float(self, a: I) -> F = op!(_mm256_castsi256_ps(a));
+        fn as_int(self, a: F) -> I = op!(_mm256_castps_si256(a));
+        fn pair(self, low: I, high: I) -> I = op!(_mm256_blend_epi16::<0xaa>(low, _mm256_slli_epi32::<16>(high)));
+        fn look(self, table: &Coefficients, index: I) -> F = op!(_mm256_permutevar8x32_ps(self.load(table), index));
+        fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }
     #[inline(always)]
-    fn splat_i(self, x: i32) -> __m256i {
-        op!(_mm256_set1_epi32(x))
-    }
-    #[inline(always)]
-    fn load(self, from: &[f32]) -> __m256 {
-        let from = &from[..N];
-        // SAFETY: eight floats are borrowed; the load asks for no alignment.
-        unsafe { _mm256_loadu_ps(from.as_ptr()) }
-    }
-    #[inline(always)]
-    fn store(self, to: &mut [f32], v: __m256) {
-        let to = &mut to[..N];
-        // SAFETY: eight floats are borrowed; the store asks for no alignment.
-        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) }
-    }
-    #[inline(always)]
-    fn load_i(self, from: &[i32]) -> __m256i {
-        let from = &from[..N];
-        // SAFETY: eight integers are borrowed.
-        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
-    }
-    #[inline(always)]
-    fn store_i(self, to: &mut [i32], v: __m256i) {
-        let to = &mut to[..N];
-        // SAFETY: eight integers are borrowed.
-        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), v) }
-    }
-    #[inline(always)]
-    unsafe fn load_at(self, from: *const i32) -> __m256i {
-        // SAFETY: the caller vouches for eight readable dwords.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-    #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: __m256i) {
+    fn store_low16(self, to: &mut [i16], v: I) {
         let to = &mut to[..N];
         // SAFETY: eight 16-bit integers, 16 bytes, are borrowed. The saturating pack changes nothing that is
         // the sign extension of 16 bits, which the two shifts make of every lane.
@@ -115,7 +99,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: __m256i) {
+    fn store_low8(self, to: &mut [u8], v: I) {
         let to = &mut to[..N];
         // SAFETY: eight bytes are borrowed. The packs saturate nothing: the mask leaves 0 to 255.
         unsafe {
@@ -126,39 +110,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_div_ps(a, b))
-    }
-    #[inline(always)]
-    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        op!(_mm256_fmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn max(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn min(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m256) -> __m256 {
-        op!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a))
-    }
-    #[inline(always)]
-    fn copysign(self, magnitude: __m256, sign: __m256) -> __m256 {
+    fn copysign(self, magnitude: F, sign: F) -> F {
         let bit = self.splat(-0.0);
         op!(_mm256_or_ps(
             _mm256_andnot_ps(bit, magnitude),
@@ -166,65 +118,26 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         ))
     }
     #[inline(always)]
-    fn round(self, a: __m256) -> __m256 {
-        op!(_mm256_round_ps::<
-            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
-        >(a))
-    }
-    #[inline(always)]
-    fn select_less(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
+    fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
         op!(_mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)))
     }
     #[inline(always)]
-    fn scale2(self, p: __m256, n: __m256) -> __m256 {
+    fn scale2(self, p: F, n: F) -> F {
         op!({
             let power = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
             _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(power)))
         })
     }
     #[inline(always)]
-    fn to_int(self, a: __m256) -> __m256i {
-        op!(_mm256_cvtps_epi32(a))
-    }
-    #[inline(always)]
-    fn truncate(self, a: __m256) -> __m256i {
-        op!(_mm256_cvttps_epi32(a))
-    }
-    #[inline(always)]
-    fn to_float(self, a: __m256i) -> __m256 {
-        op!(_mm256_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn as_float(self, a: __m256i) -> __m256 {
-        op!(_mm256_castsi256_ps(a))
-    }
-    #[inline(always)]
-    fn as_int(self, a: __m256) -> __m256i {
-        op!(_mm256_castps_si256(a))
-    }
-    #[inline(always)]
-    fn pair(self, low: __m256i, high: __m256i) -> __m256i {
-        op!(_mm256_blend_epi16::<0xaa>(
-            low,
-            _mm256_slli_epi32::<16>(high)
-        ))
-    }
-    #[inline(always)]
-    fn look(self, table: &Coefficients, index: __m256i) -> __m256 {
-        let table = self.load(table);
-        op!(_mm256_permutevar8x32_ps(table, index))
-    }
-    #[inline(always)]
-    fn dot_pairs(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    fn dot_pairs(self, acc: I, a: I, b: I) -> I {
         if VNNI {
-            // SAFETY: the token proves AVX-VNNI.
-            unsafe { dpwssd(acc, a, b) }
+            op!(dpwssd(acc, a, b))
         } else {
             op!(_mm256_add_epi32(acc, _mm256_madd_epi16(a, b)))
         }
     }
     #[inline(always)]
-    fn dot_quads(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    fn dot_quads(self, acc: I, a: I, b: I) -> I {
         if VNNI {
             return op!(_mm256_dpbusd_avx_epi32(acc, a, b));
         }
@@ -244,11 +157,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
-    fn prefetch_far(self, at: *const i32) {
-        op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
-    }
-    #[inline(always)]
-    fn transpose(self, r: &mut [__m256; MOST_LANES]) {
+    fn transpose(self, r: &mut [F; MOST_LANES]) {
         op!({
             let mut t = [_mm256_setzero_ps(); N];
             for i in 0..4 {

@@ -18,13 +18,8 @@ impl Avx512 {
     }
 }
 
-/// Calls intrinsics that touch no memory.
-macro_rules! op {
-    ($e:expr) => {
-        // SAFETY: the token proves the processor's features, and the operation touches no memory.
-        unsafe { $e }
-    };
-}
+type F = __m512;
+type I = __m512i;
 
 /// `vpdpwssd`, by name: LLVM turns its intrinsic into a multiplication and an addition, at half the speed.
 #[inline]
@@ -48,8 +43,8 @@ impl Simd for Avx512 {
     const NARROW_ROWS: usize = 12;
     const PIECES: usize = 16;
     const BYTE_OFFSET: i32 = 0;
-    type F = __m512;
-    type I = __m512i;
+    type F = F;
+    type I = I;
 
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
@@ -60,89 +55,52 @@ impl Simd for Avx512 {
         // SAFETY: the token proves these features.
         unsafe { compiled(work) }
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        op!(_mm512_set1_ps(x))
+    memory!(
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512
+    );
+    inline! {
+        fn splat(self, x: f32) -> F = op!(_mm512_set1_ps(x));
+        fn splat_i(self, x: i32) -> I = op!(_mm512_set1_epi32(x));
+        fn add(self, a: F, b: F) -> F = op!(_mm512_add_ps(a, b));
+        fn sub(self, a: F, b: F) -> F = op!(_mm512_sub_ps(a, b));
+        fn mul(self, a: F, b: F) -> F = op!(_mm512_mul_ps(a, b));
+        fn div(self, a: F, b: F) -> F = op!(_mm512_div_ps(a, b));
+        fn fma(self, a: F, b: F, c: F) -> F = op!(_mm512_fmadd_ps(a, b, c));
+        fn max(self, a: F, b: F) -> F = op!(_mm512_max_ps(a, b));
+        fn min(self, a: F, b: F) -> F = op!(_mm512_min_ps(a, b));
+        fn abs(self, a: F) -> F = op!(_mm512_abs_ps(a));
+        fn round(self, a: F) -> F = op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a));
+        fn scale2(self, p: F, n: F) -> F = op!(_mm512_scalef_ps(p, n));
+        fn to_int(self, a: F) -> I = op!(_mm512_cvtps_epi32(a));
+        fn truncate(self, a: F) -> I = op!(_mm512_cvttps_epi32(a));
+        fn to_float(self, a: I) -> F = op!(_mm512_cvtepi32_ps(a));
+        fn as_float(self, a: I) -> F = op!(_mm512_castsi512_ps(a));
+        fn as_int(self, a: F) -> I = op!(_mm512_castps_si512(a));
+        fn look(self, table: &Coefficients, index: I) -> F = op!(_mm512_permutexvar_ps(index, self.load(table)));
+        fn dot_pairs(self, acc: I, a: I, b: I) -> I = op!(dpwssd(acc, a, b));
+        fn dot_quads(self, acc: I, a: I, b: I) -> I = op!(_mm512_dpbusd_epi32(acc, a, b));
+        fn sum(self, v: F) -> f32 = op!(_mm512_reduce_add_ps(v));
+        fn greatest(self, v: F) -> f32 = op!(_mm512_reduce_max_ps(v));
+        fn least(self, v: F) -> f32 = op!(_mm512_reduce_min_ps(v));
+        fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }
     #[inline(always)]
-    fn splat_i(self, x: i32) -> __m512i {
-        op!(_mm512_set1_epi32(x))
-    }
-    #[inline(always)]
-    fn load(self, from: &[f32]) -> __m512 {
-        let from = &from[..MOST_LANES];
-        // SAFETY: sixteen floats are borrowed; the load asks for no alignment.
-        unsafe { _mm512_loadu_ps(from.as_ptr()) }
-    }
-    #[inline(always)]
-    fn store(self, to: &mut [f32], v: __m512) {
-        let to = &mut to[..MOST_LANES];
-        // SAFETY: sixteen floats are borrowed; the store asks for no alignment.
-        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
-    }
-    #[inline(always)]
-    fn load_i(self, from: &[i32]) -> __m512i {
-        let from = &from[..MOST_LANES];
-        // SAFETY: sixteen integers are borrowed.
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-    #[inline(always)]
-    fn store_i(self, to: &mut [i32], v: __m512i) {
-        let to = &mut to[..MOST_LANES];
-        // SAFETY: sixteen integers are borrowed.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), v) }
-    }
-    #[inline(always)]
-    unsafe fn load_at(self, from: *const i32) -> __m512i {
-        // SAFETY: the caller vouches for sixteen readable dwords.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
-    #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: __m512i) {
+    fn store_low16(self, to: &mut [i16], v: I) {
         let to = &mut to[..MOST_LANES];
         // SAFETY: sixteen 16-bit integers, 32 bytes, are borrowed.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(v)) }
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: __m512i) {
+    fn store_low8(self, to: &mut [u8], v: I) {
         let to = &mut to[..MOST_LANES];
         // SAFETY: sixteen bytes are borrowed.
         unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(v)) }
     }
     #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_div_ps(a, b))
-    }
-    #[inline(always)]
-    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        op!(_mm512_fmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn min(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m512) -> __m512 {
-        op!(_mm512_abs_ps(a))
-    }
-    #[inline(always)]
-    fn copysign(self, magnitude: __m512, sign: __m512) -> __m512 {
+    fn copysign(self, magnitude: F, sign: F) -> F {
         // One bit-by-bit choice: the sign bit of `sign`, else `magnitude`.
         op!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xd8>(
             _mm512_castps_si512(magnitude),
@@ -151,13 +109,7 @@ impl Simd for Avx512 {
         )))
     }
     #[inline(always)]
-    fn round(self, a: __m512) -> __m512 {
-        op!(_mm512_roundscale_ps::<
-            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
-        >(a))
-    }
-    #[inline(always)]
-    fn select_less(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
+    fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
         op!(_mm512_mask_mov_ps(
             no,
             _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
@@ -165,62 +117,12 @@ impl Simd for Avx512 {
         ))
     }
     #[inline(always)]
-    fn scale2(self, p: __m512, n: __m512) -> __m512 {
-        op!(_mm512_scalef_ps(p, n))
-    }
-    #[inline(always)]
-    fn to_int(self, a: __m512) -> __m512i {
-        op!(_mm512_cvtps_epi32(a))
-    }
-    #[inline(always)]
-    fn truncate(self, a: __m512) -> __m512i {
-        op!(_mm512_cvttps_epi32(a))
-    }
-    #[inline(always)]
-    fn to_float(self, a: __m512i) -> __m512 {
-        op!(_mm512_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn as_float(self, a: __m512i) -> __m512 {
-        op!(_mm512_castsi512_ps(a))
-    }
-    #[inline(always)]
-    fn as_int(self, a: __m512) -> __m512i {
-        op!(_mm512_castps_si512(a))
-    }
-    #[inline(always)]
-    fn pair(self, low: __m512i, high: __m512i) -> __m512i {
+    fn pair(self, low: I, high: I) -> I {
         op!(_mm512_mask_mov_epi16(
             low,
             0xaaaa_aaaa,
             _mm512_slli_epi32::<16>(high)
         ))
-    }
-    #[inline(always)]
-    fn look(self, table: &Coefficients, index: __m512i) -> __m512 {
-        let table = self.load(table);
-        op!(_mm512_permutexvar_ps(index, table))
-    }
-    #[inline(always)]
-    fn dot_pairs(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512 VNNI.
-        unsafe { dpwssd(acc, a, b) }
-    }
-    #[inline(always)]
-    fn dot_quads(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_dpbusd_epi32(acc, a, b))
-    }
-    #[inline(always)]
-    fn sum(self, v: __m512) -> f32 {
-        op!(_mm512_reduce_add_ps(v))
-    }
-    #[inline(always)]
-    fn greatest(self, v: __m512) -> f32 {
-        op!(_mm512_reduce_max_ps(v))
-    }
-    #[inline(always)]
-    fn least(self, v: __m512) -> f32 {
-        op!(_mm512_reduce_min_ps(v))
     }
     #[inline(always)]
     fn prefetch(self, of: &[f32]) {
@@ -229,11 +131,7 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn prefetch_far(self, at: *const i32) {
-        op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
-    }
-    #[inline(always)]
-    fn transpose(self, r: &mut [__m512; MOST_LANES]) {
+    fn transpose(self, r: &mut [F; MOST_LANES]) {
         op!({
             // Pairs of rows, then pairs of pairs, then 128-bit quarters twice.
             let mut t = *r;

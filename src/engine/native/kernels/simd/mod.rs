@@ -6,6 +6,64 @@
 //! on a token are therefore safe unless they take a pointer. All are `inline(always)`: they become single
 //! instructions once [`Simd::enter`] has compiled the kernel around them with the token's features.
 
+/// Calls intrinsics that touch no memory.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! op {
+    ($e:expr) => {
+        // SAFETY: the token proves the processor's features, and the operation touches no memory.
+        unsafe { $e }
+    };
+}
+
+/// Methods of one expression each.
+macro_rules! inline {
+    ($($(#[$doc:meta])* fn $name:ident($this:ident $(, $a:ident: $t:ty)*) $(-> $r:ty)? = $e:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[inline(always)]
+            fn $name($this $(, $a: $t)*) $(-> $r)? {
+                $e
+            }
+        )*
+    };
+}
+
+/// Loads and stores of whole vectors, by the intrinsics for floats and for integers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! memory {
+    ($load:ident, $store:ident, $load_i:ident, $store_i:ident) => {
+        #[inline(always)]
+        fn load(self, from: &[f32]) -> F {
+            let from = &from[..Self::LANES];
+            // SAFETY: the token proves the instruction, which asks for no alignment, and a vector is borrowed.
+            unsafe { $load(from.as_ptr()) }
+        }
+        #[inline(always)]
+        fn store(self, to: &mut [f32], v: F) {
+            let to = &mut to[..Self::LANES];
+            // SAFETY: as above.
+            unsafe { $store(to.as_mut_ptr(), v) }
+        }
+        #[inline(always)]
+        fn load_i(self, from: &[i32]) -> I {
+            let from = &from[..Self::LANES];
+            // SAFETY: as above.
+            unsafe { $load_i(from.as_ptr().cast()) }
+        }
+        #[inline(always)]
+        fn store_i(self, to: &mut [i32], v: I) {
+            let to = &mut to[..Self::LANES];
+            // SAFETY: as above.
+            unsafe { $store_i(to.as_mut_ptr().cast(), v) }
+        }
+        #[inline(always)]
+        unsafe fn load_at(self, from: *const i32) -> I {
+            // SAFETY: as above, but that the caller vouches for the memory.
+            unsafe { $load_i(from.cast()) }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -18,15 +18,9 @@ impl<const DOT: bool> Neon<DOT> {
     }
 }
 
-/// Calls intrinsics that touch no memory.
-macro_rules! op {
-    ($e:expr) => {
-        // SAFETY: the token proves the processor's features, and the operation touches no memory.
-        unsafe { $e }
-    };
-}
-
 const N: usize = 4;
+type F = float32x4_t;
+type I = int32x4_t;
 
 impl<const DOT: bool> Simd for Neon<DOT> {
     const LANES: usize = N;
@@ -35,8 +29,8 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     const NARROW_ROWS: usize = 12;
     const PIECES: usize = 8;
     const BYTE_OFFSET: i32 = 128;
-    type F = float32x4_t;
-    type I = int32x4_t;
+    type F = F;
+    type I = I;
 
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
@@ -51,138 +45,49 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         // SAFETY: the token proves these features.
         unsafe { if DOT { dot(work) } else { plain(work) } }
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> float32x4_t {
-        op!(vdupq_n_f32(x))
+    memory!(vld1q_f32, vst1q_f32, vld1q_s32, vst1q_s32);
+    inline! {
+        fn splat(self, x: f32) -> F = op!(vdupq_n_f32(x));
+        fn splat_i(self, x: i32) -> I = op!(vdupq_n_s32(x));
+        fn add(self, a: F, b: F) -> F = op!(vaddq_f32(a, b));
+        fn sub(self, a: F, b: F) -> F = op!(vsubq_f32(a, b));
+        fn mul(self, a: F, b: F) -> F = op!(vmulq_f32(a, b));
+        fn div(self, a: F, b: F) -> F = op!(vdivq_f32(a, b));
+        fn fma(self, a: F, b: F, c: F) -> F = op!(vfmaq_f32(c, a, b));
+        fn max(self, a: F, b: F) -> F = op!(vmaxq_f32(a, b));
+        fn min(self, a: F, b: F) -> F = op!(vminq_f32(a, b));
+        fn abs(self, a: F) -> F = op!(vabsq_f32(a));
+        fn copysign(self, magnitude: F, sign: F) -> F = op!(vbslq_f32(vdupq_n_u32(1 << 31), sign, magnitude));
+        fn round(self, a: F) -> F = op!(vrndnq_f32(a));
+        fn select_less(self, a: F, b: F, yes: F, no: F) -> F = op!(vbslq_f32(vcltq_f32(a, b), yes, no));
+        fn to_int(self, a: F) -> I = op!(vcvtnq_s32_f32(a));
+        fn truncate(self, a: F) -> I = op!(vcvtq_s32_f32(a));
+        fn to_float(self, a: I) -> F = op!(vcvtq_f32_s32(a));
+        fn as_float(self, a: I) -> F = op!(vreinterpretq_f32_s32(a));
+        fn as_int(self, a: F) -> I = op!(vreinterpretq_s32_f32(a));
+        fn pair(self, low: I, high: I) -> I = op!(vsliq_n_s32::<16>(low, high));
     }
     #[inline(always)]
-    fn splat_i(self, x: i32) -> int32x4_t {
-        op!(vdupq_n_s32(x))
-    }
-    #[inline(always)]
-    fn load(self, from: &[f32]) -> float32x4_t {
-        let from = &from[..N];
-        // SAFETY: four floats are borrowed.
-        unsafe { vld1q_f32(from.as_ptr()) }
-    }
-    #[inline(always)]
-    fn store(self, to: &mut [f32], v: float32x4_t) {
-        let to = &mut to[..N];
-        // SAFETY: four floats are borrowed.
-        unsafe { vst1q_f32(to.as_mut_ptr(), v) }
-    }
-    #[inline(always)]
-    fn load_i(self, from: &[i32]) -> int32x4_t {
-        let from = &from[..N];
-        // SAFETY: four integers are borrowed.
-        unsafe { vld1q_s32(from.as_ptr()) }
-    }
-    #[inline(always)]
-    fn store_i(self, to: &mut [i32], v: int32x4_t) {
-        let to = &mut to[..N];
-        // SAFETY: four integers are borrowed.
-        unsafe { vst1q_s32(to.as_mut_ptr(), v) }
-    }
-    #[inline(always)]
-    unsafe fn load_at(self, from: *const i32) -> int32x4_t {
-        // SAFETY: the caller vouches for four readable dwords.
-        unsafe { vld1q_s32(from) }
-    }
-    #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: int32x4_t) {
+    fn store_low16(self, to: &mut [i16], v: I) {
         let to = &mut to[..N];
         // SAFETY: four 16-bit integers are borrowed.
         unsafe { vst1_s16(to.as_mut_ptr(), vmovn_s32(v)) }
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: int32x4_t) {
+    fn store_low8(self, to: &mut [u8], v: I) {
         let halves = op!(vmovn_s32(v));
         let bytes = op!(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))));
         to[..N].copy_from_slice(&op!(vget_lane_u32::<0>(bytes)).to_ne_bytes());
     }
     #[inline(always)]
-    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vaddq_f32(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vsubq_f32(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vmulq_f32(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vdivq_f32(a, b))
-    }
-    #[inline(always)]
-    fn fma(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        op!(vfmaq_f32(c, a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vmaxq_f32(a, b))
-    }
-    #[inline(always)]
-    fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vminq_f32(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: float32x4_t) -> float32x4_t {
-        op!(vabsq_f32(a))
-    }
-    #[inline(always)]
-    fn copysign(self, magnitude: float32x4_t, sign: float32x4_t) -> float32x4_t {
-        op!(vbslq_f32(vdupq_n_u32(1 << 31), sign, magnitude))
-    }
-    #[inline(always)]
-    fn round(self, a: float32x4_t) -> float32x4_t {
-        op!(vrndnq_f32(a))
-    }
-    #[inline(always)]
-    fn select_less(
-        self,
-        a: float32x4_t,
-        b: float32x4_t,
-        yes: float32x4_t,
-        no: float32x4_t,
-    ) -> float32x4_t {
-        op!(vbslq_f32(vcltq_f32(a, b), yes, no))
-    }
-    #[inline(always)]
-    fn scale2(self, p: float32x4_t, n: float32x4_t) -> float32x4_t {
+    fn scale2(self, p: F, n: F) -> F {
         op!({
             let power = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
             vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32::<23>(power)))
         })
     }
     #[inline(always)]
-    fn to_int(self, a: float32x4_t) -> int32x4_t {
-        op!(vcvtnq_s32_f32(a))
-    }
-    #[inline(always)]
-    fn truncate(self, a: float32x4_t) -> int32x4_t {
-        op!(vcvtq_s32_f32(a))
-    }
-    #[inline(always)]
-    fn to_float(self, a: int32x4_t) -> float32x4_t {
-        op!(vcvtq_f32_s32(a))
-    }
-    #[inline(always)]
-    fn as_float(self, a: int32x4_t) -> float32x4_t {
-        op!(vreinterpretq_f32_s32(a))
-    }
-    #[inline(always)]
-    fn as_int(self, a: float32x4_t) -> int32x4_t {
-        op!(vreinterpretq_s32_f32(a))
-    }
-    #[inline(always)]
-    fn pair(self, low: int32x4_t, high: int32x4_t) -> int32x4_t {
-        op!(vsliq_n_s32::<16>(low, high))
-    }
-    #[inline(always)]
-    fn look(self, table: &Coefficients, index: int32x4_t) -> float32x4_t {
+    fn look(self, table: &Coefficients, index: I) -> F {
         let (low, high) = (self.load(table), self.load(&table[N..]));
         // Entry i takes bytes 4 i to 4 i + 3 of the table.
         op!({
@@ -193,7 +98,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         })
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+    fn dot_pairs(self, acc: I, a: I, b: I) -> I {
         op!({
             let low = |v| vshrq_n_s32::<16>(vshlq_n_s32::<16>(v));
             let acc = vmlaq_s32(acc, low(a), low(b));
@@ -201,7 +106,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         })
     }
     #[inline(always)]
-    fn dot_quads(self, mut acc: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+    fn dot_quads(self, mut acc: I, a: I, b: I) -> I {
         if DOT {
             // SAFETY: the token proves the dot product; registers alone are touched. (Its intrinsic is not
             // stable yet.)

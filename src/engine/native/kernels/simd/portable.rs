@@ -38,29 +38,33 @@ impl Simd for Portable {
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
         work()
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> F {
-        [x; N]
-    }
-    #[inline(always)]
-    fn splat_i(self, x: i32) -> I {
-        [x; N]
-    }
-    #[inline(always)]
-    fn load(self, from: &[f32]) -> F {
-        first(from)
-    }
-    #[inline(always)]
-    fn store(self, to: &mut [f32], v: F) {
-        to[..N].copy_from_slice(&v);
-    }
-    #[inline(always)]
-    fn load_i(self, from: &[i32]) -> I {
-        first(from)
-    }
-    #[inline(always)]
-    fn store_i(self, to: &mut [i32], v: I) {
-        to[..N].copy_from_slice(&v);
+    inline! {
+        fn splat(self, x: f32) -> F = [x; N];
+        fn splat_i(self, x: i32) -> I = [x; N];
+        fn load(self, from: &[f32]) -> F = first(from);
+        fn store(self, to: &mut [f32], v: F) = to[..N].copy_from_slice(&v);
+        fn load_i(self, from: &[i32]) -> I = first(from);
+        fn store_i(self, to: &mut [i32], v: I) = to[..N].copy_from_slice(&v);
+        fn store_low16(self, to: &mut [i16], v: I) = to[..N].copy_from_slice(&map(v, |x| x as i16));
+        fn store_low8(self, to: &mut [u8], v: I) = to[..N].copy_from_slice(&map(v, |x| x as u8));
+        fn add(self, a: F, b: F) -> F = zip(a, b, |a, b| a + b);
+        fn sub(self, a: F, b: F) -> F = zip(a, b, |a, b| a - b);
+        fn mul(self, a: F, b: F) -> F = zip(a, b, |a, b| a * b);
+        fn div(self, a: F, b: F) -> F = zip(a, b, |a, b| a / b);
+        /// Two roundings: a fused operation is a library call where the processor has none.
+        fn fma(self, a: F, b: F, c: F) -> F = std::array::from_fn(|i| a[i] * b[i] + c[i]);
+        fn max(self, a: F, b: F) -> F = zip(a, b, |a, b| if a > b { a } else { b });
+        fn min(self, a: F, b: F) -> F = zip(a, b, |a, b| if a < b { a } else { b });
+        fn abs(self, a: F) -> F = map(a, f32::abs);
+        fn copysign(self, magnitude: F, sign: F) -> F = zip(magnitude, sign, f32::copysign);
+        fn round(self, a: F) -> F = map(a, f32::round_ties_even);
+        fn scale2(self, p: F, n: F) -> F = zip(p, n, |p, n| p * f32::from_bits(((n as i32 + 127) << 23) as u32));
+        fn to_int(self, a: F) -> I = map(a, |x| x.round_ties_even() as i32);
+        fn truncate(self, a: F) -> I = map(a, |x| x as i32);
+        fn to_float(self, a: I) -> F = map(a, |x| x as f32);
+        fn as_float(self, a: I) -> F = map(a, |x| f32::from_bits(x as u32));
+        fn as_int(self, a: F) -> I = map(a, |x| x.to_bits() as i32);
+        fn look(self, table: &Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
     }
     #[inline(always)]
     unsafe fn load_at(self, from: *const i32) -> I {
@@ -68,83 +72,8 @@ impl Simd for Portable {
         unsafe { from.cast::<I>().read_unaligned() }
     }
     #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: I) {
-        to[..N].copy_from_slice(&map(v, |x| x as i16));
-    }
-    #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: I) {
-        to[..N].copy_from_slice(&map(v, |x| x as u8));
-    }
-    #[inline(always)]
-    fn add(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| a / b)
-    }
-    /// Two roundings: a fused operation is a library call where the processor has none.
-    #[inline(always)]
-    fn fma(self, a: F, b: F, c: F) -> F {
-        std::array::from_fn(|i| a[i] * b[i] + c[i])
-    }
-    #[inline(always)]
-    fn max(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
-    fn min(self, a: F, b: F) -> F {
-        zip(a, b, |a, b| if a < b { a } else { b })
-    }
-    #[inline(always)]
-    fn abs(self, a: F) -> F {
-        map(a, f32::abs)
-    }
-    #[inline(always)]
-    fn copysign(self, magnitude: F, sign: F) -> F {
-        zip(magnitude, sign, f32::copysign)
-    }
-    #[inline(always)]
-    fn round(self, a: F) -> F {
-        map(a, f32::round_ties_even)
-    }
-    #[inline(always)]
     fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
         std::array::from_fn(|i| if a[i] < b[i] { yes[i] } else { no[i] })
-    }
-    #[inline(always)]
-    fn scale2(self, p: F, n: F) -> F {
-        zip(p, n, |p, n| {
-            p * f32::from_bits(((n as i32 + 127) << 23) as u32)
-        })
-    }
-    #[inline(always)]
-    fn to_int(self, a: F) -> I {
-        map(a, |x| x.round_ties_even() as i32)
-    }
-    #[inline(always)]
-    fn truncate(self, a: F) -> I {
-        map(a, |x| x as i32)
-    }
-    #[inline(always)]
-    fn to_float(self, a: I) -> F {
-        map(a, |x| x as f32)
-    }
-    #[inline(always)]
-    fn as_float(self, a: I) -> F {
-        map(a, |x| f32::from_bits(x as u32))
-    }
-    #[inline(always)]
-    fn as_int(self, a: F) -> I {
-        map(a, |x| x.to_bits() as i32)
     }
     #[inline(always)]
     fn pair(self, low: I, high: I) -> I {
@@ -152,10 +81,6 @@ impl Simd for Portable {
             let ([a, b], [c, d]) = ((low as i16).to_ne_bytes(), (high as i16).to_ne_bytes());
             i32::from_ne_bytes([a, b, c, d])
         })
-    }
-    #[inline(always)]
-    fn look(self, table: &Coefficients, index: I) -> F {
-        map(index, |i| table[i as usize & 15])
     }
     #[inline(always)]
     fn dot_pairs(self, acc: I, a: I, b: I) -> I {
