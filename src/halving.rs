@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::batch::Plan;
 use crate::error::{Cause, Error, ErrorKind, Result};
 
-/// The rows of a plan that fit into memory, in the plan's order, and those that don't even alone.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Fitted {
-    /// Indices into the window.
+/// What became of a plan's rows.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// Indices into the window, in the plan's order, without the failed ones.
     pub rows: Vec<u32>,
     /// Their vectors, row-major.
     pub vectors: Vec<f32>,
-    /// Rows without a vector, and why.
+    /// Rows without a vector (those that don't fit into memory even alone, for one), and why.
     pub failed: Vec<(u32, Cause)>,
+    /// What a user should be told once.
+    pub warning: Option<String>,
 }
 
 /// Tokens that a batch may hold; shared by the workers of a run.
@@ -46,15 +48,15 @@ impl TokenLimit {
         &self,
         plan: &Plan,
         run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
-    ) -> Result<Fitted> {
-        let mut fitted = Fitted::default();
+    ) -> Result<Finished> {
+        let mut fitted = Finished::default();
         self.run_into(&mut fitted, plan, run)?;
         Ok(fitted)
     }
 
     fn run_into(
         &self,
-        fitted: &mut Fitted,
+        fitted: &mut Finished,
         plan: &Plan,
         run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
     ) -> Result<()> {

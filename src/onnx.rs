@@ -1,7 +1,7 @@
 //! The messages of ONNX's protobuf schema that several readers need. Field numbers: `onnx.proto3` of
 //! ONNX 1.x.
 //!
-//! Graphs, nodes and tensors are here as they are written. Who reads a model without its weights takes
+//! Graphs and tensors are here as they are written. Who reads a model without its weights takes
 //! [`skeleton`]. [`fields`] goes through a message without decoding it.
 
 pub(crate) mod skeleton;
@@ -101,7 +101,7 @@ pub(crate) struct GraphProto {
     pub output: Vec<ValueInfo>,
 }
 
-/// `NodeProto` of the standard domain.
+/// `NodeProto`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Node {
     #[prost(string, repeated, tag = "1")]
@@ -114,15 +114,29 @@ pub(crate) struct Node {
     pub op_type: String,
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<Attribute>,
+    #[prost(string, tag = "7")]
+    pub domain: String,
 }
 
-/// `AttributeProto`: integers.
+impl Node {
+    /// An attribute that is an integer.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        let mut attributes = self.attribute.iter();
+        attributes.find(|one| one.name == name)?.i
+    }
+}
+
+/// `AttributeProto`: integers, a tensor or a graph.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Attribute {
     #[prost(string, tag = "1")]
     pub name: String,
-    #[prost(int64, tag = "3")]
-    pub i: i64,
+    #[prost(int64, optional, tag = "3")]
+    pub i: Option<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub t: Option<skeleton::Tensor>,
+    #[prost(message, optional, tag = "6")]
+    pub g: Option<skeleton::Graph>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
     #[prost(int32, tag = "20")]

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 
-use crate::error::{Cause, Error, Result};
+use crate::error::Cause;
 use crate::position::Position;
 
 /// Where a record was read.
@@ -204,37 +204,6 @@ impl Rows {
     #[must_use]
     pub fn vector(&self, index: usize) -> &[f32] {
         &self.vectors[index * self.dimensions..(index + 1) * self.dimensions]
-    }
-
-    /// Keeps the rows for which `keep` holds; order is kept.
-    ///
-    /// # Errors
-    /// If `keep` is not as long as there are rows.
-    pub fn retain(self, keep: &[bool]) -> Result<Self> {
-        if keep.len() != self.len() {
-            return Err(Error::internal(format!(
-                "{} flags for {} rows",
-                keep.len(),
-                self.len()
-            )));
-        }
-        let columns =
-            arrow::compute::filter_record_batch(&self.columns, &BooleanArray::from(keep.to_vec()))
-                .map_err(|error| Error::internal(format!("filtering rows: {error}")))?;
-        let kept = |index: &usize| keep[*index];
-        let indices: Vec<usize> = (0..self.len()).filter(kept).collect();
-        Ok(Self {
-            columns,
-            origins: indices.iter().map(|&index| self.origins[index]).collect(),
-            refs: indices.iter().map(|&index| self.refs[index]).collect(),
-            vectors: indices
-                .iter()
-                .flat_map(|&index| self.vector(index).iter().copied())
-                .collect(),
-            dimensions: self.dimensions,
-            missing: (self.missing.as_ref())
-                .map(|missing| indices.iter().map(|&row| missing.is_valid(row)).collect()),
-        })
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use crate::batch::{Batch, Plan, TokenRows};
 use crate::engine::{Engine, Output, Provider, Worker};
 use crate::error::{Cause, Error, Result};
-use crate::halving::{Fitted, TokenLimit};
+use crate::halving::TokenLimit;
 use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
 use crate::stage::{Clocks, Watch};
+
+pub(crate) use crate::halving::Finished;
 
 /// Why a row has no vector.
 fn not_finite() -> Cause {
@@ -24,19 +26,6 @@ pub(crate) fn not_finite_empty() -> Cause {
          that",
     )
     .with("get the weights of these modules again: they are damaged")
-}
-
-/// A batch's finished rows.
-#[derive(Debug, Default)]
-pub(crate) struct Finished {
-    /// Indices into the window, as in the plan, without the failed ones.
-    pub rows: Vec<u32>,
-    /// Their vectors, row-major.
-    pub vectors: Vec<f32>,
-    /// Rows for which there is no vector, and why.
-    pub failed: Vec<(u32, Cause)>,
-    /// What a user should be told once.
-    pub warning: Option<String>,
 }
 
 /// One thread's way from a plan to finished rows.
@@ -111,31 +100,21 @@ impl RowWorker {
 
     /// Runs a plan whose rows have a position for each token.
     fn run_within(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
-        let Fitted {
-            rows,
-            vectors,
-            failed,
-        } = self.fitting(plan, tokens)?;
-        let warning = self.limit.warning();
-        let width = self.pooler.width();
+        let mut finished = self.fitting(plan, tokens)?;
+        finished.warning = self.limit.warning();
         let mut watch = Watch::start();
-        let all_finite = is_finite(&vectors);
+        let all_finite = is_finite(&finished.vectors);
         watch.lap(&self.clocks.pool);
         if all_finite {
-            return Ok(Finished {
-                rows,
-                vectors,
-                failed,
-                warning,
-            });
+            return Ok(finished);
         }
-        let mut finished = Finished {
-            failed,
-            warning,
-            ..Finished::default()
-        };
-        for (&row, vector) in rows.iter().zip(vectors.chunks_exact(width)) {
-            let mut again = Fitted::default();
+        let rows = std::mem::take(&mut finished.rows);
+        let vectors = std::mem::take(&mut finished.vectors);
+        for (row, vector) in rows
+            .into_iter()
+            .zip(vectors.chunks_exact(self.pooler.width()))
+        {
+            let mut again = Finished::default();
             let mut vector = vector;
             if !is_finite(vector) && plan.rows.len() > 1 {
                 let alone = Plan {
@@ -158,7 +137,7 @@ impl RowWorker {
     }
 
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Fitted> {
+    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
         let limit = Arc::clone(&self.limit);
         let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
         // What was too long with the padding of its batch may fit without.

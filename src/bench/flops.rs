@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Model, safetensors};
-use crate::onnx::skeleton::{self, Graph, Node, Tensor};
+use crate::onnx::Node;
+use crate::onnx::skeleton::{self, Graph, Tensor};
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -259,7 +260,7 @@ impl Tensor {
 mod tests {
     use super::*;
     use crate::model::{ModelOptions, Precision};
-    use crate::onnx::skeleton::Attribute;
+    use crate::onnx::Attribute;
 
     fn work(folder: &str) -> Work {
         work_of(folder, None)

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::folder::with_slashes;
-use crate::onnx::{ValueInfo, skeleton};
+use crate::onnx::{Node, ValueInfo, skeleton};
 use crate::small_file;
 
 /// Element type of a graph's input or output.
@@ -242,7 +242,7 @@ impl From<&ValueInfo> for Value {
     }
 }
 
-impl skeleton::Node {
+impl Node {
     /// ONNX Runtime's kernels sum long blocks, and blocks of 64 four-bit weights, in another order for some
     /// rows of a batch than for others.
     fn mixes_rows(&self) -> bool {
@@ -259,12 +259,12 @@ mod tests {
 
     /// The header of a graph whose one node is `op`, with these integers.
     fn warning(op: &str, integers: &[(&str, i64)]) -> Option<String> {
-        let attribute = integers.iter().map(|&(name, i)| skeleton::Attribute {
+        let attribute = integers.iter().map(|&(name, i)| crate::onnx::Attribute {
             name: name.into(),
             i: Some(i),
             ..Default::default()
         });
-        let node = skeleton::Node {
+        let node = Node {
             op_type: op.into(),
             attribute: attribute.collect(),
             domain: "com.microsoft".into(),

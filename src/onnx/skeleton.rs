@@ -6,7 +6,7 @@ use std::io;
 
 use prost::Message;
 
-use super::{StringEntry, ValueInfo};
+use super::{Node, StringEntry, ValueInfo};
 
 /// `ModelProto`.
 #[derive(Clone, PartialEq, Message)]
@@ -38,42 +38,6 @@ pub(crate) struct Graph {
     pub input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfo>,
-}
-
-/// `NodeProto`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Node {
-    #[prost(string, repeated, tag = "1")]
-    pub input: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    pub output: Vec<String>,
-    #[prost(string, tag = "4")]
-    pub op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    pub attribute: Vec<Attribute>,
-    #[prost(string, tag = "7")]
-    pub domain: String,
-}
-
-impl Node {
-    /// An attribute that is an integer.
-    pub fn integer(&self, name: &str) -> Option<i64> {
-        let mut attributes = self.attribute.iter();
-        attributes.find(|one| one.name == name)?.i
-    }
-}
-
-/// `AttributeProto`: an integer, a tensor or a graph.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Attribute {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(int64, optional, tag = "3")]
-    pub i: Option<i64>,
-    #[prost(message, optional, tag = "5")]
-    pub t: Option<Tensor>,
-    #[prost(message, optional, tag = "6")]
-    pub g: Option<Graph>,
 }
 
 /// `TensorProto` without its elements.

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 
 /// Finds a model's tensors in a checkpoint.
 pub struct Loader<'a> {
-    architecture: &'a Architecture,
+    pub(super) architecture: &'a Architecture,
     checkpoint: &'a Arc<Checkpoint>,
     prefix: String,
-    isa: Isa,
+    pub(super) isa: Isa,
 }
 
 impl<'a> Loader<'a> {

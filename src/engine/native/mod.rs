@@ -26,7 +26,7 @@ pub mod weights;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use self::check::check;
 pub use self::engine::open;
@@ -45,12 +45,4 @@ pub fn knows(config: &serde_json::Value) -> Result<(), String> {
     Architecture::parse(PathBuf::from("config.json"), config.clone())
         .map(|_| ())
         .map_err(|unsupported| unsupported.to_string())
-}
-
-/// The architecture of the model in `folder`, from its config.json alone.
-///
-/// # Errors
-/// If it is not one that the engine runs exactly.
-pub fn describe(folder: &Path) -> Result<Architecture, Unsupported> {
-    Architecture::read(folder)
 }

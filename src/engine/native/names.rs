@@ -144,7 +144,9 @@ pub static ALBERT: Names = Names {
 };
 
 /// BERT-like encoders with rotary positions and a gate: NomicBERT, GTE.
-pub static ROTARY_BERT: Names = Names {
+pub static ROTARY_BERT: Names = ROTARY_BASE;
+
+const ROTARY_BASE: Names = Names {
     embedding_norm: &["embeddings.LayerNorm", "emb_ln"],
     layer: &["layers.{}.", "encoder.layers.{}.", "encoder.layer.{}."],
     query_key_value: &[
@@ -172,15 +174,9 @@ pub static ROTARY_BERT: Names = Names {
 
 /// Jina embeddings v3: the same without a gate.
 pub static JINA: Names = Names {
-    embedding_norm: ROTARY_BERT.embedding_norm,
-    layer: ROTARY_BERT.layer,
-    query_key_value: ROTARY_BERT.query_key_value,
-    attention_output: ROTARY_BERT.attention_output,
-    attention_norms: ROTARY_BERT.attention_norms,
     up: &[&["mlp.fc1"]],
     down: &[&["mlp.fc2"]],
-    feed_forward_norms: ROTARY_BERT.feed_forward_norms,
-    ..BASE
+    ..ROTARY_BASE
 };
 
 /// ModernBERT.
@@ -199,7 +195,9 @@ pub static MODERNBERT: Names = Names {
 };
 
 /// Llama and the decoders that took its names.
-pub static LLAMA: Names = Names {
+pub static LLAMA: Names = LLAMA_BASE;
+
+const LLAMA_BASE: Names = Names {
     word: &["embed_tokens"],
     layer: &["layers.{}."],
     query_key_value: &[&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]],
@@ -218,11 +216,5 @@ pub static GEMMA3: Names = Names {
         &["pre_feedforward_layernorm"],
         &["post_feedforward_layernorm"],
     ),
-    word: LLAMA.word,
-    layer: LLAMA.layer,
-    query_key_value: LLAMA.query_key_value,
-    attention_output: LLAMA.attention_output,
-    up: LLAMA.up,
-    down: LLAMA.down,
-    ..BASE
+    ..LLAMA_BASE
 };

@@ -36,7 +36,7 @@ impl Network {
             let loader = Loader::new(&architecture, checkpoint, isa)?;
             let outer = loader.outer_weights()?;
             let ranges = if arithmetic == Arithmetic::I8 {
-                Some(calibrate(&architecture, &loader, &outer, isa)?)
+                Some(calibrate(&loader, &outer)?)
             } else {
                 None
             };
@@ -70,32 +70,19 @@ impl Network {
     ) -> Result<Vec<T>> {
         let loader = Loader::new(&self.architecture, checkpoint, self.isa)?;
         let mut shares = share_out(rows);
-        run_exactly(
-            &self.architecture,
-            &loader,
-            &self.outer,
-            self.isa,
-            &mut shares,
-            |_, _| {},
-        )?;
+        run_exactly(&loader, &self.outer, &mut shares, |_, _| {})?;
         let results: Vec<Vec<T>> = shares
-            .par_iter_mut()
-            .map(|share| {
-                let mut scratch = std::mem::take(&mut share.scratch);
-                let exact = self
-                    .executor()
-                    .finish(&self.outer, share.ids.len(), &mut scratch);
+            .into_par_iter()
+            .map(|mut share| {
+                let (rows, executor) = (share.texts.rows(), self.executor());
+                let exact = executor.finish(&self.outer, rows.ids.len(), &mut share.scratch);
                 let mut own = Scratch::default();
-                let ours = self.run(share.rows(), &mut own)?;
-                let mut start = 0;
-                let spans = share
-                    .ends
-                    .iter()
-                    .map(|&end| std::mem::replace(&mut start, end)..end);
+                let ours = self.run(rows, &mut own)?;
                 let width = self.architecture.hidden;
-                let of = |span: &std::ops::Range<usize>| span.start * width..span.end * width;
-                Ok(spans
-                    .map(|span| compare(&ours[of(&span)], &exact[of(&span)]))
+                Ok(rows
+                    .spans()
+                    .map(|span| span.start * width..span.end * width)
+                    .map(|values| compare(&ours[values.clone()], &exact[values]))
                     .collect())
             })
             .collect::<Result<_>>()?;
@@ -121,19 +108,24 @@ impl Network {
 }
 
 /// Rows that one thread takes through a network whose layers come one at a time.
+#[derive(Default)]
 struct Share {
-    ids: Vec<u32>,
-    types: Vec<u32>,
-    ends: Vec<usize>,
+    texts: Texts,
     scratch: Scratch,
     ranges: Ranges,
 }
 
-impl Share {
+#[derive(Default)]
+struct Texts {
+    ids: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
     fn rows(&self) -> Rows<'_> {
         Rows {
             ids: &self.ids,
-            types: &self.types,
+            types: &[],
             ends: &self.ends,
         }
     }
@@ -142,22 +134,20 @@ impl Share {
 /// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where
 /// only its reduced weights fit into memory. `after` sees each layer before the next one comes.
 fn run_exactly(
-    architecture: &Architecture,
     loader: &Loader<'_>,
     outer: &OuterWeights,
-    isa: Isa,
     shares: &mut [Share],
     mut after: impl FnMut(usize, &mut [Share]),
 ) -> Result<()> {
-    let executor = Executor { architecture, isa };
-    shares.par_iter_mut().try_for_each(|share| {
-        let mut scratch = std::mem::take(&mut share.scratch);
-        let done = executor.embed(outer, share.rows(), &mut scratch);
-        share.scratch = scratch;
-        done
-    })?;
+    let executor = Executor {
+        architecture: loader.architecture,
+        isa: loader.isa,
+    };
+    shares
+        .par_iter_mut()
+        .try_for_each(|share| executor.embed(outer, share.texts.rows(), &mut share.scratch))?;
     let mut held: Option<(usize, LayerWeights)> = None;
-    for layer in &architecture.layers {
+    for layer in &loader.architecture.layers {
         let (set, weights) = match held.take() {
             Some(held) if held.0 == layer.weights => held,
             _ => (
@@ -166,16 +156,9 @@ fn run_exactly(
             ),
         };
         shares.par_iter_mut().for_each(|share| {
-            let mut scratch = std::mem::take(&mut share.scratch);
-            let mut ranges = std::mem::take(&mut share.ranges);
-            executor.layer(
-                layer,
-                &weights,
-                share.rows(),
-                &mut scratch,
-                Some(&mut ranges),
-            );
-            (share.scratch, share.ranges) = (scratch, ranges);
+            let rows = share.texts.rows();
+            let ranges = Some(&mut share.ranges);
+            executor.layer(layer, &weights, rows, &mut share.scratch, ranges);
         });
         after(set, shares);
         held = Some((set, weights));
@@ -185,32 +168,20 @@ fn run_exactly(
 
 /// Spreads rows over as many shares as there are threads.
 fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
-    let mut shares: Vec<Share> = (0..rayon::current_num_threads())
-        .map(|_| Share {
-            ids: Vec::new(),
-            types: Vec::new(),
-            ends: Vec::new(),
-            scratch: Scratch::default(),
-            ranges: Ranges::default(),
-        })
-        .collect();
-    let count = shares.len();
+    let count = rayon::current_num_threads();
+    let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
     for (index, row) in rows.enumerate() {
-        let share = &mut shares[index % count];
-        share.ids.extend_from_slice(row);
-        share.ends.push(share.ids.len());
+        let texts = &mut shares[index % count].texts;
+        texts.ids.extend_from_slice(row);
+        texts.ends.push(texts.ids.len());
     }
     shares
 }
 
 /// The greatest magnitudes of what each product is fed with, over rows of random ids: real texts gave no
 /// better ones.
-fn calibrate(
-    architecture: &Architecture,
-    loader: &Loader<'_>,
-    outer: &OuterWeights,
-    isa: Isa,
-) -> Result<Vec<Ranges>> {
+fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<Ranges>> {
+    let architecture = loader.architecture;
     let (rows, length) = CALIBRATION;
     // RoBERTa's positions begin behind the padding id.
     let length = architecture
@@ -233,22 +204,15 @@ fn calibrate(
     let ids: Vec<u32> = (0..rows * length).map(|_| id()).collect();
     let mut shares = share_out(ids.chunks_exact(length.max(1)));
     let mut all = vec![Ranges::default(); architecture.weight_sets.len()];
-    run_exactly(
-        architecture,
-        loader,
-        outer,
-        isa,
-        &mut shares,
-        |set, shares| {
-            for share in shares {
-                for (into, own) in all[set].iter_mut().zip(std::mem::take(&mut share.ranges)) {
-                    into.resize(own.len().max(into.len()), 0.0);
-                    into.iter_mut()
-                        .zip(own)
-                        .for_each(|(most, value)| *most = most.max(value));
-                }
+    run_exactly(loader, outer, &mut shares, |set, shares| {
+        for share in shares {
+            for (into, own) in all[set].iter_mut().zip(std::mem::take(&mut share.ranges)) {
+                into.resize(own.len().max(into.len()), 0.0);
+                into.iter_mut()
+                    .zip(own)
+                    .for_each(|(most, value)| *most = most.max(value));
             }
-        },
-    )?;
+        }
+    })?;
     Ok(all)
 }

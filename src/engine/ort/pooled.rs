@@ -165,7 +165,7 @@ fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i6
         output: vec![POOLED.into()],
         name: POOLED.into(),
         op_type: "Reshape".into(),
-        attribute: Vec::new(),
+        ..Node::default()
     });
     addition
 }
@@ -186,6 +186,7 @@ impl GraphProto {
             name: output.clone(),
             op_type: operator.to_owned(),
             attribute,
+            ..Node::default()
         });
         output
     }
@@ -286,18 +287,18 @@ const ATTRIBUTE_INTS: i32 = 7;
 fn int(name: &str, value: i64) -> Attribute {
     Attribute {
         name: name.into(),
-        i: value,
-        ints: Vec::new(),
+        i: Some(value),
         kind: ATTRIBUTE_INT,
+        ..Attribute::default()
     }
 }
 
 fn ints(name: &str, values: &[i64]) -> Attribute {
     Attribute {
         name: name.into(),
-        i: 0,
         ints: values.to_vec(),
         kind: ATTRIBUTE_INTS,
+        ..Attribute::default()
     }
 }
 

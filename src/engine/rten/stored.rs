@@ -206,8 +206,8 @@ fn cast(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut node = Node::decode(bytes).map_err(damaged)?;
     let to = node.attribute.iter_mut().find(|one| one.name == "to");
     Ok(to
-        .filter(|to| to.i == i64::from(onnx::BFLOAT16))
-        .map(|to| to.i = onnx::FLOAT.into())
+        .filter(|to| to.i == Some(onnx::BFLOAT16.into()))
+        .map(|to| to.i = Some(onnx::FLOAT.into()))
         .map(|()| node.encode_to_vec()))
 }
 

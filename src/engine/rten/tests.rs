@@ -182,7 +182,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
     let mut cast = node("Cast", &["weight"], "wide");
     cast.attribute.push(crate::onnx::Attribute {
         name: "to".into(),
-        i: cast_to.into(),
+        i: Some(cast_to.into()),
         kind: 2, // an integer
         ..Default::default()
     });

@@ -215,7 +215,14 @@ pub(super) fn rotary_bert(settings: &Settings, kind: RotaryBert) -> Known<Archit
 /// The repository's own code spelled NomicBERT's settings otherwise. transformers' class doesn't read those
 /// spellings and goes by its defaults, so they must say what the defaults say.
 pub(super) fn nomic_spellings(settings: &Settings) -> Known<()> {
-    let same: [(&'static str, &[Value]); 30] = [
+    const OFF: &str =
+        "rotary_emb_interleaved mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal prenorm
+        use_rms_norm parallel_block parallel_block_tied_norm scale_attn_by_inverse_layer_idx
+        reorder_and_upcast_attn";
+    // How the layers were computed, not what.
+    const EITHER: &str =
+        "dense_seq_output fused_bias_fc fused_dropout_add_ln use_xentropy summary_use_proj";
+    let same: [(&'static str, &[Value]); 14] = [
         ("n_embd", &[json!(768)]),
         ("n_head", &[json!(12)]),
         ("n_layer", &[json!(12)]),
@@ -224,32 +231,23 @@ pub(super) fn nomic_spellings(settings: &Settings) -> Known<()> {
         ("layer_norm_epsilon", &[json!(1e-12)]),
         ("rotary_emb_base", &[json!(1000), json!(1000.0)]),
         ("rotary_emb_fraction", &[json!(1.0), json!(1)]),
-        ("rotary_emb_interleaved", &[json!(false)]),
         ("rotary_emb_scale_base", &[]),
         ("rotary_scaling_factor", &[]),
-        ("mlp_fc1_bias", &[json!(false)]),
-        ("mlp_fc2_bias", &[json!(false)]),
-        ("qkv_proj_bias", &[json!(false)]),
-        ("causal", &[json!(false)]),
-        ("prenorm", &[json!(false)]),
-        ("use_rms_norm", &[json!(false)]),
-        ("parallel_block", &[json!(false)]),
-        ("parallel_block_tied_norm", &[json!(false)]),
         ("scale_attn_weights", &[json!(true)]),
-        ("scale_attn_by_inverse_layer_idx", &[json!(false)]),
-        ("reorder_and_upcast_attn", &[json!(false)]),
         ("n_positions", &[json!(8192), json!(2048)]),
         ("max_trained_positions", &[json!(2048)]),
-        // How the layers were computed, not what.
-        ("dense_seq_output", &[json!(true), json!(false)]),
-        ("fused_bias_fc", &[json!(true), json!(false)]),
-        ("fused_dropout_add_ln", &[json!(true), json!(false)]),
-        ("use_xentropy", &[json!(true), json!(false)]),
         ("pad_vocab_size_multiple", &[json!(1), json!(8), json!(64)]),
-        ("summary_use_proj", &[json!(true), json!(false)]),
     ];
-    same.iter()
-        .try_for_each(|(name, values)| settings.pinned(name, values))
+    for (name, values) in same {
+        settings.pinned(name, values)?;
+    }
+    for name in OFF.split_ascii_whitespace() {
+        settings.pinned(name, &[json!(false)])?;
+    }
+    for name in EITHER.split_ascii_whitespace() {
+        settings.pinned(name, &[json!(true), json!(false)])?;
+    }
+    Ok(())
 }
 
 pub(super) fn modernbert(settings: &Settings) -> Known<Architecture> {
