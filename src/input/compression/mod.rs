@@ -5,9 +5,11 @@
 //! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: none of these starts
 //! begins UTF-8 text that anybody writes.
 
+mod explain;
+mod gzip;
 mod start;
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +18,9 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
-use crate::error::Cause;
+use self::explain::CutShort;
+pub(super) use self::explain::{explain, explain_start};
+use self::gzip::Members;
 
 /// How much compressed data is read at a time.
 const CHUNK: usize = 64 * 1024;
@@ -79,7 +83,7 @@ pub(super) fn decode(
     let buffered = |all| BufReader::with_capacity(CHUNK, all);
     let reader: Box<dyn Read + Send> = match found {
         Encoding::Plain => Box::new(all),
-        Encoding::Gzip => Box::new(Members(Some(GzDecoder::new(buffered(all))))),
+        Encoding::Gzip => Box::new(Members::new(GzDecoder::new(buffered(all)))),
         Encoding::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?),
         Encoding::Bzip2 => Box::new(MultiBzDecoder::new(buffered(all))),
         Encoding::Xz => {
@@ -92,57 +96,6 @@ pub(super) fn decode(
         encoding: found,
         consumed,
     })
-}
-
-/// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
-/// system could not read it.
-pub(super) fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
-    if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
-        return Some(short.to_string().into());
-    }
-    let (name, _) = encoding.names()?;
-    if error.raw_os_error().is_some() {
-        return None;
-    }
-    let message = error.to_string();
-    let (reason, remedy) = match error.kind() {
-        ErrorKind::UnexpectedEof => (
-            format!("the {name} stream ends before its end, so the file is truncated"),
-            "fetch it or compress it again",
-        ),
-        // The first member's header was seen to be right, so this is what follows a member.
-        _ if encoding == Encoding::Gzip && message.contains("header") => (
-            format!("bytes that are not gzip follow the gzip stream ({message})"),
-            "remove them or compress the file again",
-        ),
-        _ if encoding == Encoding::Xz && message.contains("memory") => (
-            format!("the xz stream needs more than 256 MiB to be read ({message})"),
-            "compress it again with `xz -9` or less, or pipe it in with `xz -dc`",
-        ),
-        _ if message.contains("too much memory") => (
-            format!("the zstd stream needs a window of more than 128 MiB ({message})"),
-            "compress it again without `--ultra` or `--long`, or pipe it in with `zstd -dc --long=31`",
-        ),
-        _ => (
-            format!("the {name} stream is damaged ({message})"),
-            "fetch it or compress it again",
-        ),
-    };
-    Some(Cause::of(reason).with(remedy))
-}
-
-/// What a source is whose name promises a compression that its first bytes deny.
-pub(super) fn explain_start(named: Encoding, error: &io::Error) -> Option<Cause> {
-    let denies = error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none();
-    match named.names() {
-        Some((name, ending)) if denies => Some(
-            Cause::of(format!(
-                "its name ends in {ending}, but it is not {name} data"
-            ))
-            .with("if it is not compressed, rename it"),
-        ),
-        _ => explain(named, error),
-    }
 }
 
 /// Counts what is read, and finds that there is less than there was.
@@ -180,55 +133,6 @@ impl Read for Counted {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, short));
         }
         Ok(bytes)
-    }
-}
-
-/// A file that has become shorter since the run began.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
-     meanwhile; run again when it is complete"
-)]
-struct CutShort {
-    read: u64,
-    size: u64,
-}
-
-/// All members of a gzip file, and the zeros that may pad the last one (as tapes and some archives do).
-struct Members<R>(Option<GzDecoder<R>>);
-
-impl<R: BufRead> Read for Members<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(mut member) = self.0.take() {
-            let bytes = member.read(into)?;
-            if bytes > 0 || into.is_empty() {
-                self.0 = Some(member);
-                return Ok(bytes);
-            }
-            let mut rest = member.into_inner();
-            let mut padded = false;
-            let followed = loop {
-                let buffer = rest.fill_buf()?;
-                let zeros = buffer.iter().take_while(|&&byte| byte == 0).count();
-                let all = zeros == buffer.len();
-                if buffer.is_empty() || !all {
-                    padded |= zeros > 0;
-                    break !all;
-                }
-                padded = true;
-                rest.consume(zeros);
-            };
-            if followed && padded {
-                return Err(io::Error::new(
-                    ErrorKind::InvalidData,
-                    "bytes that are no gzip header follow zeros",
-                ));
-            }
-            if followed {
-                self.0 = Some(GzDecoder::new(rest));
-            }
-        }
-        Ok(0)
     }
 }
 
