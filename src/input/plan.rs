@@ -17,7 +17,9 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         .count()
         > 1
     {
-        return usage("standard input (`-`) can be read only once".into());
+        return usage(
+            Cause::of("standard input (`-`) can be read only once").with("give `-` once"),
+        );
     }
     if options.max_record_bytes == 0 || options.max_record_bytes > MOST_BYTES {
         let most = options.max_record_bytes;
@@ -27,7 +29,9 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         );
     }
     if options.window_rows == 0 || options.window_bytes == 0 {
-        return usage("a window needs room for a record; `--window` is 1 at least".into());
+        return usage(
+            Cause::of("a window needs room for a record").with("give `--window` 1 or more"),
+        );
     }
     if options.keep.len() > MOST_KEPT {
         let kept = options.keep.len();
@@ -60,13 +64,11 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     for name in fields.chain(kept) {
         if name.matches('.').count() > MOST_DOTS {
             let name: String = name.chars().take(20).collect();
-            return usage(
-                format!(
-                    "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
-                     `{name}…`"
-                )
-                .into(),
+            let reason = format!(
+                "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
+                 `{name}…`"
             );
+            return usage(Cause::of(reason).with("bring the field further up in the input"));
         }
     }
     for (index, keep) in options.keep.iter().enumerate() {
@@ -94,7 +96,8 @@ pub(super) fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
             .iter()
             .any(|other| other.name == *name)
         {
-            return usage(format!("`--keep` names the field `{name}` twice").into());
+            let reason = format!("`--keep` names the field `{name}` twice");
+            return usage(Cause::of(reason).with("name it once"));
         }
     }
     Ok(())

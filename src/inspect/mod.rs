@@ -146,7 +146,8 @@ fn parts(
         return Err(Error::input(
             Place::file(folder),
             format!("it holds no part: {}", faults.join("; ")),
-        ));
+        )
+        .with_remedy("go on with the run that began it, with --resume"));
     };
     let rows = state.rows();
     let rejected = state.rejected();

@@ -9,7 +9,7 @@ use crate::error::Cause;
 /// system could not read it.
 pub(in crate::input) fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
-        return Some(short.to_string().into());
+        return Some(Cause::of(short.to_string()).with("run again when it is complete"));
     }
     let (name, _) = encoding.names()?;
     if error.raw_os_error().is_some() {
@@ -60,7 +60,7 @@ pub(in crate::input) fn explain_start(named: Encoding, error: &io::Error) -> Opt
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
-     meanwhile; run again when it is complete"
+     meanwhile"
 )]
 pub(super) struct CutShort {
     pub read: u64,

@@ -141,6 +141,7 @@ pub(super) mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::error::Cause;
 
     pub fn gzip(data: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -231,8 +232,9 @@ pub(super) mod tests {
             // One that has grown is read to its end.
             assert!(read(size).is_ok() && read(size.saturating_sub(1)).is_ok());
             let error = read(size + 1).unwrap_err();
-            let reason = explain(Encoding::Plain, &error).unwrap().reason;
+            let Cause { reason, remedy } = explain(Encoding::Plain, &error).unwrap();
             assert!(reason.contains("bytes when the run began"), "{reason}");
+            assert_eq!(remedy.as_deref(), Some("run again when it is complete"));
         }
     }
 
