@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
-use crate::hash::hex;
+use crate::hash::Hash;
 
 /// Keys and values, in the order in which they are shown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -47,11 +46,11 @@ impl Fingerprint {
     pub fn hash(&self) -> String {
         let mut keys: Vec<_> = self.0.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
-        let mut hash = Sha256::new();
+        let mut hash = Hash::default();
         for (key, value) in keys {
-            hash.update(format!("{key}={value}\n"));
+            hash.add(format!("{key}={value}\n"));
         }
-        hex(&hash.finalize())
+        hash.hex()
     }
 }
 

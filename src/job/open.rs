@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
-use sha2::{Digest, Sha256};
 
 use super::part::{PartInfo, Point};
 use super::parts::About;
 use crate::error::{Error, Result};
-use crate::hash::hex;
+use crate::hash;
 use crate::output::VectorWriter;
 use crate::output::fault::with_remedy;
 use crate::position::Position;
@@ -92,7 +91,7 @@ impl Open {
 
     /// What it says of itself, with these counts of its own.
     pub fn info(&self, about: &About, counts: &Counts) -> PartInfo {
-        let sum = |list: &[u8]| (!list.is_empty()).then(|| hex(&Sha256::digest(list)));
+        let sum = |list: &[u8]| (!list.is_empty()).then(|| hash::of(list));
         PartInfo {
             shard: about.shard,
             shards: about.shards,

@@ -1,14 +1,12 @@
 //! Reading a job's input: every window gets a mark by which a later run knows where it is, and what earlier
 //! runs have embedded is read past.
 
-use std::io::Write;
-
 use arrow::ipc::writer::StreamWriter;
 use sha2::{Digest, Sha256};
 
 use super::part::Point;
 use crate::error::{Error, Result};
-use crate::hash::hex;
+use crate::hash::Hash;
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Window};
 
@@ -136,16 +134,15 @@ impl Chain {
             bytes.extend_from_slice(&(reject.raw.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&reject.raw);
         }
-        let mut chain = Sha256::new();
-        chain.update(&self.0);
-        chain.update(&bytes);
+        let mut chain = Hash::default();
+        chain.add(&self.0);
+        chain.add(&bytes);
         // Arrow's own encoding: whatever types columns have, and however they are cut from larger ones.
-        let mut sink = Sink(&mut chain);
         let schema = window.columns.schema();
-        let written = StreamWriter::try_new(&mut sink, &schema)
+        let written = StreamWriter::try_new(&mut chain, &schema)
             .and_then(|mut writer| writer.write(&window.columns).and_then(|()| writer.finish()));
         written.map_err(|error| Error::internal(format!("hashing the input: {error}")))?;
-        self.0 = hex(&chain.finalize());
+        self.0 = chain.hex();
         Ok(texts)
     }
 }
@@ -157,17 +154,4 @@ pub(crate) fn text_hash(text: &str) -> TextHash {
     let length = short.len();
     short.copy_from_slice(&hash[..length]);
     short
-}
-
-struct Sink<'a>(&'a mut Sha256);
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

@@ -7,14 +7,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::part::Part;
 use super::seal::encode;
 use super::state::State;
 use super::storage::Storage;
 use crate::error::{Error, Result};
-use crate::hash::hex;
+use crate::hash;
 use crate::record::Origin;
 
 /// Where a record stands: by this it is known again when it is mended.
@@ -212,9 +211,7 @@ impl Part {
         };
         let lines = match storage.read(&name)? {
             None => Err("is not there, and was written with its part"),
-            Some(bytes) if hex(&Sha256::digest(&bytes)) != *sum => {
-                Err("is not what was written with its part")
-            }
+            Some(bytes) if hash::of(&bytes) != *sum => Err("is not what was written with its part"),
             Some(bytes) => (bytes.split_inclusive(|&byte| byte == b'\n'))
                 .map(|line| Ok((serde_json::from_slice(line)?, line.to_vec())))
                 .collect::<Result<_, serde_json::Error>>()

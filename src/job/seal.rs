@@ -4,10 +4,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::hash::hex;
+use crate::hash;
 
 /// The key of the sum, beside what it is over.
 const SUM: &str = "sum";
@@ -33,7 +32,7 @@ pub(super) fn opened<T: DeserializeOwned>(mut value: Value) -> Option<T> {
 }
 
 fn sum(value: &Value) -> String {
-    hex(&Sha256::digest(value.to_string()))
+    hash::of(value.to_string())
 }
 
 pub(super) fn encode(value: &impl Serialize) -> Result<Value> {
