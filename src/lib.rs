@@ -44,6 +44,7 @@ pub mod progress;
 pub mod provenance;
 pub mod provider;
 pub mod record;
+mod remedies;
 pub mod reuse;
 mod row_worker;
 pub mod runtime;

@@ -11,6 +11,7 @@ use super::state::State;
 use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
+use crate::remedies::TAKEN;
 
 /// A job's folder, looked at and locked.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ impl Job {
         if !self.options.goes_on() && !self.anew && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
-                    .with_remedy("pass --force to replace it, or write elsewhere"),
+                    .with_remedy(TAKEN),
                 false => Error::usage(format!(
                     "{}: an unfinished output is there, with {} rows in {} parts",
                     self.shown,

@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use super::temporary::RunFiles;
 use crate::error::{Error, Result};
-use crate::storage::{Address, ObjectWriter, Storage, TAKEN};
+use crate::remedies::TAKEN;
+use crate::storage::{Address, ObjectWriter, Storage};
 
 /// An object that is being written. Dropped unfinished, it leaves nothing.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
-use crate::storage::TAKEN;
+use crate::remedies::TAKEN;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]

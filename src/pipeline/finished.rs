@@ -13,6 +13,7 @@ use crate::input::RecordReader;
 use crate::job::{Fingerprint, Job, Manifest, SourceState, State, clear_parts, nothing_to_retry};
 use crate::model::Model;
 use crate::output::{self, Destination};
+use crate::remedies::TAKEN;
 use crate::storage::Readable;
 
 /// A complete output that there is nothing left to do for.
@@ -164,6 +165,6 @@ pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<Said
     ))
     .with_remedy(match options.job.retry {
         true => format!("make it anew, with the vectors that it has: --force --reuse {shown}"),
-        false => "pass --force to replace it, or write elsewhere".to_owned(),
+        false => TAKEN.to_owned(),
     }))
 }

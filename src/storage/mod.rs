@@ -43,9 +43,6 @@ pub use store::Storage;
 #[cfg(feature = "cloud")]
 pub use write::ObjectWriter;
 
-/// What helps where an output's name is taken.
-pub(crate) const TAKEN: &str = "pass --force to replace it, or write elsewhere";
-
 /// Requests made again after the first.
 #[cfg(feature = "cloud")]
 const RETRIES: u32 = 3;

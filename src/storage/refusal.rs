@@ -1,10 +1,10 @@
 //! What a store's refusal means, in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
 //! whole addresses, signatures among them.
 
-use super::TAKEN;
 use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
 use crate::error::{Error, ErrorKind};
+use crate::remedies::TAKEN;
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
-use super::TAKEN;
 use super::address::Address;
 use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use crate::error::{Error, Result};
+use crate::remedies::TAKEN;
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
 const PART: usize = 16 << 20;
