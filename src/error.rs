@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 
 pub use cause::Cause;
-pub(crate) use chain::with_causes;
+pub(crate) use chain::{io_errors, with_causes};
 pub use place::Place;
 
 /// Shorthand for results of this library.

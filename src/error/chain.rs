@@ -68,6 +68,14 @@ impl Error {
     }
 }
 
+/// The I/O errors that an error is, or was caused by, the outermost first.
+pub(crate) fn io_errors<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e io::Error> {
+    let chain = std::iter::successors(Some(error), |error| StdError::source(*error));
+    chain.filter_map(|error| error.downcast_ref())
+}
+
 /// An error with its chain of causes, on one line: the loader's own words stand in the last one. What was said already
 /// is not said again.
 pub(crate) fn with_causes(error: &dyn StdError) -> String {

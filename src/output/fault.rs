@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{Error, io_errors};
 
 /// The error for a failed write to `path`; a closed pipe stays a closed pipe.
 pub(crate) fn write_error(path: &Path, error: io::Error) -> Error {
@@ -43,17 +43,12 @@ pub(crate) fn encoding_error(path: &Path, format: &str, error: &(dyn StdError + 
 
 /// The system's refusal among the causes of `error`, if there is one.
 pub(crate) fn io_cause(error: &(dyn StdError + 'static)) -> Option<io::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(cause) = error.downcast_ref::<io::Error>() {
-            return Some(match cause.raw_os_error() {
-                Some(code) => io::Error::from_raw_os_error(code),
-                None => io::Error::new(cause.kind(), cause.to_string()),
-            });
-        }
-        next = error.source();
-    }
-    None
+    io_errors(error)
+        .next()
+        .map(|cause| match cause.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(cause.kind(), cause.to_string()),
+        })
 }
 
 #[cfg(test)]

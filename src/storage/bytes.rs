@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Address, Object, ObjectFile, Storage};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Result, io_errors};
 use crate::small_file;
 
 /// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
@@ -160,29 +160,13 @@ impl Readable {
     }
 }
 
-/// Why the file or object `name` cannot be read, where what its decoder says is not about the data: a store's refusal, in
-/// words already, or the system's.
-///
-/// # Errors
-/// What it says, where that is the data's fault.
-pub(crate) fn refusal<E: StdError + Send + Sync + 'static>(
-    name: &str,
-    error: E,
-) -> Result<Error, E> {
-    if let Some(own) = Error::behind(&error) {
-        return Ok(own);
-    }
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
-    while let Some(next) = cause {
-        let io = next.downcast_ref::<io::Error>();
-        if io.is_some_and(|io| io.raw_os_error().is_some()) {
-            return Ok(Error::new(ErrorKind::Io, "", "read")
-                .at(Place::file(name))
-                .caused_by(error));
-        }
-        cause = next.source();
-    }
-    Err(error)
+/// Why the file or object `name` cannot be read, where what its decoder says is no fault of the data: a store's refusal,
+/// in words already, or the system's.
+pub(crate) fn no_fault_of_data(name: &str, error: &(dyn StdError + 'static)) -> Option<Error> {
+    Error::behind(error).or_else(|| {
+        let code = io_errors(error).find_map(io::Error::raw_os_error)?;
+        Some(Error::io("read", name, io::Error::from_raw_os_error(code)))
+    })
 }
 
 /// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile

@@ -32,7 +32,7 @@ mod absent;
 pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
-pub(crate) use bytes::{FileBytes, Seeking, refusal};
+pub(crate) use bytes::{FileBytes, Seeking, no_fault_of_data};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use option::StorageOption;

@@ -19,7 +19,7 @@ use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
 use crate::position::Seek;
-use crate::storage::{Bytes, refusal};
+use crate::storage::{Bytes, no_fault_of_data};
 use crate::threads::caught;
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -286,12 +286,11 @@ pub(super) fn footer() -> Spot<'static> {
 pub(super) fn damaged(
     source: &Planned,
     (what, rows): Spot<'_>,
-    error: impl StdError + Send + Sync + 'static,
+    error: impl StdError + 'static,
 ) -> Error {
-    let error = match refusal(&source.name, error) {
-        Ok(refusal) => return refusal,
-        Err(error) => error,
-    };
+    if let Some(refused) = no_fault_of_data(&source.name, &error) {
+        return refused;
+    }
     let message = error.to_string();
     let mut said = message.as_str();
     for prefix in [

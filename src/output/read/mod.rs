@@ -15,7 +15,7 @@ pub use chosen::{Aside, ChosenVectors};
 use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
-use crate::storage::{Readable, refusal};
+use crate::storage::{Readable, no_fault_of_data};
 use crate::threads::caught;
 
 /// A vector of a file.
@@ -117,8 +117,8 @@ fn guarded<T, E: StdError + Send + Sync + 'static>(
     decoded.map_err(|error| damaged(file, error))
 }
 
-fn damaged(file: &Readable, error: impl StdError + Send + Sync + 'static) -> Error {
-    refusal(&file.name, error).unwrap_or_else(|error| {
+fn damaged(file: &Readable, error: impl StdError + 'static) -> Error {
+    no_fault_of_data(&file.name, &error).unwrap_or_else(|| {
         unreadable(file.path(), format!("it is cut short or damaged ({error})")).with_remedy(CUT)
     })
 }
