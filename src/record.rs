@@ -85,7 +85,7 @@ pub struct Reject {
     /// Where it stands.
     pub origin: Origin,
     /// What is wrong with it, and what helps.
-    pub reason: Cause,
+    pub cause: Cause,
     /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
     pub raw: Vec<u8>,
 }

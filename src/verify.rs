@@ -68,7 +68,7 @@ pub fn against(
         if let Some(reject) = window.rejects.first() {
             let origin = reject.origin;
             let place = Place::file(names[origin.source as usize].clone()).line(origin.line);
-            return Err(Error::input(place, reject.reason.clone()));
+            return Err(Error::input(place, reject.cause.clone()));
         }
         let texts: Vec<&str> = window.texts.iter().collect();
         for (text, ours) in texts.iter().zip(embedder.embed(&texts)?) {

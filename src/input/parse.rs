@@ -98,7 +98,7 @@ impl Parser {
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
             InputFormat::Jsonl => {
                 (self.jsonl.expand(text, columns, warnings))
-                    .map_err(|reason| source.usage(reason))?;
+                    .map_err(|cause| source.usage(cause))?;
                 let record = self.jsonl.record(text, source.index, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }

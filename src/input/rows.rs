@@ -30,9 +30,7 @@ impl RowReader {
         limit: usize,
         columns: &Columns,
     ) -> Result<Self> {
-        columns
-            .check_lines()
-            .map_err(|reason| source.usage(reason))?;
+        columns.check_lines().map_err(|cause| source.usage(cause))?;
         let opened = source.open(from, limit)?;
         if source.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
@@ -85,7 +83,7 @@ impl Reader for RowReader {
             let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
             match parser.parse(&self.source, &line, columns, warnings)? {
                 Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
-                Parsed::Reject(reason) => filling.reject(origin, reason, line.bytes, |columns| {
+                Parsed::Reject(cause) => filling.reject(origin, cause, line.bytes, |columns| {
                     parser.known(self.source.format, &line, columns)
                 }),
                 Parsed::Nothing => {}

@@ -172,7 +172,7 @@ impl Filling {
                     self.texts.push(&text);
                     self.origins.push(origin);
                 }
-                Err(reason) => self.refuse(origin, reason, b""),
+                Err(cause) => self.refuse(origin, cause, b""),
             }
             origin.line += 1;
             origin.offset += 1;
@@ -213,7 +213,7 @@ impl Filling {
     pub(super) fn reject<'r>(
         &mut self,
         origin: Origin,
-        reason: Cause,
+        cause: Cause,
         raw: &[u8],
         known: impl FnOnce(&Columns) -> Known<'r>,
     ) {
@@ -223,18 +223,14 @@ impl Filling {
             self.columns.push(origin, &known.id, &known.kept);
             self.stays.push(false);
         }
-        self.refuse(origin, reason, raw);
+        self.refuse(origin, cause, raw);
     }
 
-    fn refuse(&mut self, origin: Origin, reason: Cause, raw: &[u8]) {
+    fn refuse(&mut self, origin: Origin, cause: Cause, raw: &[u8]) {
         let raw = raw_start(raw).to_vec();
-        let remedy = reason.remedy.as_ref().map_or(0, String::len);
-        self.bytes += reason.reason.len() + remedy + raw.len();
-        self.rejects.push(Reject {
-            origin,
-            reason,
-            raw,
-        });
+        let remedy = cause.remedy.as_ref().map_or(0, String::len);
+        self.bytes += cause.reason.len() + remedy + raw.len();
+        self.rejects.push(Reject { origin, cause, raw });
     }
 
     /// Closes the window and starts the next.
@@ -255,8 +251,8 @@ impl Filling {
         let mut late = BTreeMap::new();
         let of_texts = stays.iter_mut().enumerate().filter(|(_, stays)| **stays);
         for (text, (row, stays)) in of_texts.enumerate() {
-            if let Some(reason) = misfits.remove(&row) {
-                late.insert(text, reason);
+            if let Some(cause) = misfits.remove(&row) {
+                late.insert(text, cause);
                 *stays = false;
             }
         }
@@ -307,10 +303,10 @@ fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, raw: &[Box<[u8]
     window.texts = rows.iter().map(|&row| window.texts.get(row)).collect();
     let origins = rows.iter().map(|&row| window.origins[row]).collect();
     let all = std::mem::replace(&mut window.origins, origins);
-    for (row, reason) in rejected {
+    for (row, cause) in rejected {
         window.rejects.push(Reject {
             origin: all[row],
-            reason,
+            cause,
             raw: raw[row].to_vec(),
         });
     }

@@ -147,7 +147,7 @@ fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Resul
             let reject = window.rejects.first()?;
             let name = names.get(reject.origin.source as usize)?;
             let place = Place::file(name).line(reject.origin.line);
-            Some(format!(" ({place} has none: {})", reject.reason.reason))
+            Some(format!(" ({place} has none: {})", reject.cause.reason))
         });
         for text in window.texts.iter() {
             if wanted.get(found.len()) == Some(&row) {

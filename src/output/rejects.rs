@@ -116,7 +116,7 @@ pub fn line(reject: &Reject, names: &[String]) -> Result<Vec<u8>> {
         file,
         line: reject.origin.line,
         offset: reject.origin.offset,
-        reason: &reject.reason.to_string(),
+        reason: &reject.cause.to_string(),
         raw: &String::from_utf8_lossy(raw),
         raw_truncated,
     };
@@ -156,7 +156,7 @@ mod tests {
                 line,
                 offset: line * 100,
             },
-            reason: format!("line {line} is \"bad\"").into(),
+            cause: format!("line {line} is \"bad\"").into(),
             raw: raw.to_vec(),
         }
     }

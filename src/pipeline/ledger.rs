@@ -22,7 +22,7 @@ fn place(names: &SourceNames, origin: &Origin) -> Place {
 }
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
-    Error::record(place(names, &reject.origin), &reject.reason)
+    Error::record(place(names, &reject.origin), &reject.cause)
 }
 
 /// The hashes of rows' texts: of chunks their own, of records that were never a text none.
@@ -253,7 +253,7 @@ impl Ledger<'_> {
                 let raw = in_flight.window.texts.get(texts.start).as_bytes();
                 let reject = Reject {
                     origin: *origin,
-                    reason: cause.clone(),
+                    cause: cause.clone(),
                     raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
                 };
                 self.refuse(&reject)?;
@@ -298,7 +298,7 @@ impl Ledger<'_> {
             origin: reject.origin,
             row: RowRef { record, part: 0 },
             text: None,
-            error: Some(reject.reason.to_string()),
+            error: Some(reject.cause.to_string()),
         }))
     }
 
@@ -309,7 +309,7 @@ impl Ledger<'_> {
         self.counts.rejected += 1;
         if self.reasons.len() < Summary::SHOWN_REJECTS {
             let place = place(self.names, &reject.origin);
-            self.reasons.push(format!("{place}: {}", reject.reason));
+            self.reasons.push(format!("{place}: {}", reject.cause));
         }
         match &mut self.sink {
             Sink::Whole {

@@ -93,7 +93,7 @@ impl Counting {
         for reject in &window.rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
                 let place = RecordPlace::of(&names, &reject.origin);
-                self.rejects.push(format!("{place}: {}", reject.reason));
+                self.rejects.push(format!("{place}: {}", reject.cause));
             }
         }
         if self.kept.is_none() && !texts.is_empty() {

@@ -35,7 +35,7 @@ pub(super) struct Prepared {
     texts: Vec<Strings>,
     options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
-    bad: BTreeMap<usize, Cause>,
+    causes: BTreeMap<usize, Cause>,
     rows: usize,
     /// The window's columns, but for those that say where a row stood.
     arrays: Vec<ArrayRef>,
@@ -96,7 +96,7 @@ impl Table {
         let fields = schema.fields().iter().map(|field| field.name().as_str());
         columns
             .expand(fields, &options.id_field, warnings)
-            .map_err(|reason| source.usage(reason))?;
+            .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
             let found = find(schema, name);
             if found.is_none() {
@@ -113,9 +113,7 @@ impl Table {
         }
         let field = |column: &Option<Column>| column.as_ref().map(|found| Arc::clone(&found.field));
         let fields: Vec<_> = self.kept.iter().map(field).collect();
-        columns
-            .adopt(&fields)
-            .map_err(|reason| source.usage(reason))
+        columns.adopt(&fields).map_err(|cause| source.usage(cause))
     }
 
     /// The columns to be read, by their paths.
@@ -144,7 +142,7 @@ impl Table {
     pub(super) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
-        let mut bad = BTreeMap::new();
+        let mut causes = BTreeMap::new();
         let mut arrays = Vec::with_capacity(schema.fields().len());
         let asked = [&self.id].into_iter().chain(&self.kept);
         for (field, column) in schema.fields().iter().zip(asked) {
@@ -156,15 +154,15 @@ impl Table {
             let found = column.of(batch)?;
             let array = fit(&found, to)?;
             for row in misfits(&found, &array) {
-                let reason = || self.misfit(column, field.name(), to, &found, row);
-                bad.entry(row).or_insert_with(reason);
+                let cause = || self.misfit(column, field.name(), to, &found, row);
+                causes.entry(row).or_insert_with(cause);
             }
             if is_json(field) && !is_json(&column.field) {
                 for row in not_json(&array)? {
                     let name = field.name();
-                    let reason = Cause::of(format!("the column `{name}` holds no JSON here"))
+                    let cause = Cause::of(format!("the column `{name}` holds no JSON here"))
                         .with(format!("keep it as a string (`--keep {name}`)"));
-                    bad.entry(row).or_insert(reason);
+                    causes.entry(row).or_insert(cause);
                 }
             }
             arrays.push(array);
@@ -180,7 +178,7 @@ impl Table {
         Ok(Prepared {
             texts: texts.collect::<Result<_>>()?,
             options: Arc::clone(&self.options),
-            bad,
+            causes,
             rows,
             arrays,
             kept_bytes: bytes / rows.max(1),
@@ -243,8 +241,8 @@ impl Prepared {
 
     /// The text of a row, or why there is none to embed.
     pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
-        if let Some(reason) = self.bad.get(&row) {
-            return Err(reason.clone());
+        if let Some(cause) = self.causes.get(&row) {
+            return Err(cause.clone());
         }
         let limit = self.options.max_record_bytes;
         let text = match &self.options.text_template {

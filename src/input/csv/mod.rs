@@ -74,9 +74,9 @@ impl CsvReader {
         let header = match records.next(source, true)? {
             Found::End | Found::Waits => Vec::new(),
             Found::Record => header(source, split.fields(&records.record)?)?,
-            Found::Bad(reason) => {
+            Found::Bad(cause) => {
                 return Err(
-                    source.usage(reason.map(|why| format!("the header cannot be read: {why}")))
+                    source.usage(cause.map(|why| format!("the header cannot be read: {why}")))
                 );
             }
         };
@@ -147,7 +147,7 @@ impl Asked {
         }
         columns
             .expand(names(), &options.id_field, warnings)
-            .map_err(|reason| source.usage(reason))?;
+            .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
             let found = find("--keep", name)?;
             if found.is_none() {
@@ -165,9 +165,7 @@ impl Asked {
             found.map(|index| Arc::new(Field::new(&header[index], DataType::Utf8, true)))
         };
         let fields: Vec<_> = self.kept.iter().map(text).collect();
-        columns
-            .adopt(&fields)
-            .map_err(|reason| source.usage(reason))
+        columns.adopt(&fields).map_err(|cause| source.usage(cause))
     }
 
     /// The record of those fields.
@@ -264,10 +262,8 @@ impl Reader for CsvReader {
                 ..self.records.origin
             };
             let raw = self.records.record.as_slice();
-            if let Found::Bad(reason) = found {
-                filling.reject(origin, reason, raw, |columns| {
-                    Known::nothing(columns.kept())
-                });
+            if let Found::Bad(cause) = found {
+                filling.reject(origin, cause, raw, |columns| Known::nothing(columns.kept()));
                 continue;
             }
             if let Err(error) = std::str::from_utf8(raw) {
@@ -283,7 +279,7 @@ impl Reader for CsvReader {
             let fields = fields.map_err(|error| Error::internal(error.to_string()))?;
             match self.asked.record(&fields, &filling.columns) {
                 Ok(record) => filling.accept(origin, &record, raw),
-                Err(reason) => filling.reject(origin, reason, raw, |columns| {
+                Err(cause) => filling.reject(origin, cause, raw, |columns| {
                     self.asked.known(&fields, columns)
                 }),
             }

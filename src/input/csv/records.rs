@@ -192,12 +192,12 @@ impl Records {
     }
 
     /// Rejects the first line alone of those that were read as one record.
-    fn give_up(&mut self, reason: Cause) -> Found {
+    fn give_up(&mut self, cause: Cause) -> Found {
         for line in self.lines.drain(1..).rev() {
             self.again.push_front(line);
         }
         self.lines.clear();
-        Found::Bad(reason)
+        Found::Bad(cause)
     }
 }
 

@@ -107,7 +107,7 @@ fn a_template_puts_a_text_together() {
     assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["1.50", "[true]"]);
     assert!(
         window.rejects[0]
-            .reason
+            .cause
             .to_string()
             .contains("has nothing in `a`, `b`")
     );

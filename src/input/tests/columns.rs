@@ -73,9 +73,9 @@ fn ids_can_be_integers() {
             .zip(["--id-type string", "--id-type string", "--id-field"])
     {
         assert!(
-            reject.reason.to_string().contains(remedy),
+            reject.cause.to_string().contains(remedy),
             "{}",
-            reject.reason
+            reject.cause
         );
     }
 }
@@ -192,7 +192,7 @@ fn the_first_window_decides_and_misfits_are_rejected() {
         (4, "k:float"),
         (5, "l:string"),
     ] {
-        let reason = rejects[index].reason.to_string();
+        let reason = rejects[index].cause.to_string();
         assert!(reason.contains(&format!("`--keep {remedy}`")), "{reason}");
     }
 }

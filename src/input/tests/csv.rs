@@ -81,7 +81,7 @@ fn a_wrong_record_costs_itself_alone() {
     let rejects: Vec<_> = window
         .rejects
         .iter()
-        .map(|reject| (reject.origin.line, reject.reason.to_string()))
+        .map(|reject| (reject.origin.line, reject.cause.to_string()))
         .collect();
     for ((line, reason), (wanted, words)) in rejects.iter().zip([
         (2, "goes on behind its closing quote"),
@@ -101,18 +101,13 @@ fn a_wrong_record_costs_itself_alone() {
     // Above the limit of a record nothing is gathered.
     let content = format!("id,text\n1,\"{}\n2,ok\n", "x\n".repeat(1200));
     let windows = Files::new().with("a.csv", content).read(options());
-    let reason = windows[0].rejects[0].reason.to_string();
+    let reason = windows[0].rejects[0].cause.to_string();
     assert!(reason.contains("--max-record-bytes"), "{reason}");
     assert_eq!(texts(&windows), ["ok"]);
     let bad = Files::new()
         .with("a.csv", b"id,text\n1,\xff\n")
         .window(options());
-    assert!(
-        bad.rejects[0]
-            .reason
-            .to_string()
-            .contains("not valid UTF-8")
-    );
+    assert!(bad.rejects[0].cause.to_string().contains("not valid UTF-8"));
 }
 
 #[test]
@@ -131,7 +126,7 @@ fn fields_are_strings_unless_a_type_is_named() {
     assert_eq!(kept(&window, "id"), [None, None]);
     assert!(
         window.rejects[0]
-            .reason
+            .cause
             .to_string()
             .contains("is not of type int (x)")
     );

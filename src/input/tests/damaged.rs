@@ -27,7 +27,7 @@ fn starts(windows: &[Window]) -> Vec<(usize, Result<&str, &[u8]>)> {
             starts.push((origin.offset, Ok(window.texts.get(row))));
         }
         for reject in &window.rejects {
-            assert!(!reject.reason.reason.is_empty());
+            assert!(!reject.cause.reason.is_empty());
             starts.push((reject.origin.offset, Err(reject.raw.as_slice())));
         }
     }

@@ -55,7 +55,7 @@ fn nul_bytes_are_no_text() {
     assert_eq!(texts(&[window]), ["a", "d"]);
     let window = Files::new().with("a.txt", "a\nb\0c\nd\n").window(options());
     assert!(
-        window.rejects[0].reason.to_string().contains("iconv"),
+        window.rejects[0].cause.to_string().contains("iconv"),
         "{window:?}"
     );
     // UTF-16 without a byte-order mark, of either order.
@@ -174,23 +174,23 @@ fn bad_records_are_rejected_in_place() {
     };
     assert_eq!((json.origin.line, json.origin.offset), (2, 13));
     assert_eq!(json.raw, b"{\"text\":");
-    assert!(json.reason.reason.contains("column 8"), "{}", json.reason);
+    assert!(json.cause.reason.contains("column 8"), "{}", json.cause);
     assert_eq!((utf8.origin.line, utf8.raw.as_slice()), (3, &b"\xff{}"[..]));
     assert!(
-        utf8.reason.reason.contains("not valid UTF-8 at its byte 1"),
+        utf8.cause.reason.contains("not valid UTF-8 at its byte 1"),
         "{}",
-        utf8.reason
+        utf8.cause
     );
     assert_eq!((long.origin.line, long.raw.len()), (5, Reject::RAW_BYTES));
     assert!(
-        long.reason.to_string().contains("has 1011 bytes"),
+        long.cause.to_string().contains("has 1011 bytes"),
         "{}",
-        long.reason
+        long.cause
     );
     assert!(
-        long.reason.to_string().contains("--max-record-bytes"),
+        long.cause.to_string().contains("--max-record-bytes"),
         "{}",
-        long.reason
+        long.cause
     );
 }
 

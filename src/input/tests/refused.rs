@@ -66,7 +66,7 @@ fn declared_types_are_cast_and_misfits_rejected() {
         window.columns["k"].as_ref(),
         &Int64Array::from(vec![1, 2]) as &dyn Array
     );
-    let reason = window.rejects[0].reason.to_string();
+    let reason = window.rejects[0].cause.to_string();
     assert!(
         reason.contains("is no Int64 (x); use `--keep k:string`"),
         "{reason}"

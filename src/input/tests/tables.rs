@@ -245,7 +245,7 @@ fn texts_of_every_string_type() {
             );
             assert!(
                 window.rejects[0]
-                    .reason
+                    .cause
                     .reason
                     .contains("the column `text` is null")
             );

@@ -111,15 +111,8 @@ fn publish_with(
             line,
             offset: line,
         };
-        let (reason, raw) = ("bad".into(), Vec::new());
-        list.write(
-            &crate::record::Reject {
-                origin,
-                reason,
-                raw,
-            },
-            &names()[..],
-        )?;
+        let (cause, raw) = ("bad".into(), Vec::new());
+        list.write(&crate::record::Reject { origin, cause, raw }, &names()[..])?;
     }
     writer.write(id_rows(0, rows, 2))?;
     finish_with(writer, Some(list))
