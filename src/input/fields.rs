@@ -51,10 +51,9 @@ impl FromStr for Keep {
     fn from_str(keep: &str) -> Result<Self, Cause> {
         let (name, kind) = match keep.rsplit_once(':') {
             None => (keep, None),
-            Some((name, kind)) => match kind.parse() {
+            Some((name, kind)) => match kind.parse::<KeepType>() {
                 Ok(kind) => (name, Some(kind)),
                 Err(unknown) => {
-                    let unknown: Cause = unknown;
                     let remedy = unknown.remedy.unwrap_or_default();
                     return Err(Cause::of(unknown.reason).with(format!(
                         "{remedy} (a field whose name holds a colon needs its type: `{keep}:string`)"

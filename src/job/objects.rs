@@ -80,7 +80,7 @@ impl Storage for Objects {
             None => match self.storage.put_new(&at, bytes()?) {
                 // The run has some seconds left to put what it has embedded.
                 Err(error) if error.is_interrupted() => {
-                    let last = self.storage.for_last_words()?;
+                    let last = self.storage.after_cancel()?;
                     self.after.get_or_init(|| last).put_new(&at, bytes()?)
                 }
                 put => put,

@@ -1,4 +1,4 @@
-//! A job's end: its last words, and the single file that its parts may become.
+//! A job's end: what says that it is complete, and the single file that its parts may become.
 
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;

@@ -31,7 +31,8 @@ impl Reading {
         let Some(job) = super::job::of(options)?.filter(Job::retries) else {
             return RecordReader::open(&options.sources, input).map(Self::Plain);
         };
-        // A limit is one of records that are tried again, which may stand anywhere, and were drawn then.
+        // `--limit` of a dry run counts records that are tried again; they are found by their places, so nothing is
+        // limited or drawn here.
         let input = InputOptions {
             limit: None,
             sample: None,

@@ -32,10 +32,10 @@ pub struct ObjectWriter(Infallible);
 
 /// What nobody can call, since nobody has one. What it does is said where it is, with the feature.
 macro_rules! uncallable {
-    ($name:ident { $(fn $call:ident($($argument:ty),*) $(-> $result:ty)?;)+ }) => {
+    ($name:ident { $(fn $call:ident($($argument:ty),*) -> $result:ty;)+ }) => {
         #[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)]
         impl $name {
-            $(pub fn $call(&self $(, _: $argument)*) $(-> $result)? {
+            $(pub fn $call(&self $(, _: $argument)*) -> $result {
                 match self.0 {}
             })+
         }
@@ -54,7 +54,7 @@ impl Storage {
 
 uncallable! {
     Storage {
-        fn for_last_words() -> Result<Self>;
+        fn after_cancel() -> Result<Self>;
         fn list(&Address) -> Result<Vec<Object>>;
         fn look(&Address) -> Result<Object>;
         fn look_for(&Address) -> Result<Option<Object>>;
@@ -91,7 +91,13 @@ uncallable! {
 uncallable! {
     ObjectWriter {
         fn address() -> &Address;
-        fn finish() -> Result<()>;
+    }
+}
+
+#[allow(missing_docs, clippy::missing_errors_doc)]
+impl ObjectWriter {
+    pub fn finish(self) -> Result<()> {
+        match self.0 {}
     }
 }
 

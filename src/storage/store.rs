@@ -140,7 +140,7 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::new`].
-    pub fn for_last_words(&self) -> Result<Self> {
+    pub fn after_cancel(&self) -> Result<Self> {
         let Inner {
             settings, options, ..
         } = &*self.0;

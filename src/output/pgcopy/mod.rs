@@ -154,9 +154,10 @@ fn push_vector(column: &VectorColumn, elements: &Elements, row: usize, out: &mut
         Elements::U8(_) | Elements::I8(_) => 1,
     };
     out.extend(long(4 + size * column.width).to_be_bytes());
-    match size {
-        1 => out.extend(long(column.dimensions).to_be_bytes()),
-        _ => {
+    match elements {
+        // Bits, eight to a byte.
+        Elements::U8(_) | Elements::I8(_) => out.extend(long(column.dimensions).to_be_bytes()),
+        Elements::F32(_) | Elements::F16(_) => {
             out.extend(short(column.dimensions).to_be_bytes());
             out.extend(0_i16.to_be_bytes());
         }

@@ -221,14 +221,14 @@ pub(super) fn pgcopy(
 
 /// pgvector's types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VectorType {
+enum PgVector {
     Vector,
     Halfvec,
     Bit,
 }
 
 /// A column's name, and what it holds where that is vectors.
-type Column = (String, Option<VectorType>);
+type Column = (String, Option<PgVector>);
 
 /// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`
 /// where nothing does.
@@ -263,9 +263,9 @@ fn columns_of(mut text: &str) -> Option<Vec<Column>> {
             None => (text, None),
         };
         let kind = match kind.split('(').next()? {
-            "vector" => Some(VectorType::Vector),
-            "halfvec" => Some(VectorType::Halfvec),
-            "bit" => Some(VectorType::Bit),
+            "vector" => Some(PgVector::Vector),
+            "halfvec" => Some(PgVector::Halfvec),
+            "bit" => Some(PgVector::Bit),
             _ => None,
         };
         columns.push((name, kind));
@@ -277,26 +277,26 @@ fn columns_of(mut text: &str) -> Option<Vec<Column>> {
 }
 
 /// The components of a field that is a vector, of the kind that is declared.
-fn vector(field: &[u8], kind: Option<VectorType>) -> Option<(Dtype, Vec<f32>)> {
+fn vector(field: &[u8], kind: Option<PgVector>) -> Option<(Dtype, Vec<f32>)> {
     let (head, rest) = field.split_first_chunk::<4>()?;
-    if kind == Some(VectorType::Bit) {
+    if kind == Some(PgVector::Bit) {
         let bits = usize::try_from(u32::from_be_bytes(*head)).ok()?;
         let whole = bits.div_ceil(8) == rest.len();
         return whole.then(|| (Dtype::Uint8, floats(rest, |[one]| f32::from(one))));
     }
     let [a, b, 0, 0] = *head else { return None };
     let dimensions = usize::from(u16::from_be_bytes([a, b]));
-    let is = |one: VectorType, size: usize| {
+    let is = |one: PgVector, size: usize| {
         kind.is_none_or(|kind| kind == one) && rest.len() == dimensions * size
     };
     if dimensions == 0 {
         return None;
     }
-    if is(VectorType::Vector, 4) {
+    if is(PgVector::Vector, 4) {
         return Some((Dtype::F32, floats(rest, f32::from_be_bytes)));
     }
     let half = |two| f16::from_be_bytes(two).to_f32();
-    is(VectorType::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
+    is(PgVector::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
 }
 
 fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
@@ -328,9 +328,9 @@ mod tests {
             [
                 ("id", None),
                 ("a \"b\", c", None),
-                ("v", Some(VectorType::Vector)),
-                ("h", Some(VectorType::Halfvec)),
-                ("b", Some(VectorType::Bit)),
+                ("v", Some(PgVector::Vector)),
+                ("h", Some(PgVector::Halfvec)),
+                ("b", Some(PgVector::Bit)),
             ]
         );
         for damaged in ["", "id text", "\"id", "\"id\"text", "\"id\" text, id"] {
@@ -348,8 +348,8 @@ mod tests {
         assert!(
             vector(&field([0, 2, 0, 0], 4), None).is_some_and(|(dtype, _)| dtype == Dtype::F16)
         );
-        assert!(vector(&field([0, 2, 0, 0], 4), Some(VectorType::Vector)).is_none());
-        assert!(vector(&field([0, 0, 0, 12], 2), Some(VectorType::Bit)).is_some());
+        assert!(vector(&field([0, 2, 0, 0], 4), Some(PgVector::Vector)).is_none());
+        assert!(vector(&field([0, 0, 0, 12], 2), Some(PgVector::Bit)).is_some());
         assert!(vector(&field([0, 0, 0, 12], 2), None).is_none());
         assert!(vector(b"abc", None).is_none());
     }
