@@ -238,6 +238,8 @@ fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let mut scratch = Scratch::default();
             let asked = together(&all(&case), |rows| {
+                // Tables of activations are made once for all.
+                network.run(rows, &mut Scratch::default()).unwrap();
                 scratch
                     .reserve(&network.architecture, rows.ids.len(), rows.longest())
                     .unwrap();

@@ -66,16 +66,6 @@ pub struct RelativeBias<'a> {
     pub reach: usize,
 }
 
-impl RelativeBias<'_> {
-    /// What is added to a query's scores of the keys from `key` on.
-    #[inline(always)]
-    fn of<S: Simd>(&self, s: S, head: usize, query: usize, key: usize) -> S::F {
-        let table = &self.table[head * (2 * self.reach + 1)..];
-        // A key may be one of the padding, beyond the table.
-        s.load_part(table.get(key + self.reach - query..).unwrap_or(&[]), 0.0)
-    }
-}
-
 /// Room that calls share. It grows to the longest text, by itself where it was not asked to before, and then
 /// allocates no more.
 #[derive(Debug, Default)]
@@ -102,10 +92,10 @@ impl AttentionScratch {
         self.keys.try_grow(padded.saturating_mul(width))?;
         self.values.try_grow(padded.saturating_mul(columns))?;
         self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
+        try_fill(&mut self.turned, columns * MOST_LANES)?;
         try_fill(&mut self.key_scales, padded)?;
         try_fill(&mut self.queries, MOST_ROWS * width)?;
-        try_fill(&mut self.weights, MOST_ROWS * SUMMED)?;
-        try_fill(&mut self.turned, columns * MOST_LANES)
+        try_fill(&mut self.weights, MOST_ROWS * SUMMED)
     }
 }
 
@@ -299,6 +289,7 @@ impl Text<'_> {
         });
         let start = sights[0].start / panel * panel;
         let end = sights[rows - 1].end;
+        let is_biased = self.bias.is_some();
         let mut tops = [s.splat(f32::NEG_INFINITY); MOST_ROWS];
         let scores = scratch.scores.floats_mut();
         for keys in (start..end).step_by(panel) {
@@ -328,13 +319,10 @@ impl Text<'_> {
                         _ => s.mul(s.to_float(sums), s.load(key_scales)),
                     };
                     let key = keys + j * S::LANES;
-                    let mut score = match &self.bias {
-                        None => s.mul(product, scale),
-                        Some(bias) => {
-                            let bias = bias.of(s, head, first + i, key);
-                            s.fma(product, scale, s.mul(bias, s.splat(LOG2_E)))
-                        }
-                    };
+                    let mut score = s.mul(product, scale);
+                    if is_biased {
+                        score = self.biased(s, score, (head, first + i, key));
+                    }
                     if !all {
                         score = mask(s, score, key, &sights[i]);
                     }
@@ -409,6 +397,23 @@ impl Text<'_> {
                 }
             }
         }
+    }
+
+    /// Scores in base 2 with the bias of the keys from `key` on.
+    #[inline(always)]
+    fn biased<S: Simd>(
+        &self,
+        s: S,
+        score: S::F,
+        (head, query, key): (usize, usize, usize),
+    ) -> S::F {
+        let Some(bias) = &self.bias else {
+            return score;
+        };
+        let table = &bias.table[head * (2 * bias.reach + 1)..];
+        // A key may be one of the padding, beyond the table.
+        let table = table.get(key + bias.reach - query..).unwrap_or(&[]);
+        s.fma(s.load_part(table, 0.0), s.splat(LOG2_E), score)
     }
 }
 
