@@ -82,23 +82,16 @@ impl Secrets {
     /// `…_API_KEY`, `…_ACCESS_KEY`, and Azure's words for an account's key).
     #[must_use]
     pub fn of_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
-        const ENDINGS: [&str; 8] = [
-            "TOKEN",
-            "PASSWORD",
-            "SECRET",
-            "API_KEY",
-            "ACCESS_KEY",
-            "ACCOUNT_KEY",
-            "SAS_KEY",
-            "STORAGE_KEY",
-        ];
+        const ENDINGS: &str =
+            "TOKEN PASSWORD SECRET API_KEY ACCESS_KEY ACCOUNT_KEY SAS_KEY STORAGE_KEY";
         let mut secrets = Self::default();
         for (name, value) in variables {
             let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
                 continue;
             };
             let name = name.to_ascii_uppercase();
-            if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            let mut endings = ENDINGS.split_ascii_whitespace();
+            if endings.any(|ending| name.ends_with(ending)) {
                 secrets.add(value.trim(), SHORTEST_UNNAMED);
             }
         }
@@ -162,6 +155,25 @@ impl Secrets {
         }
         redacted
     }
+}
+
+/// A text in lines, cut at spaces where there are any: the first of `first` characters at most, others of `rest`.
+#[must_use]
+pub fn wrapped(text: &str, first: usize, rest: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let most = if lines.len() == 1 { first } else { rest };
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > most {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn percent_decoded(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{after, bounded, select};
@@ -53,6 +53,17 @@ pub(crate) fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync
         .caused_by(error)
 }
 
+/// Starts a named thread.
+///
+/// # Errors
+/// If the system has no more threads.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
 /// Starts a named thread of a scope.
 ///
 /// # Errors
@@ -89,6 +100,14 @@ pub(crate) fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
     decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
 }
 
+/// Runs `work`; a panic becomes an error.
+///
+/// # Errors
+/// Its own, or what its panic said.
+pub(crate) fn guarded<T, E: From<String>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
+}
+
 /// Runs `work`, which somebody else's file drives, for `limit` at most, or until it is cancelled. What
 /// does not end is left to its thread, which ends with the process.
 ///
@@ -100,13 +119,10 @@ pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     let (sender, receiver) = bounded(1);
-    let spawned = thread::Builder::new()
-        .name("limited".to_owned())
-        .spawn(move || {
-            let result = catch_unwind(AssertUnwindSafe(work));
-            // Nobody may be waiting any more.
-            let _ = sender.send(result.unwrap_or_else(|panic| Err(panic_message(&*panic).into())));
-        });
+    let spawned = spawn("limited", move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(guarded(work));
+    });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
         recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 use super::protocol::{Reply, Request};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::threads::exhausted;
+use crate::threads::{exhausted, spawn};
 
 /// Lines of a worker's standard error that are remembered.
 const LAST_WORDS: usize = 8;
@@ -65,7 +65,8 @@ impl WorkerProcess {
                     return;
                 }
             }
-        })?;
+        })
+        .map_err(exhausted)?;
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
         let (hearing, heard) = bounded::<()>(0);
         spawn("worker-messages", {
@@ -83,7 +84,8 @@ impl WorkerProcess {
                     }
                 }
             }
-        })?;
+        })
+        .map_err(exhausted)?;
         Ok(Self {
             child,
             requests: Some(stdin),
@@ -164,14 +166,6 @@ impl Drop for WorkerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(work)
-        .map(drop)
-        .map_err(exhausted)
 }
 
 #[cfg(unix)]

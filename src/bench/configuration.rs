@@ -60,21 +60,9 @@ pub struct Configuration {
     /// Pooling modes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Vec<String>>,
-    /// Whether vectors get unit length.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub normalize: Option<bool>,
     /// Tokens of a record at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// The prompt's text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<String>,
-    /// A prompt of the model's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_name: Option<String>,
-    /// Components kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dimensions: Option<usize>,
 }
 
 impl Configuration {
@@ -94,11 +82,7 @@ impl Configuration {
             precision: precision.transpose().map_err(Error::usage)?,
             cache_dir: self.cache_dir.clone(),
             pooling: pooling.transpose()?,
-            normalize: self.normalize,
             max_length: self.max_length,
-            prompt: self.prompt.clone(),
-            prompt_name: self.prompt_name.clone(),
-            dimensions: self.dimensions.into_iter().collect(),
             ..ModelOptions::default()
         })
     }

@@ -12,6 +12,7 @@ use self::chart::{Canvas, LEFT, RIGHT};
 use super::configuration::{Configuration, last_part};
 use super::protocol::Stages;
 use super::report::{Measured, Report, Row};
+use crate::safe_text::wrapped;
 
 /// Height of a bar with the space around it.
 const STEP: f64 = 30.0;
@@ -270,7 +271,7 @@ fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
 /// Configurations that gave nothing, those with the same reason together.
 fn failures(canvas: &mut Canvas, report: &Report) {
     for (names, reason) in report.failures() {
-        for line in chart::wrapped(&format!("{}: {reason}", names.join(", ")), 118) {
+        for line in wrapped(&format!("{}: {reason}", names.join(", ")), 118, 118) {
             canvas.text(LEFT, canvas.y, "soft", "start", &line);
             canvas.y += 17.0;
         }

@@ -32,7 +32,7 @@ use crate::progress::{Progress, Silent};
 use crate::record::Texts;
 use crate::row_worker::RowWorker;
 use crate::runtime::ProbeCommand;
-use crate::threads::{exhausted, usable_cores};
+use crate::threads::{exhausted, spawn, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
@@ -69,18 +69,16 @@ pub fn serve(
 /// Lines of `input`, read on a thread that also notices its end while something is being measured.
 fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result<Receiver<String>> {
     let (sender, receiver) = bounded(1);
-    std::thread::Builder::new()
-        .name("requests".into())
-        .spawn(move || {
-            for line in input.lines() {
-                let Ok(line) = line else { break };
-                if sender.send(line).is_err() {
-                    return;
-                }
+    let read = move || {
+        for line in input.lines() {
+            let Ok(line) = line else { break };
+            if sender.send(line).is_err() {
+                return;
             }
-            cancel.cancel();
-        })
-        .map_err(exhausted)?;
+        }
+        cancel.cancel();
+    };
+    spawn("requests", read).map_err(exhausted)?;
     Ok(receiver)
 }
 

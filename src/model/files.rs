@@ -11,7 +11,7 @@ use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, Located};
 use super::name::ModelName;
 use super::weights::{Checkpoint, Onnx};
-use super::{Model, ModelOptions, ModelProvenance, resolve, statics};
+use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
 use crate::error::{Cause, Error, Result};
 use crate::folder::name_in;
 use crate::hash::Hash;
@@ -56,7 +56,7 @@ impl Model {
                 notes: ModelName::ambiguity(&options.model).into_iter().collect(),
             });
         }
-        let modules = resolve::read_modules(&folder)?;
+        let modules = modules::read(&folder)?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
@@ -86,7 +86,7 @@ impl Model {
     /// As [`Model::open`], the network left out.
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
         let folder = locate::folder(options)?.folder;
-        let modules = resolve::read_modules(&folder)?;
+        let modules = modules::read(&folder)?;
         let wide = modules
             .as_ref()
             .and_then(|modules| modules.pooling.as_ref()?.width);
@@ -113,7 +113,7 @@ impl Model {
         if let Some(model) = statics::open(&folder, options)? {
             return Ok(model.weights);
         }
-        let transformer = resolve::read_modules(&folder)?.map(|modules| modules.transformer);
+        let transformer = modules::read(&folder)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         locate::main_file(&folder, &transformer, options)
     }
@@ -177,7 +177,7 @@ impl Model {
         );
         paths.extend(
             super::sentence_config::FILES
-                .iter()
+                .split_ascii_whitespace()
                 .map(|name| self.transformer.join(name)),
         );
         paths.extend(

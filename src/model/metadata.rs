@@ -27,15 +27,8 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(super) const MOST_WIDTH: usize = 1 << 17;
 
 /// Keys whose values are such widths.
-const WIDTHS: [&str; 7] = [
-    "hidden_size",
-    "d_model",
-    "dim",
-    "embedding_dimension",
-    "word_embedding_dimension",
-    "in_features",
-    "out_features",
-];
+const WIDTHS: &str =
+    "hidden_size d_model dim embedding_dimension word_embedding_dimension in_features out_features";
 
 /// Reads a JSON file; `None` where it does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
@@ -53,7 +46,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         .with_remedy("fetch the file again")
     };
     let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
-    for key in WIDTHS {
+    for key in WIDTHS.split_ascii_whitespace() {
         if let Some(width) = value.get(key).filter(|width| width.is_number())
             && !width
                 .as_u64()

@@ -10,7 +10,7 @@ use super::config::{ModelConfig, Positions, Prompts, Step};
 use super::graph::Graph;
 use super::lists;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
-use super::modules::{self, Modules};
+use super::modules::Modules;
 use super::options::ModelOptions;
 use super::positions;
 use super::sentence_config::{self, SentenceConfig};
@@ -28,11 +28,6 @@ pub(super) struct Resolved {
     pub config: ModelConfig,
     pub tokenizer: tokenizers::Tokenizer,
     pub notes: Vec<String>,
-}
-
-/// The Transformer's folder inside the repository, as `modules.json` places it.
-pub(super) fn read_modules(root: &Path) -> Result<Option<Modules>> {
-    modules::read(root)
 }
 
 /// Reads all metadata under `root` and applies `options`.

@@ -12,15 +12,9 @@ use super::{lists, metadata};
 use crate::error::{Error, Result};
 
 /// The names under which the reference looks for this file, in its order.
-pub(super) const FILES: [&str; 7] = [
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-];
+pub(super) const FILES: &str = "sentence_bert_config.json sentence_roberta_config.json
+    sentence_distilbert_config.json sentence_camembert_config.json sentence_albert_config.json
+    sentence_xlm-roberta_config.json sentence_xlnet_config.json";
 
 /// What the file says, read for a text.
 #[derive(Debug, Default)]
@@ -74,7 +68,7 @@ const CALL: &str = "logits_to_keep pad_to_multiple_of padding padding_side retur
 
 /// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
-    for name in FILES {
+    for name in FILES.split_ascii_whitespace() {
         let file = folder.join(name);
         match metadata::read::<Map<String, Value>>(&file)? {
             Some(values) if !values.is_empty() => {

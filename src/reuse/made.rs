@@ -6,15 +6,7 @@ use crate::job::Fingerprint;
 use crate::output::Dtype;
 
 /// Keys that a fingerprint and a provenance have in common.
-const SHARED: [&str; 7] = [
-    "model_file",
-    "pooling",
-    "include_prompt",
-    "normalized",
-    "prompt",
-    "max_length",
-    "dimensions",
-];
+const SHARED: &str = "model_file pooling include_prompt normalized prompt max_length dimensions";
 
 /// Of a provenance, as it stands in every file.
 pub(super) fn of_provenance(made: &Value) -> Fingerprint {
@@ -25,7 +17,7 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
         .filter_map(|file| Some((file["path"].as_str()?.to_owned(), file["sha256"].clone())))
         .collect();
     keys.set("model", files);
-    for key in SHARED {
+    for key in SHARED.split_ascii_whitespace() {
         if let Some(value) = made.get(key) {
             keys.set(key, value.clone());
         }
@@ -45,7 +37,7 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
 pub(super) fn of_job(job: &Fingerprint) -> Fingerprint {
     let mut keys = Fingerprint::default();
     let own = ["version", "model", "precision", "dtype"];
-    for key in own.iter().chain(&SHARED) {
+    for key in own.into_iter().chain(SHARED.split_ascii_whitespace()) {
         if let Some(value) = job.get(key) {
             keys.set(key, value.clone());
         }

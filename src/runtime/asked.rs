@@ -6,12 +6,12 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
 use crate::cancel::CancelToken;
+use crate::threads::spawn;
 
 /// How long a program that has closed its output may take to end.
 const ENDING: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ impl Asked {
         if by_itself {
             let began = Instant::now();
             while !self.has_ended() && began.elapsed() < ENDING {
-                thread::sleep(LOOK_EVERY);
+                std::thread::sleep(LOOK_EVERY);
             }
         }
         // Before it is waited for: until then nobody else gets its number.
@@ -114,7 +114,7 @@ fn read(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Rece
     let (sender, parts) = bounded(16);
     if let Some(pipe) = pipe {
         let mut pipe = pipe.take(limit);
-        thread::Builder::new().name("asked".into()).spawn(move || {
+        spawn("asked", move || {
             let mut part = vec![0; 8192];
             // An error is an end as well, and so is nobody who listens.
             while let Ok(length @ 1..) = pipe.read(&mut part) {

@@ -50,26 +50,13 @@ pub(crate) struct Missing {
 }
 
 /// The order in which libraries are loaded: each after those that it needs.
-const ORDER: [&str; 15] = [
-    DRIVER,
-    "libcudart.so",
-    "libnvJitLink.so",
-    "libcublasLt.so",
-    "libcublas.so",
-    "libnvrtc.so",
-    "libcurand.so",
-    "libcufft.so",
-    "libcudnn.so",
-    "libnvinfer.so",
-    "libnvinfer_plugin.so",
-    "libnvonnxparser.so",
-    "libamdhip64.so",
-    "libMIOpen.so",
-    "libmigraphx",
-];
+const ORDER: &str = "libcuda.so.1 libcudart.so libnvJitLink.so libcublasLt.so libcublas.so libnvrtc.so libcurand.so
+    libcufft.so libcudnn.so libnvinfer.so libnvinfer_plugin.so libnvonnxparser.so libamdhip64.so libMIOpen.so
+    libmigraphx";
 
 fn rank(name: &str) -> Option<usize> {
-    ORDER.iter().position(|prefix| name.starts_with(prefix))
+    let mut prefixes = ORDER.split_ascii_whitespace();
+    prefixes.position(|prefix| name.starts_with(prefix))
 }
 
 /// Loads what `provider` of the ONNX Runtime library at `library` needs, from wherever it is. Does nothing
@@ -152,7 +139,7 @@ pub(crate) fn prepare_plugin(path: &Path) -> Prepared {
         return prepared;
     }
     let mut wanted: Vec<String> = needed.into_iter().collect();
-    wanted.sort_by_key(|name| rank(name).unwrap_or(ORDER.len()));
+    wanted.sort_by_key(|name| rank(name).unwrap_or(usize::MAX));
     let here = SearchPath::real(None, &CancelToken::new());
     let places = Places::around(path, &here, prepared.cuda);
     for name in wanted {

@@ -89,18 +89,11 @@ pub(crate) struct SearchPath {
 impl SearchPath {
     /// The search path of this process.
     pub(crate) fn real(option: Option<PathBuf>, stop: &CancelToken) -> Self {
+        const OTHERS: &str =
+            "VIRTUAL_ENV CONDA_PREFIX HOME APPDATA PYTHONPATH CUDA_PATH CUDA_HOME ROCM_PATH";
         let variables = NAMING_VARIABLES
             .into_iter()
-            .chain([
-                "VIRTUAL_ENV",
-                "CONDA_PREFIX",
-                "HOME",
-                "APPDATA",
-                "PYTHONPATH",
-                "CUDA_PATH",
-                "CUDA_HOME",
-                "ROCM_PATH",
-            ])
+            .chain(OTHERS.split_ascii_whitespace())
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .filter(|(_, value)| !value.is_empty())
             .collect();

@@ -6,7 +6,6 @@
 //! part are those that the whole text has there; one without such a place is tokenized whole.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ use tokenizers::{Encoding, Tokenizer};
 use super::joints::Joints;
 use crate::error::{Error, Result};
 use crate::model::Side;
-use crate::threads::panic_message;
+use crate::threads::guarded;
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;
@@ -143,12 +142,10 @@ impl LongTexts {
         part: &str,
         encode: impl FnOnce() -> tokenizers::Result<Encoding>,
     ) -> Result<Encoding> {
-        catch_unwind(AssertUnwindSafe(encode))
-            .unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
-            .map_err(|error| {
-                let reason = format!("fails on a text of {} bytes: {error}", part.len());
-                Error::model(self.file.display(), reason)
-            })
+        guarded(encode).map_err(|error| {
+            let reason = format!("fails on a text of {} bytes: {error}", part.len());
+            Error::model(self.file.display(), reason)
+        })
     }
 
     /// About `bytes` of `text` from the side that is kept, cut at a joint; all of it where there is none.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::safe_text::wrapped;
 use crate::size::grouped;
 
 /// Width of the picture, in pixels.
@@ -76,23 +77,6 @@ pub fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A text in lines of at most `width` characters, cut at spaces where there are any.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
-}
-
 /// A text as it may stand in XML.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::new();
@@ -164,7 +148,7 @@ impl Canvas {
     pub fn label(&mut self, y: f64, name: &str) {
         const CHARACTERS: usize = 24;
         let x = LEFT + LABELS - 10.0;
-        let mut lines = wrapped(name, CHARACTERS);
+        let mut lines = wrapped(name, CHARACTERS, CHARACTERS);
         lines.truncate(2);
         for line in &mut lines {
             if line.chars().count() > CHARACTERS {

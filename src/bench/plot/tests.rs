@@ -1,4 +1,4 @@
-use super::chart::{Axis, escaped, number, wrapped};
+use super::chart::{Axis, escaped, number};
 use super::*;
 use crate::bench::testing::{report, row};
 
@@ -107,7 +107,7 @@ fn figures_are_short() {
 
 #[test]
 fn words_are_wrapped_and_escaped() {
-    assert_eq!(wrapped("aa bb cc", 5), ["aa bb", "cc"]);
-    assert_eq!(wrapped("abcdefgh", 3), ["abcdefgh"]);
+    assert_eq!(wrapped("aa bb cc", 5, 5), ["aa bb", "cc"]);
+    assert_eq!(wrapped("abcdefgh", 3, 3), ["abcdefgh"]);
     assert_eq!(escaped("<a & \"b\">\n"), "&lt;a &amp; &quot;b&quot;&gt; ");
 }

@@ -31,37 +31,24 @@ pub(super) fn name() -> String {
         .unwrap_or_else(|_| format!("{} processor", std::env::consts::ARCH))
 }
 
+/// The names of those features that the processor has.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! detected {
+    ($has:ident, $($name:literal = $feature:tt)*) => {{
+        let all = [$(($name, std::arch::$has!($feature))),*];
+        all.into_iter().filter(|one| one.1).map(|one| one.0).collect()
+    }};
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(super) fn instructions() -> Vec<&'static str> {
-    let all = [
-        ("avx", is_x86_feature_detected!("avx")),
-        ("avx2", is_x86_feature_detected!("avx2")),
-        ("fma", is_x86_feature_detected!("fma")),
-        ("f16c", is_x86_feature_detected!("f16c")),
-        ("avx_vnni", is_x86_feature_detected!("avxvnni")),
-        ("avx512f", is_x86_feature_detected!("avx512f")),
-        ("avx512_vnni", is_x86_feature_detected!("avx512vnni")),
-        ("avx512_bf16", is_x86_feature_detected!("avx512bf16")),
-    ];
-    all.into_iter()
-        .filter(|one| one.1)
-        .map(|one| one.0)
-        .collect()
+    detected!(is_x86_feature_detected, "avx"="avx" "avx2"="avx2" "fma"="fma" "f16c"="f16c" "avx_vnni"="avxvnni"
+        "avx512f"="avx512f" "avx512_vnni"="avx512vnni" "avx512_bf16"="avx512bf16")
 }
 
 #[cfg(target_arch = "aarch64")]
 pub(super) fn instructions() -> Vec<&'static str> {
-    use std::arch::is_aarch64_feature_detected;
-    let all = [
-        ("neon", is_aarch64_feature_detected!("neon")),
-        ("dotprod", is_aarch64_feature_detected!("dotprod")),
-        ("i8mm", is_aarch64_feature_detected!("i8mm")),
-        ("bf16", is_aarch64_feature_detected!("bf16")),
-    ];
-    all.into_iter()
-        .filter(|one| one.1)
-        .map(|one| one.0)
-        .collect()
+    detected!(is_aarch64_feature_detected, "neon"="neon" "dotprod"="dotprod" "i8mm"="i8mm" "bf16"="bf16")
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -6,25 +6,10 @@ use std::path::Path;
 
 use super::{Cpu, Memory};
 
-/// Names in `/proc/cpuinfo` of the instruction sets that matter, and what they are called here.
-const FLAGS: [(&str, &str); 16] = [
-    ("avx", "avx"),
-    ("avx2", "avx2"),
-    ("fma", "fma"),
-    ("f16c", "f16c"),
-    ("avx_vnni", "avx_vnni"),
-    ("avx512f", "avx512f"),
-    ("avx512_vnni", "avx512_vnni"),
-    ("avx512_bf16", "avx512_bf16"),
-    ("avx512_fp16", "avx512_fp16"),
-    ("amx_int8", "amx_int8"),
-    ("amx_bf16", "amx_bf16"),
-    ("asimd", "neon"),
-    ("asimddp", "dotprod"),
-    ("i8mm", "i8mm"),
-    ("bf16", "bf16"),
-    ("sve", "sve"),
-];
+/// Names in `/proc/cpuinfo` of the instruction sets that matter.
+const FLAGS: &str =
+    "avx avx2 fma f16c avx_vnni avx512f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16
+    asimd asimddp i8mm bf16 sve";
 
 /// The processor below `root`, which stands for `/`; limits are left to the caller.
 pub(super) fn cpu(root: &Path) -> Cpu {
@@ -67,9 +52,13 @@ pub(super) fn cpu(root: &Path) -> Cpu {
         cores,
         threads: values("processor").count().max(1),
         instructions: FLAGS
-            .iter()
-            .filter(|(flag, _)| flags.contains(flag))
-            .map(|&(_, name)| name)
+            .split_ascii_whitespace()
+            .filter(|flag| flags.contains(flag))
+            .map(|flag| match flag {
+                "asimd" => "neon",
+                "asimddp" => "dotprod",
+                usual => usual,
+            })
             .collect(),
         ..Cpu::default()
     }

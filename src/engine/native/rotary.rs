@@ -8,8 +8,8 @@ use std::collections::TryReserveError;
 use serde_json::{Map, Value};
 
 use super::scratch::grow_kept;
-
 use super::settings::{Known, Settings};
+use crate::model::lists;
 
 /// How fast each pair of a head's components turns.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,25 +56,14 @@ impl Rotary {
             None => "default",
             Some(value) => value.as_str().ok_or_else(|| refuse("rope_type"))?,
         };
-        let own: &[&str] = match kind {
-            "default" => &[],
-            "linear" => &["factor"],
-            "llama3" => &[
-                "factor",
-                "low_freq_factor",
-                "high_freq_factor",
-                "original_max_position_embeddings",
-            ],
-            "yarn" => &[
-                "factor",
-                "original_max_position_embeddings",
-                "attention_factor",
-                "beta_fast",
-                "beta_slow",
-                "mscale",
-                "mscale_all_dim",
-                "truncate",
-            ],
+        let own = match kind {
+            "default" => "",
+            "linear" => "factor",
+            "llama3" => "factor low_freq_factor high_freq_factor original_max_position_embeddings",
+            "yarn" => {
+                "factor original_max_position_embeddings attention_factor beta_fast beta_slow mscale
+                mscale_all_dim truncate"
+            }
             _ => {
                 return Err(refuse(if parameters.contains_key("rope_type") {
                     "rope_type"
@@ -83,10 +72,11 @@ impl Rotary {
                 }));
             }
         };
-        let general = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
-        if let Some((name, _)) = parameters.iter().find(|(name, value)| {
-            !value.is_null() && !general.contains(&name.as_str()) && !own.contains(&name.as_str())
-        }) {
+        let general = "rope_type type rope_theta partial_rotary_factor";
+        let unknown = parameters
+            .iter()
+            .find(|(name, value)| !value.is_null() && !lists(general, name) && !lists(own, name));
+        if let Some((name, _)) = unknown {
             return Err(refuse(name));
         }
         if number("partial_rotary_factor")?

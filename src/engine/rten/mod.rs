@@ -9,7 +9,6 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use super::{
 use crate::batch::Batch;
 use crate::error::{Cause, Error, Result};
 use crate::model::Model;
-use crate::threads::{panic_message, within};
+use crate::threads::{self, within};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";
@@ -98,10 +97,7 @@ fn failed(reason: String) -> Error {
 
 /// Runs rten's code; a panic becomes an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(|reason| reason.trim_end_matches('.').into()),
-        Err(panic) => Err(panic_message(&*panic)),
-    }
+    threads::guarded(work).map_err(|reason| reason.trim_end_matches('.').into())
 }
 
 struct RtenEngine {

@@ -8,7 +8,7 @@ use super::download::download;
 use super::listing;
 use super::lockfile::LARGEST;
 use super::revision::Revision;
-use super::select::MODULES;
+use super::select::{MODULES, Module};
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted, elsewhere, not_cached, offline};
 use crate::cancel::CancelToken;
@@ -188,12 +188,6 @@ fn look(store: &Store, model: &ModelId, options: &ModelOptions) -> Found {
 
 /// Folders that `modules.json` names and that are not there. `Normalize` needs none.
 fn unread_modules(folder: &Path) -> Vec<String> {
-    #[derive(serde::Deserialize)]
-    struct Module {
-        path: String,
-        #[serde(rename = "type")]
-        kind: String,
-    }
     let modules: Vec<Module> = small_file::read(&folder.join(MODULES), LARGEST)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::digest::Digest;
 use super::fault::Fault;
 use super::id::{ModelId, escaped, is_commit, is_path};
+use super::revision::Revision;
 use crate::error::{Error, Result};
 
 /// Bytes of a repository's description at most: a hundred thousand files.
@@ -110,14 +111,6 @@ impl From<StoredFile> for Remote {
     }
 }
 
-/// A repository as the Hub describes it.
-#[derive(Debug)]
-pub(super) struct Described {
-    /// Full commit.
-    pub(super) commit: String,
-    pub(super) listing: Listing,
-}
-
 #[derive(Deserialize)]
 struct Description {
     sha: Option<String>,
@@ -149,7 +142,7 @@ pub(super) fn describe(
     client: &Client,
     model: &ModelId,
     transfer: &dyn Transfer,
-) -> Result<Described> {
+) -> Result<Revision> {
     describe_kind(client, "models", model, &model.to_string(), transfer)
 }
 
@@ -160,7 +153,7 @@ pub(super) fn describe_kind(
     model: &ModelId,
     name: &str,
     transfer: &dyn Transfer,
-) -> Result<Described> {
+) -> Result<Revision> {
     let endpoint = &client.settings().endpoint;
     // `blobs`: with sizes and hashes, which otherwise take a request a file.
     let url = format!(
@@ -224,10 +217,7 @@ pub(super) fn describe_kind(
         let more = left_out - NAMED;
         transfer.warning(&format!("{name}: {more} more such names are left out"));
     }
-    Ok(Described {
-        commit: commit.to_ascii_lowercase(),
-        listing: Listing(files),
-    })
+    Ok(Revision::whole(commit.to_ascii_lowercase(), Listing(files)))
 }
 
 /// The address of a file's content.

@@ -16,6 +16,14 @@ pub(super) struct Revision {
 }
 
 impl Revision {
+    pub(super) fn whole(commit: String, listing: Listing) -> Self {
+        Self {
+            commit,
+            listing,
+            whole: true,
+        }
+    }
+
     pub(super) fn find(
         client: &Client,
         store: &Store,
@@ -25,11 +33,7 @@ impl Revision {
         let model = &wanted.model;
         ModelId::new(&model.repository, &model.revision).map_err(Error::usage)?;
         if let Some(locked) = &wanted.locked {
-            return Ok(Self {
-                commit: locked.revision.clone(),
-                listing: locked.listing(),
-                whole: true,
-            });
+            return Ok(Self::whole(locked.revision.clone(), locked.listing()));
         }
         let settings = client.settings();
         if let Some(by) = settings.offline {
@@ -39,18 +43,9 @@ impl Revision {
         if model.is_pinned()
             && let Some(listing) = store.listing(&model.revision)
         {
-            return Ok(Self {
-                commit: model.revision.clone(),
-                listing,
-                whole: true,
-            });
+            return Ok(Self::whole(model.revision.clone(), listing));
         }
-        let described = listing::describe(client, model, transfer)?;
-        Ok(Self {
-            commit: described.commit,
-            listing: described.listing,
-            whole: true,
-        })
+        listing::describe(client, model, transfer)
     }
 
     /// What the cache knows by itself.
@@ -60,11 +55,7 @@ impl Revision {
             return None;
         }
         if let Some(listing) = store.listing(&commit) {
-            return Some(Self {
-                commit,
-                listing,
-                whole: true,
-            });
+            return Some(Self::whole(commit, listing));
         }
         // Files are linked to blobs that are called by their hashes.
         let files = store.files(&commit).into_iter().map(|path| {

@@ -62,11 +62,11 @@ pub(super) struct Layout {
 }
 
 #[derive(Deserialize)]
-struct Module {
+pub(super) struct Module {
     #[serde(default)]
-    path: String,
+    pub(super) path: String,
     #[serde(default, rename = "type")]
-    kind: String,
+    pub(super) kind: String,
 }
 
 impl Layout {

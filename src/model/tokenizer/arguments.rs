@@ -13,18 +13,11 @@ use tokenizers::AddedToken;
 
 use super::added::{Added, Special, special, value_of};
 use crate::error::{Cause, Error, Result};
-use crate::model::metadata;
+use crate::model::{lists, metadata};
 
 /// Named special tokens, in the order in which the reference keeps them.
-pub(super) const NAMED: [&str; 7] = [
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-];
+pub(super) const NAMED: &str =
+    "bos_token eos_token unk_token sep_token pad_token cls_token mask_token";
 
 /// The arguments of a tokenizer class.
 #[derive(Debug)]
@@ -116,7 +109,7 @@ impl Arguments {
         }
         // A named token that is added has the flags with which it is added. Of two entries with one
         // text, the later wins.
-        for name in NAMED {
+        for name in NAMED.split_ascii_whitespace() {
             let named = values.get(name).and_then(|value| special(value).ok()?);
             let flags = named.and_then(|named| {
                 let mut same = added.values().filter(|token| token.content == named.text());
@@ -211,7 +204,7 @@ pub(super) fn set<T>(values: &mut Vec<(String, T)>, name: String, value: T) {
 
 /// Keys like `image_token`: special tokens with a name of the model's own.
 fn is_own_name(key: &str) -> bool {
-    key.ends_with("_token") && !NAMED.contains(&key)
+    key.ends_with("_token") && !lists(NAMED, key)
 }
 
 /// `extra_special_tokens` may be an object: its keys are names.
@@ -281,7 +274,9 @@ fn added_tokens_file(
         return Ok(());
     };
     let mut special_texts: Vec<String> = Vec::new();
-    let named = NAMED.iter().filter_map(|name| values.get(*name));
+    let named = NAMED
+        .split_ascii_whitespace()
+        .filter_map(|name| values.get(name));
     let extra = values.get("extra_special_tokens").and_then(Value::as_array);
     for value in named.chain(extra.into_iter().flatten()) {
         special_texts.extend(

@@ -11,17 +11,7 @@ use embedctl::runtime;
 use super::places::FileKind;
 
 /// Words in names of options that lead to code, to secrets or to where these are sent.
-const GRAVE: [&str; 9] = [
-    "lib",
-    "library",
-    "plugin",
-    "provider-option",
-    "probe",
-    "token",
-    "endpoint",
-    "storage",
-    "cache",
-];
+const GRAVE: &str = "lib library plugin provider-option probe token endpoint storage cache";
 
 /// Options by which files are replaced.
 const REPLACES: [&str; 2] = ["force", "overwrite"];
@@ -35,8 +25,8 @@ pub(super) fn forbids(
 ) -> Option<String> {
     let long = arg.get_long().unwrap_or_default();
     let grave = GRAVE
-        .iter()
-        .any(|word| long == *word || long.split('-').any(|part| part == *word));
+        .split_ascii_whitespace()
+        .any(|word| long == word || long.split('-').any(|part| part == word));
     match kind {
         FileKind::Project => {
             let what = if grave {

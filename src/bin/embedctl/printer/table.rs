@@ -1,6 +1,8 @@
 //! Tables for people: 80 columns, whatever the terminal's width, so that they can be pasted anywhere. Only a
 //! word that is longer than a line, such as a path, is left whole.
 
+use embedctl::safe_text::wrapped;
+
 const WIDTH: usize = 80;
 /// Where the second column starts.
 const INDENT: usize = 15;
@@ -32,22 +34,9 @@ impl Table {
     /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
     pub(super) fn wrapped(&mut self, start: &str, value: &str) {
         let indent = start.chars().count();
-        let mut line = start.to_owned();
-        let mut used = indent;
-        for word in value.split_whitespace() {
-            let width = word.chars().count();
-            if used > indent && used + 1 + width > WIDTH {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-            } else if used > indent {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += width;
-        }
-        self.line(&line);
+        let width = WIDTH.saturating_sub(indent);
+        let lines = wrapped(value, width, width).join(&format!("\n{:indent$}", ""));
+        self.line(&format!("{start}{lines}"));
     }
 }
 

@@ -69,7 +69,10 @@ impl Names {
     /// All named tokens of a class that is called with `arguments`.
     pub(super) fn of(class: Class, file: &Tokenizer, arguments: &Arguments) -> Result<Self> {
         let mut names = Vec::new();
-        for (name, default) in NAMED.into_iter().zip(defaults(class).split(' ')) {
+        for (name, default) in NAMED
+            .split_ascii_whitespace()
+            .zip(defaults(class).split(' '))
+        {
             let default = Some(default).filter(|text| *text != "-");
             let mut token = arguments.named(name, default)?;
             if name == "mask_token"

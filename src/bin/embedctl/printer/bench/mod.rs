@@ -6,6 +6,7 @@ mod verdicts;
 use std::fmt;
 
 use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
+use embedctl::safe_text;
 use embedctl::size::per;
 
 use super::words::{bytes, count, number, percent};
@@ -249,19 +250,11 @@ fn failures(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 
 /// A text in lines that fit, the later ones set in.
 fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.trim().is_empty() && width(&line) + 1 + width(word) > WIDTH {
-            writeln!(f, "{line}")?;
-            line = format!("  {word}");
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    writeln!(f, "{line}")
+    writeln!(
+        f,
+        "{}",
+        safe_text::wrapped(text, WIDTH, WIDTH - 2).join("\n  ")
+    )
 }
 
 /// A bar of `value` among values up to `most`, in eighths of a column.
