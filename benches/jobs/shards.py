@@ -39,7 +39,7 @@ def kill_shards(program, shape, output, shards, longest, rng, figure):
     """Runs all shards to their ends, with kills on the way."""
     waiting, codes = set(range(1, shards + 1)), {}
     while waiting:
-        # A shard may be killed behind its last word.
+        # A shard may be killed behind its completion marker.
         ends = len(list(output.glob("_embedctl/shards/*.json")))
         assert ends == shards or not (output / "_SUCCESS").exists(), f"_SUCCESS, and {ends} are at their ends"
         some = rng.sample(sorted(waiting), min(len(waiting), rng.randint(1, 3)))
