@@ -191,7 +191,7 @@ fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
     let options = whole_run(corpus, model, &EngineOptions::default(), folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
     let engine = Box::new(Null::new(hidden));
-    pipeline::embed_with(engine, &options, &progress, &CancelToken::new()).expect("a run")
+    pipeline::embed_with(engine, None, &options, &progress, &CancelToken::new()).expect("a run")
 }
 
 /// An engine that does nothing.

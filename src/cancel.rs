@@ -1,9 +1,10 @@
 //! Cancelling a run from outside: a flag for loops, a channel for waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::threads::locked;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 /// How long a cancelled run may take to finish its last batches, publish what it has and clean up after itself: four
@@ -53,11 +54,7 @@ impl CancelToken {
     /// Asks the run to stop at the next batch. Further calls do nothing.
     pub fn cancel(&self) {
         self.state.flag.store(true, Ordering::Release);
-        self.state
-            .sender
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        locked(&self.state.sender).take();
     }
 
     /// Whether the run was asked to stop.

@@ -61,7 +61,7 @@ pub mod verify;
 pub use embedder::Embedder;
 pub use error::{Error, ErrorKind, Result};
 pub use output::rejects;
-pub use threads::usable_cores;
+pub use threads::{locked, usable_cores};
 
 /// What README.md shows of the library works.
 #[cfg(doctest)]

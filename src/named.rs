@@ -55,6 +55,13 @@ macro_rules! named {
                     $(Self::$variant => $word,)+
                 }
             }
+
+            /// The one of this name.
+            #[must_use]
+            #[allow(dead_code)]
+            pub fn of_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
 
         impl std::fmt::Display for $name {

@@ -4,7 +4,7 @@
 //! norms over a row), gives a short text another vector beside a longer one. Such a model is run with
 //! rows of equal length together, so that there is no padding.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::batch::{Batch, BatchLimits, Plan, TokenRows};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Finish, Output, Worker};
@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::model::{ElementType, Graph, Model};
 use crate::pool::Pooler;
 use crate::provider::Provider;
+use crate::threads::locked;
 
 /// How far a vector may move beside a longer row, in arithmetic that is exact.
 const MOST: f32 = 1e-5;
@@ -153,11 +154,7 @@ impl Engine for Checked {
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let asked = self
-            .worker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let asked = locked(&self.worker).take();
         asked.map_or_else(|| self.engine.worker(), Ok)
     }
 }

@@ -94,7 +94,7 @@ pub struct RowCounts {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

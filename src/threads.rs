@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -51,6 +52,11 @@ pub(crate) fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync
     Error::new(ErrorKind::Exhausted, "", reason)
         .with_remedy("lower --threads, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)")
         .caused_by(error)
+}
+
+/// What `mutex` holds, also after a thread has panicked with it: for what is never left half done.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a named thread.

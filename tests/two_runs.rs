@@ -9,7 +9,7 @@ use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputOptions, Source};
 use embedctl::model::ModelOptions;
-use embedctl::output::{Destination, OutputOptions, RunFiles};
+use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions, OnError};
 use embedctl::progress::{Counts, Progress};
 
@@ -32,21 +32,14 @@ fn options(folder: &Path) -> EmbedOptions {
             ..EngineOptions::default()
         },
         sources: vec![Source::Path(input)],
-        chunking: None,
         input: InputOptions {
             window_rows: ROWS / 4,
             ..InputOptions::default()
         },
         output: OutputOptions::new(Destination::Path(folder.join("out.npy"))),
-        job: Default::default(),
         on_error: OnError::Skip,
-        fail_on_empty: false,
-        reuse: None,
         rejects: Some(folder.join("rejects.jsonl")),
-        others: Vec::new(),
-        batch_rows: None,
-        profile: None,
-        files: RunFiles::new(),
+        ..EmbedOptions::default()
     }
 }
 

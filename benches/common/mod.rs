@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::engine::EngineOptions;
-use embedctl::input::{InputOptions, Source};
+use embedctl::input::Source;
 use embedctl::model::ModelOptions;
-use embedctl::output::{Destination, OutputOptions, RunFiles};
-use embedctl::pipeline::{EmbedOptions, OnError};
+use embedctl::output::{Destination, OutputOptions};
+use embedctl::pipeline::EmbedOptions;
 
 /// A run with all defaults, from the file `corpus` to Parquet in `folder`.
 pub fn whole_run(
@@ -19,18 +19,8 @@ pub fn whole_run(
         model: model.clone(),
         engine: engine.clone(),
         sources: vec![Source::Path(PathBuf::from(corpus))],
-        input: InputOptions::default(),
-        chunking: None,
         output: OutputOptions::new(Destination::Path(folder.join("out.parquet"))),
-        job: Default::default(),
-        on_error: OnError::Fail,
-        fail_on_empty: false,
-        reuse: None,
-        rejects: None,
-        others: Vec::new(),
-        batch_rows: None,
-        profile: None,
-        files: RunFiles::new(),
+        ..EmbedOptions::default()
     }
 }
 

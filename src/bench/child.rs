@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 use super::protocol::{Reply, Request};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::threads::{exhausted, spawn};
+use crate::threads::{exhausted, locked, spawn};
 
 /// Lines of a worker's standard error that are remembered.
 const LAST_WORDS: usize = 8;
@@ -75,7 +75,7 @@ impl WorkerProcess {
                 let _hearing = hearing;
                 for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line).trim().to_owned();
-                    let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut words = locked(&last_words);
                     if !line.is_empty() {
                         words.push_back(line);
                     }
@@ -132,10 +132,7 @@ impl WorkerProcess {
             Some(status) => describe(status),
             None => "closed its output and went on running".to_owned(),
         };
-        let words = self
-            .last_words
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let words = locked(&self.last_words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if words.is_empty() {
             format!("the worker process {how}")

@@ -2,11 +2,12 @@
 //! given is counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{BatchLimits, Cosine, Engine, EngineInfo, Finish, Output, Worker};
 use crate::error::Result;
+use crate::threads::locked;
 
 /// An engine whose workers are used again. Clones share one state.
 #[derive(Clone)]
@@ -66,12 +67,7 @@ impl Engine for ReusedEngine {
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
-        let idle = self
-            .shared
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = locked(&self.shared.idle).pop();
         let worker = match idle {
             Some(worker) => worker,
             None => self.shared.engine.worker()?,
@@ -111,11 +107,7 @@ impl Drop for ReusedWorker {
         };
         // What a panic may have left behind is not used again.
         if !std::thread::panicking() {
-            self.shared
-                .idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(worker);
+            locked(&self.shared.idle).push(worker);
         }
     }
 }

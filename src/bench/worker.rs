@@ -24,7 +24,7 @@ use crate::engine::{self, BatchLimits, Engine, EngineOptions, Provider};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
-use crate::output::{Destination, OutputFormat, OutputOptions, RunFiles};
+use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::pipeline::{self, EmbedOptions, OnError, Opened};
 use crate::pool::Pooler;
 use crate::profile::fingerprint;
@@ -192,27 +192,19 @@ impl Session {
                 batch_tokens: Some(limits.tokens),
                 ..engine_options
             },
-            sources: Vec::new(),
-            chunking: None,
             input: InputOptions {
                 text_field: TEXT_FIELD.to_owned(),
                 window_rows: window,
                 ..InputOptions::default()
             },
-            files: RunFiles::new(),
             output: OutputOptions {
                 format: Some(OutputFormat::Parquet),
                 force: true,
                 ..OutputOptions::new(Destination::Stdout)
             },
-            job: Default::default(),
             on_error: OnError::Skip,
-            fail_on_empty: false,
-            reuse: None,
-            rejects: None,
-            others: Vec::new(),
             batch_rows: Some(limits.rows),
-            profile: None,
+            ..EmbedOptions::default()
         };
         let session = Self {
             opened: Opened {
@@ -236,9 +228,9 @@ impl Session {
         let progress: Arc<dyn Progress> = Arc::new(Silent);
         self.engine.take_pairs();
         let start = Instant::now();
-        let summary = pipeline::embed_opened(
-            &self.opened,
+        let summary = pipeline::embed_with(
             Box::new(self.engine.clone()),
+            Some(&self.opened),
             &self.options,
             &progress,
             &self.cancel,

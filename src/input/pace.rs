@@ -5,10 +5,10 @@
 //! for more records costs nobody anything, and windows stay as full as they would be without this.
 
 use std::io::{self, ErrorKind, Read};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::threads::{locked, spawn};
 use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select, unbounded};
 
 /// Bytes read ahead at a time, and how often: what a pipe holds, some times over.
@@ -42,36 +42,30 @@ impl Ahead {
     pub(super) fn of(mut source: Box<dyn Read + Send>) -> io::Result<Self> {
         let (sender, chunks) = bounded(CHUNKS_AHEAD);
         // Nobody waits for it: it may be in the middle of a read that never returns.
-        thread::Builder::new()
-            .name("ahead".to_owned())
-            .spawn(move || {
-                loop {
-                    let mut chunk = vec![0; CHUNK];
-                    let read = match source.read(&mut chunk) {
-                        Ok(0) => return,
-                        Ok(bytes) => {
-                            chunk.truncate(bytes);
-                            Ok(chunk)
-                        }
-                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                        Err(error) => Err(error),
-                    };
-                    let last = read.is_err();
-                    if sender.send(read).is_err() || last {
-                        return;
+        spawn("ahead", move || {
+            loop {
+                let mut chunk = vec![0; CHUNK];
+                let read = match source.read(&mut chunk) {
+                    Ok(0) => return,
+                    Ok(bytes) => {
+                        chunk.truncate(bytes);
+                        Ok(chunk)
                     }
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let last = read.is_err();
+                if sender.send(read).is_err() || last {
+                    return;
                 }
-            })?;
+            }
+        })?;
         Ok(Self(Arc::new(Mutex::new(Inlet {
             chunks,
             chunk: io::Cursor::default(),
             failed: None,
             ended: false,
         }))))
-    }
-
-    fn inlet(&self) -> std::sync::MutexGuard<'_, Inlet> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +87,7 @@ impl Inlet {
 
 impl Read for Ahead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut inlet = self.inlet();
+        let mut inlet = locked(&self.0);
         if !inlet.is_ready() {
             let chunk = inlet.chunks.recv();
             inlet.take(chunk);
@@ -155,7 +149,7 @@ impl Pace {
         let Some(source) = &self.source else {
             return false;
         };
-        let mut inlet = source.inlet();
+        let mut inlet = locked(&source.0);
         let until = Instant::now() + GRACE;
         while !inlet.is_ready() {
             while self.settled.1.try_recv().is_ok() {
@@ -226,14 +220,14 @@ mod tests {
         pace.handed_on();
         pace.handed_on();
         let settled = pace.settled();
-        let waiting = thread::spawn(move || (pace.pauses(), pace));
+        let waiting = std::thread::spawn(move || (pace.pauses(), pace));
         settled.window();
         settled.window();
         let (paused, mut pace) = waiting.join().unwrap();
         assert!(paused);
 
         pace.handed_on();
-        let waiting = thread::spawn(move || pace.pauses());
+        let waiting = std::thread::spawn(move || pace.pauses());
         sender.send(b"more".to_vec()).unwrap();
         assert!(!waiting.join().unwrap());
         let mut four = [0; 4];

@@ -6,23 +6,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
+use crate::model::lists;
 
 /// What says nothing about a vector: counts, hashes of what was written, speed.
-const COUNTS: [&str; 6] = ["rows", "tokens", "sha256", "profile", "part", "schema"];
+const COUNTS: &str = "rows tokens sha256 profile part schema";
 
 /// What differs between files whose vectors mix all the same: names, versions, what did the work. How near
 /// engines are to each other is measured when they run.
-const HARMLESS: [&str; 6] = [
-    "tool",
-    "model.id",
-    "model.revision",
-    "engine",
-    "job",
-    "text",
-];
+const HARMLESS: &str = "tool model.id model.revision engine job text";
 
 /// Of these, what decides vectors all the same.
-const GRAVE: [&str; 1] = ["engine.precision"];
+const GRAVE: &str = "engine.precision";
 
 /// A key that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,13 +75,13 @@ pub fn differences(files: &[Inspection]) -> Vec<Difference> {
 }
 
 fn decides(key: &str) -> bool {
-    let is = |list: &[&str]| {
-        list.iter().any(|name| {
+    let is = |list: &str| {
+        list.split_ascii_whitespace().any(|name| {
             key.strip_prefix(name)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     };
-    is(&GRAVE) || !is(&HARMLESS)
+    is(GRAVE) || !is(HARMLESS)
 }
 
 fn flatten(prefix: &str, value: &Value, keys: &mut BTreeMap<String, Value>) {
@@ -98,7 +92,7 @@ fn flatten(prefix: &str, value: &Value, keys: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                if !(prefix.is_empty() && COUNTS.contains(&name.as_str())) {
+                if !(prefix.is_empty() && lists(COUNTS, name)) {
                     flatten(&inside(name), value, keys);
                 }
             }

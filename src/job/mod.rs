@@ -303,21 +303,3 @@ impl Job {
         ))
     }
 }
-
-/// What a job's parts are about, before anything is known of its fingerprint.
-impl About {
-    /// Of the job's shard.
-    #[must_use]
-    pub fn of(job: &Job, sources: Vec<SourceState>) -> Self {
-        Self {
-            storage: Arc::clone(&job.storage),
-            shown: job.shown.clone(),
-            shard: job.options.shard.index,
-            shards: job.options.shard.count,
-            retry: job.options.retry,
-            ending: job.ending(),
-            fingerprint: String::new(),
-            sources,
-        }
-    }
-}

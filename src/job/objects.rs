@@ -4,13 +4,14 @@
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Error, Place, Result};
 use crate::storage::{self, Address};
+use crate::threads::locked;
 
 /// Bytes of a file of a job's own at most: a part is about 128 MiB.
 const LARGEST: u64 = 4 << 30;
@@ -52,7 +53,7 @@ impl Objects {
 
     /// A folder of this machine, which goes with the job.
     fn folder(&self, name: &str) -> Result<PathBuf> {
-        let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut here = locked(&self.here);
         let failed = |error| Error::io("create a folder in", std::env::temp_dir(), error);
         let root = match &mut *here {
             Some(root) => root,

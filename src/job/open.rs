@@ -93,13 +93,13 @@ impl Open {
     pub fn info(&self, about: &About, counts: &Counts) -> PartInfo {
         let sum = |list: &[u8]| (!list.is_empty()).then(|| hash::of(list));
         PartInfo {
-            shard: about.shard,
-            shards: about.shards,
+            shard: about.job.shard().index,
+            shards: about.job.shard().count,
             number: self.number,
             start: self.start.clone(),
             end: self.end.clone(),
             position: self.position,
-            sources: match about.retry {
+            sources: match about.job.retries() {
                 // All of them were compared.
                 true => about.sources.clone(),
                 false => (self.sources.iter())
@@ -112,7 +112,7 @@ impl Open {
             truncated: counts.truncated,
             tokens: counts.tokens,
             reused: counts.reused,
-            retry: about.retry,
+            retry: about.job.retries(),
             rejects_sha256: sum(&self.rejects),
             retried_sha256: sum(&self.embedded),
             fingerprint: about.fingerprint.clone(),

@@ -93,7 +93,7 @@ pub struct PartInfo {
     /// Tokens embedded.
     pub tokens: u64,
     /// Rows whose vectors were taken from an earlier output.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::provenance::is_zero")]
     pub reused: u64,
     /// Whether its records are some that earlier parts had rejected. It lies behind the end of the input then, and
     /// those that were rejected again are listed with it.
@@ -130,11 +130,6 @@ impl PartInfo {
     pub fn texts(&self) -> String {
         format!("{}/{}.sha256", names::TEXTS, self.name())
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A part that is there.

@@ -13,17 +13,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
-use super::names;
 use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
-use super::storage::{Content, Guard, Storage};
+use super::storage::{Content, Guard};
+use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
@@ -51,18 +50,8 @@ pub struct Limits {
 /// What a job is about, for all of its parts.
 #[derive(Debug)]
 pub struct About {
-    /// Where the parts go.
-    pub storage: Arc<dyn Storage>,
-    /// The output, for messages.
-    pub shown: String,
-    /// Number of the shard, from 1.
-    pub shard: u32,
-    /// Shards of the job.
-    pub shards: u32,
-    /// Whether records are tried again that earlier parts have rejected.
-    pub retry: bool,
-    /// Ending of a part's name, with its dot.
-    pub ending: String,
+    /// The job.
+    pub job: Job,
     /// Hash of the fingerprint.
     pub fingerprint: String,
     /// The sources, as they were when the run began.
@@ -97,8 +86,11 @@ impl Parts {
         lock: Guard,
         known: BTreeMap<u32, Part>,
     ) -> Result<Self> {
-        let scratch = about.storage.scratch(&names::lock(about.shard))?;
-        let starts = match about.retry {
+        let scratch = about
+            .job
+            .storage
+            .scratch(&names::lock(about.job.shard().index))?;
+        let starts = match about.job.retries() {
             true => BTreeSet::new(),
             false => known.values().map(|part| part.info.start.records).collect(),
         };
@@ -121,7 +113,7 @@ impl Parts {
     /// If the system refuses, or another run writes the same parts.
     pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
         let (end, embedded) = (done.mark.end, done.counts.embedded);
-        let records = match self.about.retry {
+        let records = match self.about.job.retries() {
             true => done.mark.texts.len() as u64,
             false => end - done.mark.start,
         };
@@ -149,12 +141,12 @@ impl Parts {
             return Ok(());
         };
         let counts = open.counts.since(&self.counted);
-        if self.about.retry {
+        if self.about.job.retries() {
             if counts.embedded == 0 {
                 return Ok(()); // nothing has changed
             }
             for complete in [names::SUCCESS, names::MANIFEST, names::REJECTED] {
-                self.about.storage.remove(complete)?;
+                self.about.job.storage.remove(complete)?;
             }
         }
         let info = open.info(&self.about, &counts);
@@ -175,7 +167,7 @@ impl Parts {
             rejects: None,
         })?;
         let part = self.publish(info)?;
-        part.commit(self.about.storage.as_ref())?;
+        part.commit(self.about.job.storage.as_ref())?;
         self.known.insert(part.info.number, part);
         self.counted = open.counts;
         Ok(())
@@ -183,7 +175,7 @@ impl Parts {
 
     /// Puts a part's files under their names, those beside it first.
     fn publish(&self, info: PartInfo) -> Result<Part> {
-        let file = format!("{}{}", info.name(), self.about.ending);
+        let file = format!("{}{}", info.name(), self.about.job.ending());
         let failed = |error| Error::io("read", &self.scratch, error);
         let mut bytes = 0;
         for entry in fs::read_dir(&self.scratch).map_err(failed)? {
@@ -205,7 +197,7 @@ impl Parts {
     /// # Errors
     /// As [`Parts::commit`].
     pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<()> {
-        if self.about.retry {
+        if self.about.job.retries() {
             return self.commit(made); // it was at its end before
         }
         if self.open.is_none() && self.known.is_empty() {
@@ -219,24 +211,25 @@ impl Parts {
         let stretches = || self.known.values().filter(|part| !part.info.retry);
         let sum = |count: fn(&PartInfo) -> u64| stretches().map(|part| count(&part.info)).sum();
         let end = ShardEnd {
-            shard: self.about.shard,
+            shard: self.about.job.shard().index,
             end,
             parts: stretches().count() as u64,
             rows: sum(|part| part.rows),
             rejected: sum(|part| part.rejected),
         };
         let text = sealed(&end)?.to_string();
-        let name = names::shard(self.about.shard);
+        let name = names::shard(self.about.job.shard().index);
         self.about
+            .job
             .storage
             .put(&name, Content::Durable(text.as_bytes()))?;
         Ok(())
     }
 
-    /// What the job is about.
+    /// The job.
     #[must_use]
-    pub fn about(&self) -> &About {
-        &self.about
+    pub fn job(&self) -> &Job {
+        &self.about.job
     }
 
     /// The parts that are there.
@@ -253,8 +246,8 @@ impl Parts {
                 "part {number} would be written twice"
             )));
         }
-        let name = names::part(self.about.shard, number);
-        let file = format!("{name}{}", self.about.ending);
+        let name = names::part(self.about.job.shard().index, number);
+        let file = format!("{name}{}", self.about.job.ending());
         Ok(Open {
             writer: (self.create)(&self.scratch.join(file))?,
             number,
@@ -278,10 +271,10 @@ impl Parts {
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<()> {
-        if self.about.storage.put(name, content)? {
+        if self.about.job.storage.put(name, content)? {
             return Ok(());
         }
-        Err(taken(&self.about.shown, name))
+        Err(taken(&self.about.job.shown, name))
     }
 }
 

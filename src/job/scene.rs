@@ -162,8 +162,9 @@ impl Scene {
         job.settle(&begun, &fingerprint, &[])?;
         let source = Source::Path(self.folder.path().join("in.jsonl"));
         let about = About {
+            job: job.clone(),
             fingerprint: fingerprint.hash(),
-            ..About::of(job, vec![SourceState::of(&source, &names[0])])
+            sources: vec![SourceState::of(&source, &names[0])],
         };
         let format = self.format;
         let create: Create = Box::new(move |path| {

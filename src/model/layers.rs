@@ -78,7 +78,7 @@ impl Activation {
             "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => "Identity",
             name => name,
         };
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::of_name(name)
     }
 }
 

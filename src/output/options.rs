@@ -8,6 +8,7 @@ use super::calibration::Calibration;
 use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
 use crate::error::{Error, Result};
+use crate::named::named;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -56,31 +57,22 @@ pub enum Compression {
     Zstd,
 }
 
-/// Every format, with its name and the endings that mean it.
-const FORMATS: [(OutputFormat, &str, &[&str]); 11] = [
-    (OutputFormat::Parquet, "parquet", &["parquet"]),
-    (OutputFormat::Arrow, "arrow", &["arrow", "ipc", "feather"]),
-    (OutputFormat::Arrows, "arrows", &["arrows"]),
-    (OutputFormat::Npy, "npy", &["npy"]),
-    (
-        OutputFormat::Jsonl(Compression::None),
-        "jsonl",
-        &["jsonl", "ndjson"],
-    ),
-    (
-        OutputFormat::Jsonl(Compression::Gzip),
-        "jsonl.gz",
-        &["jsonl.gz", "ndjson.gz"],
-    ),
+/// Every format, with the endings that mean it; the first is its name.
+const FORMATS: [(OutputFormat, &str); 11] = [
+    (OutputFormat::Parquet, "parquet"),
+    (OutputFormat::Arrow, "arrow ipc feather"),
+    (OutputFormat::Arrows, "arrows"),
+    (OutputFormat::Npy, "npy"),
+    (OutputFormat::Jsonl(Compression::None), "jsonl ndjson"),
+    (OutputFormat::Jsonl(Compression::Gzip), "jsonl.gz ndjson.gz"),
     (
         OutputFormat::Jsonl(Compression::Zstd),
-        "jsonl.zst",
-        &["jsonl.zst", "ndjson.zst"],
+        "jsonl.zst ndjson.zst",
     ),
-    (OutputFormat::Pgcopy, "pgcopy", &["pgcopy"]),
-    (OutputFormat::Fbin, "fbin", &["fbin"]),
-    (OutputFormat::I8bin, "i8bin", &["i8bin"]),
-    (OutputFormat::U8bin, "u8bin", &["u8bin"]),
+    (OutputFormat::Pgcopy, "pgcopy"),
+    (OutputFormat::Fbin, "fbin"),
+    (OutputFormat::I8bin, "i8bin"),
+    (OutputFormat::U8bin, "u8bin"),
 ];
 
 impl OutputFormat {
@@ -89,28 +81,30 @@ impl OutputFormat {
     pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name().and_then(OsStr::to_str)?;
         let name = name.to_ascii_lowercase();
-        let ends = |ending: &&str| {
+        let ends = |ending: &str| {
             let stem = name.strip_suffix(ending);
             stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
         };
         let mut formats = FORMATS.iter();
         formats
-            .find(|(_, _, endings)| endings.iter().any(ends))
-            .map(|(format, _, _)| *format)
+            .find(|(_, endings)| endings.split(' ').any(ends))
+            .map(|(format, _)| *format)
     }
 
     /// The format that is called `name`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        let known = FORMATS.iter().find(|(_, known, _)| *known == name);
-        known.map(|(format, _, _)| *format)
+        let mut formats = FORMATS.into_iter().map(|(format, _)| format);
+        formats.find(|format| format.name() == name)
     }
 
     /// Its name, which is also the usual ending of its files, without the dot.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let known = FORMATS.iter().find(|(format, _, _)| *format == self);
-        known.map_or("", |(_, name, _)| name)
+        let known = FORMATS.into_iter().find(|(format, _)| *format == self);
+        known
+            .and_then(|(_, endings)| endings.split(' ').next())
+            .unwrap_or_default()
     }
 
     /// Endings of the files that stand beside a file of this format.
@@ -145,14 +139,16 @@ impl fmt::Display for OutputFormat {
     }
 }
 
-/// The kind of list that a vector is, in Parquet and Arrow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum VectorType {
-    /// Of fixed size, as most readers want vectors.
-    #[default]
-    Fixed,
-    /// Of variable length, for readers that know no other (Spark).
-    List,
+named! {
+    /// The kind of list that a vector is, in Parquet and Arrow.
+    #[derive(Default)]
+    pub enum VectorType {
+        /// Of fixed size, as most readers want vectors.
+        #[default]
+        Fixed = "fixed",
+        /// Of variable length, for readers that know no other (Spark).
+        List = "list",
+    }
 }
 
 /// How to write.
@@ -255,7 +251,7 @@ impl OutputOptions {
 
 /// The usual ending of every format, for messages.
 pub(super) fn endings() -> String {
-    let names = FORMATS.map(|(_, name, _)| format!(".{name}"));
+    let names = FORMATS.map(|(format, _)| format!(".{format}"));
     let (last, others) = names.split_last().expect("there are formats");
     format!("{} or {last}", others.join(", "))
 }

@@ -8,13 +8,14 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError as Busy};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError as Busy};
 use std::time::Duration;
 
 use super::place::parent;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::storage::Storage;
+use crate::threads::locked;
 
 /// How often [`RunFiles::remove`] asks for the list, and how long it waits in between.
 const LOCK_TRIES: u32 = 100;
@@ -70,7 +71,7 @@ impl RunFiles {
     /// What the run did about files of earlier runs, for its user; each is told once.
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *locked(&self.0.notes))
     }
 
     /// Lets the run write to object stores. What it has begun there is aborted when its writers are dropped; an
@@ -88,13 +89,13 @@ impl RunFiles {
     }
 
     pub(super) fn note(&self, note: String) {
-        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = locked(&self.0.notes);
         notes.push(note);
     }
 
     /// The files alive. While it is held, none is added, removed or published.
     pub(super) fn live(&self) -> MutexGuard<'_, Vec<PathBuf>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.live)
     }
 }
 

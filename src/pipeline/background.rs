@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::threads::{exhausted, panic_message};
+use crate::threads::{self, exhausted, panic_message};
 
 /// A thread that ended without saying why.
 pub(super) fn ended(what: &str) -> Error {
@@ -21,20 +21,21 @@ pub(super) fn in_background<T: Send + 'static>(
 ) -> Result<Receiver<Result<T>>> {
     let (sender, receiver) = bounded(1);
     spawn(name, move || {
-        let result = catch_unwind(AssertUnwindSafe(work));
         // The other side may be gone after an error; there is nobody to tell then.
-        let _ = sender
-            .send(result.unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic)))));
+        let _ = sender.send(guarded(work));
     })?;
     Ok(receiver)
 }
 
 /// Runs `work` on a thread of its own.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(name.to_string())
-        .spawn(work)
-        .map_err(exhausted)
+    threads::spawn(name, work).map_err(exhausted)
+}
+
+/// Runs `work`; a panic becomes an error.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))))
 }
 
 /// Waits for a result or for cancellation.

@@ -142,8 +142,6 @@ pub(super) fn run(
         engine: Opening::done(engine),
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
         files: None,
-        profile: None,
-        text: None,
         reuse: None,
         reader: Reading::Plain(
             RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
@@ -151,15 +149,11 @@ pub(super) fn run(
         output: Output::Whole(Box::new(kept.clone()), None),
         threads: 3,
         workers: None,
-        on_error,
         chunked: None,
-        extra: Extra {
-            errors: on_error == OnError::Null,
-            ..Extra::default()
+        options: EmbedOptions {
+            on_error,
+            ..EmbedOptions::default()
         },
-        fail_on_empty: false,
-        batch_tokens: None,
-        batch_rows: None,
         model,
     };
     (drive(parts, &Silent, cancel), kept)

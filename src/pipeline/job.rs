@@ -341,8 +341,9 @@ impl JobRun {
         let width = model.config.width;
         let dimensions = model.config.vectors().0;
         let about = About {
+            job: job.clone(),
             fingerprint: fingerprint.hash(),
-            ..About::of(&job, sources)
+            sources,
         };
         let create: Create = match job.format() {
             None => Box::new(move |path| Ok(Box::new(Spool::new(path, width)))),

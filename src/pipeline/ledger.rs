@@ -123,7 +123,7 @@ impl Ledger<'_> {
             }
             Sink::Parts { parts, made } => {
                 let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-                let embedded = match parts.about().retry {
+                let embedded = match parts.job().retries() {
                     true => places(&in_flight, &rejects, self.names)?,
                     false => Vec::new(),
                 };

@@ -1,7 +1,7 @@
 //! Makes the provenances of a run's outputs, from what is known when each of them is written.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::Receiver;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::model::{Model, ModelProvenance};
 use crate::progress::Counts;
 use crate::provenance::{ProfileUsed, Provenance};
+use crate::threads::locked;
 use crate::tokenize::Chunked;
 
 /// The cosine of reduced precision to single precision, where there is one; the first window's joins it.
@@ -47,7 +48,7 @@ impl Maker<'_> {
     /// What runs the model, with what is known by now.
     pub(super) fn info(&self) -> EngineInfo {
         EngineInfo {
-            cosine: *self.cosine.lock().unwrap_or_else(PoisonError::into_inner),
+            cosine: *locked(&self.cosine),
             ..self.info.clone()
         }
     }

@@ -57,6 +57,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
+use crate::named::named;
 use crate::output::{self, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
@@ -65,21 +66,23 @@ use crate::stage::StageTimes;
 use crate::threads::{self, usable_cores};
 use crate::tokenize::{Chunking, TextTokenizer};
 
-/// What a bad record does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
-    /// Stops the run.
-    #[default]
-    Fail,
-    /// Is counted, reported and left out.
-    Skip,
-    /// Is counted, reported, and stays as a row without a vector: null, with the reason in the column
-    /// `embedding_error`.
-    Null,
+named! {
+    /// What a bad record does.
+    #[derive(Default)]
+    pub enum OnError {
+        /// Stops the run.
+        #[default]
+        Fail = "fail",
+        /// Is counted, reported and left out.
+        Skip = "skip",
+        /// Is counted, reported, and stays as a row without a vector: null, with the reason in the column
+        /// `embedding_error`.
+        Null = "null",
+    }
 }
 
 /// Everything that `embedctl embed` can be told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct EmbedOptions {
     /// Which model, and what overrides its files.
     pub model: ModelOptions,
@@ -231,20 +234,6 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
     output::refuse_overlap(&options.output, &others, inputs)
 }
 
-/// As [`embed`], with an engine that is open already; [`EmbedOptions::engine`] says nothing then.
-///
-/// # Errors
-/// As [`embed`].
-pub fn embed_with(
-    engine: Box<dyn Engine>,
-    options: &EmbedOptions,
-    progress: &Arc<dyn Progress>,
-    cancel: &CancelToken,
-) -> Result<Summary> {
-    let open = |_: &_, _, _| Ok(Opening::done(engine));
-    run(options, None, open, progress, cancel)
-}
-
 /// A model that is read, hashed and ready to tokenize, for several runs.
 #[derive(Debug, Clone)]
 pub struct Opened {
@@ -256,19 +245,20 @@ pub struct Opened {
     pub files: ModelProvenance,
 }
 
-/// As [`embed_with`], with a model that is open, too; [`EmbedOptions::model`] says nothing then.
+/// As [`embed`], with an engine that is open already, and a model, if one is given; [`EmbedOptions::engine`] and
+/// [`EmbedOptions::model`] say nothing then.
 ///
 /// # Errors
 /// As [`embed`].
-pub fn embed_opened(
-    opened: &Opened,
+pub fn embed_with(
     engine: Box<dyn Engine>,
+    opened: Option<&Opened>,
     options: &EmbedOptions,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let open = |_: &_, _, _| Ok(Opening::done(engine));
-    run(options, Some(opened), open, progress, cancel)
+    run(options, opened, open, progress, cancel)
 }
 
 fn run(
@@ -311,7 +301,6 @@ fn run(
     if let Some(reuse) = &reuse {
         reuse.check_model(&model)?;
     }
-    let extra = options.extra();
     let output = match job {
         Some(job) => {
             job.check(&model)?;
@@ -319,7 +308,7 @@ fn run(
         }
         None => {
             let (input, dimensions) = (reader.input(), model.config.vectors().0);
-            let schema = extra.schema(&input.schema())?;
+            let schema = options.extra().schema(&input.schema())?;
             let (writer, rejects) = create(options, &dimensions, input.names(), &schema)?;
             Output::Whole(writer, rejects)
         }
@@ -350,15 +339,13 @@ fn run(
         reader,
         output,
         threads,
-        on_error: options.on_error,
         chunked,
-        extra,
-        fail_on_empty: options.fail_on_empty,
-        batch_tokens: options.engine.batch_tokens,
-        batch_rows: options.batch_rows,
-        profile: options.profile.clone(),
-        text: options.input.text(),
         reuse,
+        // The caller's own, so that they don't live as long as a run that nobody waits for.
+        options: EmbedOptions {
+            files: RunFiles::new(),
+            ..options.clone()
+        },
     };
     // A write to a pipe that nobody empties can block for ever, so nobody waits for the run itself either.
     let run = in_background("run", {

@@ -1,19 +1,17 @@
 //! The reader: windows of the input, one after another, on a thread of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
-use super::background::spawn;
-use crate::error::{Error, Result};
+use super::background::{guarded, spawn};
+use crate::error::Result;
 use crate::input::{InputOptions, RecordReader, Settled};
 use crate::job::{Job, JobReader, Point, RetryReader};
 use crate::record::Window;
 use crate::stage::Clocks;
-use crate::threads::panic_message;
 
 /// Reads windows: all of the input's, or those that a job still has to embed.
 pub(crate) enum Reading {
@@ -124,9 +122,12 @@ impl Streams {
 }
 
 /// What the reader hands on.
+pub(super) type Read = Passed<Window>;
+
+/// What is handed on from thread to thread, in input order.
 #[allow(clippy::large_enum_variant)] // windows, as a rule
-pub(super) enum Read {
-    Window(Window),
+pub(super) enum Passed<W> {
+    Window(W),
     /// A stream of record batches begins, of this schema.
     Stream(SchemaRef),
     /// It has ended.
@@ -153,8 +154,7 @@ pub(super) fn spawn_reader(
     spawn("read", move || {
         let mut read = 0;
         loop {
-            let mut message = catch_unwind(AssertUnwindSafe(|| clocks.read.time(|| reader.next())))
-                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+            let mut message = guarded(|| clocks.read.time(|| reader.next()));
             match &mut message {
                 Ok(Read::Window(window)) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;

@@ -7,9 +7,8 @@ use super::background::ended;
 use super::ending::Ending;
 use super::job::JobRun;
 use super::ledger::{Ledger, Sink};
-use super::reading::End;
+use super::reading::{End, Passed};
 use super::start::{Parts, Run, Threads, start};
-use super::tokenizing::Message;
 use super::workers::collect;
 use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
@@ -67,7 +66,7 @@ pub(super) fn drive(
             let files = run.maker.files()?;
             notes.extend(job.note());
             rejected_before = job.rejected();
-            let schema = run.extra.schema(&run.schema)?;
+            let schema = run.options.extra().schema(&run.schema)?;
             let (parts, ending) = job.parts(&run.model, files, &run.maker.info, schema)?;
             let parts = Box::new(parts);
             let sink = Sink::Parts { parts, made: &made };
@@ -79,8 +78,8 @@ pub(super) fn drive(
         pooler: &run.pooler,
         names: &run.names,
         progress,
-        on_error: run.on_error,
-        extra: run.extra,
+        on_error: run.options.on_error,
+        extra: run.options.extra(),
         counts: Counts::default(),
         reasons: Vec::new(),
         without_tokens: 0,
@@ -157,23 +156,23 @@ impl Run<'_> {
                 recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
             };
             match message {
-                Message::InFlight(in_flight) => {
+                Passed::Window(in_flight) => {
                     let finished = collect(&in_flight, workers, progress, cancel)?;
                     clocks.write.time(|| ledger.settle(*in_flight, &finished))?;
                     if let Some(settled) = &self.settled {
                         settled.window();
                     }
                 }
-                Message::Stream(schema) => {
-                    let schema = self.extra.schema(&schema)?;
+                Passed::Stream(schema) => {
+                    let schema = self.options.extra().schema(&schema)?;
                     let streams = ledger.streams()?;
                     clocks.write.time(|| streams.begin_stream(&schema))?;
                 }
-                Message::StreamEnd => {
+                Passed::StreamEnd => {
                     let streams = ledger.streams()?;
                     clocks.write.time(|| streams.end_stream())?;
                 }
-                Message::End(end) => return Ok(end),
+                Passed::End(end) => return Ok(end),
             }
         }
     }
@@ -187,7 +186,7 @@ impl Run<'_> {
                 counts.read, counts.embedded, counts.rejected
             )));
         }
-        if self.fail_on_empty && counts.embedded == 0 {
+        if self.options.fail_on_empty && counts.embedded == 0 {
             let reason = match counts.rejected {
                 0 => "there is no record to embed, which --fail-on-empty forbids".to_owned(),
                 rejected => format!(
@@ -209,7 +208,7 @@ impl Run<'_> {
         counts: &Counts,
         made: job::Made<'_>,
     ) -> Result<bool> {
-        let schema = self.extra.schema(&end.schema)?;
+        let schema = self.options.extra().schema(&end.schema)?;
         self.clocks.write.time(|| match (sink, ending) {
             (Sink::Whole { writer, rejects }, _) => {
                 let finish = Finish {

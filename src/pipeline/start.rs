@@ -1,14 +1,13 @@
 //! A run's start: its threads, and the wait until the first worker can run batches.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 
-use super::OnError;
-use super::assembly::Extra;
+use super::EmbedOptions;
 use super::background::{in_background, wait};
 use super::maker::{Joined, Maker};
 use super::opening::Opening;
@@ -26,9 +25,9 @@ use crate::input::Settled;
 use crate::model::{Model, ModelProvenance};
 use crate::pool::Pooler;
 use crate::progress::Progress;
-use crate::provenance::ProfileUsed;
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
+use crate::threads::locked;
 use crate::tokenize::{Chunked, TextTokenizer};
 
 /// A run's parts, opened.
@@ -43,16 +42,9 @@ pub(super) struct Parts {
     pub(super) threads: usize,
     /// Workers, where the user has said how many.
     pub(super) workers: Option<usize>,
-    pub(super) on_error: OnError,
     pub(super) chunked: Option<Chunked>,
-    pub(super) extra: Extra,
-    pub(super) fail_on_empty: bool,
-    pub(super) batch_tokens: Option<usize>,
-    pub(super) batch_rows: Option<usize>,
-    pub(super) profile: Option<ProfileUsed>,
-    /// See [`Provenance::text`](crate::provenance::Provenance::text).
-    pub(super) text: Option<String>,
     pub(super) reuse: Option<Earlier>,
+    pub(super) options: EmbedOptions,
 }
 
 /// A run that is under way: what is known of it.
@@ -65,9 +57,7 @@ pub(super) struct Run<'c> {
     pub(super) names: SourceNames,
     /// Of the records, as far as it is known before the first of them is read.
     pub(super) schema: SchemaRef,
-    pub(super) extra: Extra,
-    pub(super) on_error: OnError,
-    pub(super) fail_on_empty: bool,
+    pub(super) options: EmbedOptions,
     pub(super) threads: usize,
     pub(super) clocks: Arc<Clocks>,
     pub(super) stages: StageWatch,
@@ -111,7 +101,7 @@ pub(super) fn start<'c>(
         tokenizer: Arc::clone(&tokenizer),
         chunked: parts.chunked,
         reuse: (parts.reuse.as_ref()).map(|reuse| reuse.ask(model.config.vectors().0)),
-        on_error: parts.on_error,
+        on_error: parts.options.on_error,
         names: names.clone(),
         clocks: Arc::clone(&clocks),
     };
@@ -137,8 +127,8 @@ pub(super) fn start<'c>(
     // The tokenizer thread may be gone after an error of its own, which is found below.
     let _ = start_sender.send(Start {
         limits: BatchLimits {
-            tokens: parts.batch_tokens.unwrap_or(suits.tokens),
-            rows: parts.batch_rows.unwrap_or(suits.rows),
+            tokens: parts.options.engine.batch_tokens.unwrap_or(suits.tokens),
+            rows: parts.options.batch_rows.unwrap_or(suits.rows),
             equal_lengths: suits.equal_lengths,
         },
         ragged: engine.is_ragged(),
@@ -157,8 +147,8 @@ pub(super) fn start<'c>(
         info,
         cosine,
         chunked: parts.chunked,
-        text: parts.text,
-        profile: parts.profile,
+        text: parts.options.input.text(),
+        profile: parts.options.profile.clone(),
         hashes,
         files: OnceCell::new(),
         cancel,
@@ -170,9 +160,7 @@ pub(super) fn start<'c>(
         pooler,
         names,
         schema,
-        extra: parts.extra,
-        on_error: parts.on_error,
-        fail_on_empty: parts.fail_on_empty,
+        options: parts.options,
         threads,
         clocks,
         stages,
@@ -200,7 +188,7 @@ fn precision_sample(
     let (engine, pooler) = (Arc::clone(engine), Arc::clone(pooler));
     let cosine = Arc::clone(cosine);
     Box::new(move |tokens| {
-        let mut joined = cosine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = locked(&cosine);
         let sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
         *joined = embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
         Ok(())

@@ -1,26 +1,23 @@
 //! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::background::spawn;
+use super::background::{guarded, spawn};
 use super::distinct::Distinct;
 use super::ledger::bad_record;
-use super::reading::{End, Read};
+use super::reading::{Passed, Read};
 use super::reuse::{Asked, with_found};
 use super::workers::Job;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::row_worker::Finished;
 use crate::stage::Clocks;
-use crate::threads::panic_message;
 use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 
 /// What the tokenizer waits for before it launches anything: the engine's.
@@ -35,15 +32,8 @@ pub(super) struct Start {
 /// Looks at a window's tokens; an error ends the run.
 pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
 
-/// What the tokenizer hands on, in input order.
-pub(super) enum Message {
-    InFlight(Box<InFlight>),
-    /// See [`Read::Stream`].
-    Stream(SchemaRef),
-    /// See [`Read::StreamEnd`].
-    StreamEnd,
-    End(End),
-}
+/// What the tokenizer hands on.
+pub(super) type Message = Passed<Box<InFlight>>;
 
 /// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct InFlight {
@@ -129,9 +119,8 @@ impl Tokenizing {
             Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
             Read::End(end) => return Ok(Some((Message::End(end), Vec::new()))),
         };
-        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(window, limits, start)))
-            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))))?;
-        Ok(launched.map(|(in_flight, batches)| (Message::InFlight(Box::new(in_flight)), batches)))
+        let launched = guarded(|| self.launch(window, limits, start))?;
+        Ok(launched.map(|(in_flight, batches)| (Message::Window(Box::new(in_flight)), batches)))
     }
 
     fn launch(

@@ -1,12 +1,11 @@
 //! The threads that run batches, and the wait for all of a window's.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
-use super::background::{ended, spawn};
+use super::background::{ended, guarded, spawn};
 use super::tokenizing::InFlight;
 use crate::batch::{Plan, TokenRows};
 use crate::cancel::CancelToken;
@@ -18,7 +17,6 @@ use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
 use crate::row_worker::{Finished, RowWorker};
 use crate::stage::{Clocks, Watch};
-use crate::threads::panic_message;
 
 /// A batch to run.
 pub(super) struct Job {
@@ -64,10 +62,8 @@ impl Workers {
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
             let thread = spawn(&format!("worker-{index}"), move || {
-                let made = catch_unwind(AssertUnwindSafe(|| {
-                    RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks)
-                }))
-                .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
+                let made =
+                    guarded(|| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks));
                 match made {
                     Ok(worker) => {
                         let _ = ready.send(());
@@ -125,9 +121,7 @@ fn run_jobs(
             recv(stop.channel()) -> _ => return,
         };
         waiting.lap(&clocks.wait);
-        let result = catch_unwind(AssertUnwindSafe(|| worker.run(&job.plan, &job.tokens)))
-            .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))));
-        match result {
+        match guarded(|| worker.run(&job.plan, &job.tokens)) {
             Ok(finished) => {
                 let _ = job.done.send(finished);
             }

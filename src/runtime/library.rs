@@ -6,7 +6,7 @@
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ort::environment::Environment;
 use ort::logging::LogLevel;
@@ -17,6 +17,7 @@ use super::plugin::Plugin;
 use super::{NAME, binary};
 use crate::error::{Error, ErrorKind, with_causes};
 use crate::provider::PassedOver;
+use crate::threads::locked;
 
 /// The oldest usable library is 1.`ort::MINOR_VERSION`.
 const MINIMUM: u32 = ort::MINOR_VERSION;
@@ -41,7 +42,7 @@ pub(crate) struct Library {
 
 /// Loads the library at `path` and no other, for a process that was started for it.
 pub(crate) fn load_exactly(path: &Path) -> Result<Library, LibraryFault> {
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut loaded = locked(&LOADED);
     if let Some(library) = loaded.as_ref() {
         return if library.path == path {
             Ok(library.clone())

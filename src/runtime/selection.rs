@@ -12,7 +12,6 @@ mod refused;
 use std::cell::OnceCell;
 use std::io;
 use std::path::Path;
-use std::sync::PoisonError;
 
 use self::asking::Answer;
 use super::discovery::{self, Candidate, Found, Named};
@@ -23,6 +22,7 @@ use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
 use crate::cancel::CancelToken;
 use crate::error::{Cause, Error, Result};
 use crate::provider::Provider;
+use crate::threads::locked;
 use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
 
 /// The search for libraries, for one opening of a model.
@@ -95,9 +95,7 @@ impl<'a> Selection<'a> {
     /// If no library here serves it; if the one that the user named, or that this process holds already,
     /// does not.
     pub(crate) fn library(&self, provider: Provider) -> Result<Library> {
-        let mut loaded = library::LOADED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = locked(&library::LOADED);
         let library = match (loaded.as_ref(), &self.options.probe) {
             (Some(library), _) => self.held(library, provider)?,
             (None, Some(command)) if provider != Provider::Cpu => {

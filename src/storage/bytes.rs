@@ -6,11 +6,12 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Address, Object, ObjectFile, Storage};
 use crate::error::{Error, Result, io_errors};
 use crate::small_file;
+use crate::threads::locked;
 
 /// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
 pub trait Bytes: Send + Sync {
@@ -183,7 +184,7 @@ impl Bytes for FileBytes {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = locked(&self.parts);
         let file = match &mut *parts {
             Some(file) => file,
             none => none.insert(File::open(&self.path)?),
@@ -201,7 +202,7 @@ impl Bytes for FileBytes {
     }
 
     fn close(&self) {
-        *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *locked(&self.parts) = None;
     }
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use super::failure::{Failure, Refusal, watched};
 use super::list::Object;
 use super::refusal::Doing;
 use crate::error::{Error, ErrorKind, Result};
+use crate::threads::locked;
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
@@ -258,7 +259,7 @@ impl ObjectFile {
     /// # Errors
     /// If the object has changed or gone, or the store refuses.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = locked(&self.blocks);
         let begun = blocks.from(offset);
         if begun.len() >= length {
             return Ok(begun.slice(..length));

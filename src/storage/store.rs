@@ -6,8 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, select};
@@ -30,6 +29,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::hub::Settings;
 use crate::safe_text::Secrets;
+use crate::threads::{locked, spawn};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -97,30 +97,26 @@ impl Storage {
             .map_err(exhausted)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
-        let driver = thread::Builder::new().name("object stores".to_owned());
-        driver
-            .spawn(move || {
-                let _ = runtime.block_on(ended);
-                // Threads that make requests end by themselves.
-                runtime.shutdown_background();
-            })
-            .map_err(exhausted)?;
+        let drive = move || {
+            let _ = runtime.block_on(ended);
+            // Threads that make requests end by themselves.
+            runtime.shutdown_background();
+        };
+        spawn("object stores", drive).map_err(exhausted)?;
         let wires = Arc::new(Wires::new(settings.clone(), cancel.clone()));
         let (told, cancelled) = watch::channel(false);
         let (watched, finished) = bounded::<()>(0);
         let (stop, stopped) = (Arc::clone(&wires), cancel.clone());
-        let watcher = thread::Builder::new().name("interrupts".to_owned());
-        watcher
-            .spawn(move || {
-                select! {
-                    recv(finished) -> _ => {}
-                    recv(stopped.channel()) -> _ => {
-                        let _ = told.send(true);
-                        stop.stop();
-                    }
+        let watch = move || {
+            select! {
+                recv(finished) -> _ => {}
+                recv(stopped.channel()) -> _ => {
+                    let _ = told.send(true);
+                    stop.stop();
                 }
-            })
-            .map_err(exhausted)?;
+            }
+        };
+        spawn("interrupts", watch).map_err(exhausted)?;
         Ok(Self(Arc::new(Inner {
             handle,
             _end: end,
@@ -230,11 +226,7 @@ impl Storage {
             .caused_by(error)
         })?;
         let key = (scheme, address.bucket().to_owned());
-        let mut buckets = self
-            .0
-            .buckets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = locked(&self.0.buckets);
         let store = match buckets.get(&key) {
             Some(store) => Arc::clone(store),
             None => {

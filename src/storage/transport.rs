@@ -11,7 +11,6 @@ use std::future::Future;
 use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +31,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::hub::{
     Agents, Fault, Limits, Paced, Settings, Token, UrlOrigin, host, redirected, unreachable,
 };
+use crate::threads::spawn;
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
 const CHUNK: usize = 128 << 10;
@@ -128,8 +128,7 @@ impl HttpService for Service {
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
             let work = move || service.exchange(request, head);
-            let thread = thread::Builder::new().name("storage request".to_owned());
-            if let Err(error) = thread.spawn(work) {
+            if let Err(error) = spawn("storage request", work) {
                 let error = Error::new(ErrorKind::Exhausted, "", error.to_string());
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }

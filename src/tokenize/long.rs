@@ -17,7 +17,7 @@ use tokenizers::{Encoding, Tokenizer};
 use super::joints::Joints;
 use crate::error::{Error, Result};
 use crate::model::Side;
-use crate::threads::guarded;
+use crate::threads::{guarded, locked};
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;
@@ -54,7 +54,7 @@ struct Room {
 impl Room {
     /// Waits until there is room for `bytes`, or nobody else.
     fn enter(&self, bytes: usize) -> Inside<'_> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = locked(&self.taken);
         let full = |taken: &mut usize| *taken > 0 && *taken + bytes > ROOM;
         let taken = self.left.wait_while(taken, full);
         *taken.unwrap_or_else(PoisonError::into_inner) += bytes;
@@ -70,7 +70,7 @@ struct Inside<'a> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        *(self.room.taken.lock()).unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *locked(&self.room.taken) -= self.bytes;
         self.room.left.notify_all();
     }
 }

@@ -20,7 +20,7 @@ mod temporary;
 mod weights;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ort::session::Session;
@@ -39,6 +39,7 @@ use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::Model;
 use crate::runtime::selection::Selection;
 use crate::runtime::{engine_error, process};
+use crate::threads::locked;
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -293,7 +294,7 @@ impl Engine for OrtEngine {
                 weights,
                 opener,
             } => {
-                let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let ready = locked(ready).pop();
                 let (session, weights) = match ready {
                     Some(session) => (session, weights.clone()),
                     None => {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
@@ -20,6 +20,7 @@ use crate::model::Model;
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
 };
+use crate::threads::locked;
 
 /// Percent of the matrix products that may run on the CPU.
 const TOLERATED: f64 = 5.0;
@@ -57,9 +58,7 @@ impl Profiling {
         for _ in 0..2 {
             worker.run(batch).map_err(|error| error.to_string())?;
         }
-        let named = session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let named = locked(session)
             .end_profiling()
             .map_err(|error| with_causes(&error))?;
         let path = self.written(Path::new(&named));

@@ -1,6 +1,6 @@
 //! Running batches in a session.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
@@ -15,6 +15,7 @@ use crate::engine::{Output, Worker};
 use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::ElementType;
 use crate::runtime::{NAME, engine_error};
+use crate::threads::locked;
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.
 ///
@@ -54,14 +55,14 @@ impl OrtWorker {
 
     /// Hands inputs over to the device as they are bound, and takes the output from `memory`.
     pub(super) fn bind(&mut self, memory: super::binding::OutputMemory) -> Result<(), ort::Error> {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = locked(&self.session);
         self.binding = Some(Binding::new(&session, memory)?);
         Ok(())
     }
 
     /// Undoes [`OrtWorker::bind`].
     pub(super) fn unbind(&mut self) {
-        let _session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let _session = locked(&self.session);
         self.output = None;
         self.binding = None;
     }
@@ -71,7 +72,7 @@ impl OrtWorker {
         self.output = None;
         let name = self.reading.output();
         let inputs = self.inputs.values(batch, self.binding.is_some())?;
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = locked(&self.session);
         if let Some(binding) = &mut self.binding {
             return binding.run(&mut session, &inputs, name, [batch.rows, batch.length]);
         }

@@ -1,7 +1,7 @@
 //! Arrow's own files and streams (IPC), record batch by record batch.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;
 use crate::storage::Bytes;
+use crate::threads::locked;
 
 /// An Arrow file, by its footer.
 pub(super) struct ArrowFile {
@@ -152,7 +153,7 @@ struct Streams {
 
 impl Read for Shared {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = locked(&self.0);
         if let ([place, ..], Some(first)) = (&mut *into, streams.first) {
             *place = first;
             streams.first = None;
@@ -165,7 +166,7 @@ impl Read for Shared {
 impl Shared {
     /// Whether there is anything more.
     fn goes_on(&self) -> io::Result<bool> {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = locked(&self.0);
         let mut first = [0];
         loop {
             match streams.rest.read(&mut first) {

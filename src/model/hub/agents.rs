@@ -1,6 +1,6 @@
 //! What connects: proxies, certificates and time limits, for the Hub and for every other place that bytes come from.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ureq::http::header::LOCATION;
 use ureq::http::{HeaderMap, Uri};
@@ -12,6 +12,7 @@ use super::settings::Settings;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::small_file;
+use crate::threads::locked;
 
 /// Bytes of a file of certificates at most.
 const LARGEST_CERTIFICATES: u64 = 16 << 20;
@@ -37,7 +38,7 @@ impl Agents {
 
     /// Interrupts requests that are waiting, on whatever thread.
     pub(crate) fn stop(&self) {
-        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = locked(&self.agents);
         for (_, agent) in agents.iter() {
             agent.clone().shutdown();
         }
@@ -52,7 +53,7 @@ impl Agents {
             .proxies
             .of(scheme, uri.host().unwrap_or_default(), port);
         let variable = named.map(|(variable, _)| *variable);
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = locked(&self.agents);
         if let Some((_, agent)) = agents.iter().find(|(name, _)| *name == variable) {
             return Ok((agent.clone(), variable));
         }

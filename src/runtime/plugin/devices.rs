@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ort::AsPointer as _;
 use ort::device::Device;
@@ -17,13 +17,14 @@ use crate::provider::Provider;
 use crate::runtime::placement::library_name;
 use crate::runtime::preload;
 use crate::runtime::search_path::file_name;
+use crate::threads::locked;
 
 /// The plug-ins that this process has registered, with its one environment.
 static REGISTERED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Registers the plug-in at `path`, unless it is.
 pub(in crate::runtime) fn register(environment: &Environment, path: &Path) -> Result<(), String> {
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registered = locked(&REGISTERED);
     if registered.contains(path) {
         return Ok(());
     }
@@ -36,7 +37,7 @@ pub(in crate::runtime) fn register(environment: &Environment, path: &Path) -> Re
 
 /// Whether this process has plug-ins.
 pub(in crate::runtime) fn are_registered() -> bool {
-    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let registered = locked(&REGISTERED);
     !registered.is_empty()
 }
 

@@ -16,6 +16,7 @@ use super::TextTokenizer;
 use super::bert::Scratch;
 use crate::batch::TokenRows;
 use crate::error::{Error, Result};
+use crate::named::named;
 use crate::record::Texts;
 use crate::stage::Clock;
 
@@ -28,14 +29,16 @@ const LONG: usize = 16 * 1024;
 /// Tokens of a chunk at most, where the model has no limit: more than any text has.
 const MOST_TOKENS: usize = 1 << 30;
 
-/// Where texts are cut, if they can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChunkBy {
-    /// At starts of words.
-    Tokens,
-    /// At starts of sentences: as many whole sentences in a chunk as fit.
-    Sentences,
+named! {
+    /// Where texts are cut, if they can be.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ChunkBy {
+        /// At starts of words.
+        Tokens = "tokens",
+        /// At starts of sentences: as many whole sentences in a chunk as fit.
+        Sentences = "sentences",
+    }
 }
 
 /// How texts are cut into chunks.

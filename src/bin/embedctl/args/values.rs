@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 use embedctl::engine::Provider;
 use embedctl::input::{IdType, InputFormat};
 use embedctl::model::Precision;
-use embedctl::output::{Compression, OutputFormat, VectorType};
+use embedctl::output::{OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
 use embedctl::tokenize::ChunkBy;
 
@@ -55,121 +55,88 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
         .chain(Provider::ALL.map(Provider::name))
 }
 
-/// A parser of names that each stand for a value, with a line of `--help` for each.
+/// A parser of names that each stand for a value, given as `name: its line of --help`.
 fn choice<T, const N: usize>(
-    choices: [(&'static str, T, &'static str); N],
+    choices: [&'static str; N],
+    of_name: fn(&str) -> Option<T>,
 ) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,
 {
-    let help =
-        |(name, _, help): &(&'static str, T, &'static str)| PossibleValue::new(name).help(help);
-    PossibleValuesParser::new(choices.iter().map(help).collect::<Vec<_>>()).map(move |typed| {
-        let mut choices = choices.iter();
-        let (_, value, _) = choices
-            .find(|(name, ..)| *name == typed)
-            .expect("possible values alone");
-        value.clone()
-    })
-}
-
-/// The same for values that have names of their own.
-fn named<T, const N: usize>(
-    name: fn(T) -> &'static str,
-    choices: [(T, &'static str); N],
-) -> impl TypedValueParser<Value = T>
-where
-    T: Copy + Send + Sync + 'static,
-{
-    choice(choices.map(|(value, help)| (name(value), value, help)))
+    let choices = choices.map(|choice| {
+        let (name, help) = choice.split_once(": ").expect("a name and what it is");
+        PossibleValue::new(name).help(help)
+    });
+    PossibleValuesParser::new(choices)
+        .map(move |name| of_name(&name).expect("names of values alone"))
 }
 
 /// `--input-format`.
 pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
-    use InputFormat::{Arrow, Csv, Jsonl, Parquet, Text, Tsv};
     let choices = [
-        (Text, "A line is a record"),
-        (Jsonl, "A line is a JSON object"),
-        (Csv, "Fields parted by commas, with a header"),
-        (Tsv, "Fields parted by tabs, with a header"),
-        (Parquet, "Apache Parquet"),
-        (Arrow, "Apache Arrow: a file, or a stream"),
+        "text: A line is a record",
+        "jsonl: A line is a JSON object",
+        "csv: Fields parted by commas, with a header",
+        "tsv: Fields parted by tabs, with a header",
+        "parquet: Apache Parquet",
+        "arrow: Apache Arrow: a file, or a stream",
     ];
-    named(InputFormat::name, choices)
+    choice(choices, InputFormat::of_name)
 }
 
 /// `--output-format`.
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
-    use OutputFormat::{Arrow, Arrows, Fbin, I8bin, Jsonl, Npy, Parquet, Pgcopy, U8bin};
-    let [plain, gzip, zstd] = [Compression::None, Compression::Gzip, Compression::Zstd].map(Jsonl);
     let choices = [
-        (
-            Parquet,
-            "Columns id, kept fields and embedding, compressed with zstd",
-        ),
-        (
-            Arrow,
-            "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
-        ),
-        (Arrows, "The same columns as Arrow's IPC stream"),
-        (Npy, "A matrix, with its rows' ids in a file beside it"),
-        (plain, "A JSON object for each row"),
-        (gzip, "The same, compressed with gzip"),
-        (zstd, "The same, compressed with zstd"),
-        (
-            Pgcopy,
-            "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
-        ),
-        (
-            Fbin,
-            "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
-        ),
-        (I8bin, "The same with int8"),
-        (U8bin, "The same with uint8"),
+        "parquet: Columns id, kept fields and embedding, compressed with zstd",
+        "arrow: The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
+        "arrows: The same columns as Arrow's IPC stream",
+        "npy: A matrix, with its rows' ids in a file beside it",
+        "jsonl: A JSON object for each row",
+        "jsonl.gz: The same, compressed with gzip",
+        "jsonl.zst: The same, compressed with zstd",
+        "pgcopy: Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
+        "fbin: A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
+        "i8bin: The same with int8",
+        "u8bin: The same with uint8",
     ];
-    named(OutputFormat::name, choices)
+    choice(choices, OutputFormat::of_name)
 }
 
 /// `--vector-type`.
 pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
-    use VectorType::{Fixed, List};
-    let list = "Lists of variable length, for readers that know no others (Spark)";
-    choice([
-        (
-            "fixed",
-            Fixed,
-            "Lists of fixed size, which is what vectors are",
-        ),
-        ("list", List, list),
-    ])
+    let choices = [
+        "fixed: Lists of fixed size, which is what vectors are",
+        "list: Lists of variable length, for readers that know no others (Spark)",
+    ];
+    choice(choices, VectorType::of_name)
 }
 
 /// `--id-type`.
 pub fn id_type() -> impl TypedValueParser<Value = IdType> {
-    let string = "Strings; integers as their digits";
-    let choices = [(IdType::String, string), (IdType::Int, "64-bit integers")];
-    named(IdType::name, choices)
+    let choices = [
+        "string: Strings; integers as their digits",
+        "int: 64-bit integers",
+    ];
+    choice(choices, IdType::of_name)
 }
 
 /// `--on-error`.
 pub fn on_error() -> impl TypedValueParser<Value = OnError> {
-    use OnError::{Fail, Null, Skip};
-    let null = "Write a row without a vector, with the reason in the column embedding_error, count it, and go on";
-    choice([
-        ("fail", Fail, "Stop the run"),
-        ("skip", Skip, "Leave the record out, count it, and go on"),
-        ("null", Null, null),
-    ])
+    let choices = [
+        "fail: Stop the run",
+        "skip: Leave the record out, count it, and go on",
+        "null: Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
+    ];
+    choice(choices, OnError::of_name)
 }
 
 /// `--chunk`.
 pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
-    let tokens = "At starts of words: as many tokens in a chunk as fit";
-    let sentences = "At starts of sentences: as many whole sentences in a chunk as fit";
-    choice([
-        ("tokens", ChunkBy::Tokens, tokens),
-        ("sentences", ChunkBy::Sentences, sentences),
-    ])
+    let choices = [
+        "tokens: At starts of words: as many tokens in a chunk as fit",
+        "sentences: At starts of sentences: as many whole sentences in a chunk as fit",
+    ];
+    choice(choices, ChunkBy::of_name)
 }
 
 /// `--precision`.
@@ -247,6 +214,26 @@ pub fn percent(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_stands_for_a_value_and_every_value_has_a_name() {
+        /// How many values the names of a parser stand for.
+        fn values(parser: impl TypedValueParser) -> usize {
+            let command = Command::new("embedctl");
+            let names = parser.possible_values().expect("names");
+            let parse = |one: PossibleValue| {
+                let value = parser.parse_ref(&command, None, OsStr::new(one.get_name()));
+                value.map(drop).expect("a value");
+            };
+            names.map(parse).count()
+        }
+        assert_eq!(values(input_format()), InputFormat::ALL.len());
+        assert_eq!(values(output_format()), 11);
+        assert_eq!(values(vector_type()), VectorType::ALL.len());
+        assert_eq!(values(id_type()), IdType::ALL.len());
+        assert_eq!(values(on_error()), OnError::ALL.len());
+        assert_eq!(values(chunk_by()), ChunkBy::ALL.len());
+    }
 
     #[test]
     fn counts_start_at_one() {

@@ -10,7 +10,7 @@ mod stats;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +27,7 @@ use crate::args::NumberArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::{Meter, Printer, Report, destination};
+use embedctl::locked;
 
 /// A form of the numbers.
 type Form = fn(&Numbers, &State) -> String;
@@ -44,6 +45,7 @@ pub struct Numbers {
     reuses: bool,
     began: Instant,
     began_at: f64,
+    // Numbers to be shown: a panic elsewhere leaves nothing half-done in them.
     state: Mutex<State>,
     stop: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
@@ -121,7 +123,7 @@ impl Numbers {
             stop: Mutex::default(),
         });
         for (path, form) in &numbers.files {
-            let text = form(&numbers, &numbers.state());
+            let text = form(&numbers, &locked(&numbers.state));
             replace(path, text.as_bytes()).map_err(|error| {
                 Error::io("write", path, error)
                     .with_remedy("--stats and --metrics take a file in a folder that is there")
@@ -133,7 +135,7 @@ impl Numbers {
 
     /// The summary of a run that has done its work.
     pub fn summary(&self, report: &Report<'_>) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.counts = report.summary.counts;
         state.engine = Some(report.summary.engine.clone());
         state.summary = Some(report.fields());
@@ -141,13 +143,13 @@ impl Numbers {
 
     /// Writes the files for the last time.
     pub fn end(&self, result: &Result<ExitCode, Failure>) {
-        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let stop = locked(&self.stop);
         if let Some((sender, thread)) = { stop }.take() {
             drop(sender);
             // It has nothing to say.
             let _ = thread.join();
         }
-        self.state().end = Some(End {
+        locked(&self.state).end = Some(End {
             at: now(),
             code: match result {
                 Ok(code) => *code,
@@ -159,11 +161,6 @@ impl Numbers {
                 .map(ToString::to_string),
         });
         self.write();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Numbers to be shown: a panic elsewhere leaves nothing half-done in them.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time from the first batch on.
@@ -184,18 +181,18 @@ impl Numbers {
                 }
             })
             .map_err(anyhow::Error::new)?;
-        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some((sender, writer));
+        *locked(&self.stop) = Some((sender, writer));
         Ok(())
     }
 
     /// Writes all files. The run is not stopped by one that cannot be written any more.
     fn write(&self) {
         for (path, form) in &self.files {
-            let text = form(self, &self.state());
+            let text = form(self, &locked(&self.state));
             let Err(error) = replace(path, text.as_bytes()) else {
                 continue;
             };
-            if !std::mem::replace(&mut self.state().failed, true) {
+            if !std::mem::replace(&mut locked(&self.state).failed, true) {
                 self.printer.warning(format!(
                     "cannot write {}: {error}; the run goes on without its numbers there",
                     path.display()
@@ -207,11 +204,11 @@ impl Numbers {
 
 impl Progress for Numbers {
     fn stages(&self, watch: &StageWatch) {
-        self.state().stages = Some(watch.clone());
+        locked(&self.state).stages = Some(watch.clone());
     }
 
     fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.meter.started(total_bytes);
         state.engine = Some(engine.clone());
         state.total_bytes = total_bytes;
@@ -221,15 +218,15 @@ impl Progress for Numbers {
     }
 
     fn window(&self, consumed: u64, tokens: u64) {
-        self.state().meter.window(consumed, tokens);
+        locked(&self.state).meter.window(consumed, tokens);
     }
 
     fn batch(&self, done: BatchDone) {
-        self.state().meter.batch(done);
+        locked(&self.state).meter.batch(done);
     }
 
     fn written(&self, counts: &Counts) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.meter.written(counts);
         state.counts = *counts;
     }

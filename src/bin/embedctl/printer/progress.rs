@@ -1,10 +1,11 @@
 //! Progress while a run lasts: a bar on a terminal, lines elsewhere if asked for, or nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use embedctl::engine::EngineInfo;
 use embedctl::job::{is_folder, parts_of};
+use embedctl::locked;
 use embedctl::output::Destination;
 use embedctl::progress::{BatchDone, Counts, Progress};
 use embedctl::storage::Address;
@@ -64,6 +65,7 @@ pub struct Live {
     printer: Printer,
     display: Display,
     hooks: Hooks,
+    // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
     state: Mutex<State>,
 }
 
@@ -108,7 +110,7 @@ impl Live {
         match &self.display {
             Display::Bar(bar) => bar.finish_and_clear(),
             Display::Lines => {
-                let mut state = self.state();
+                let mut state = locked(&self.state);
                 let reading = state.read();
                 if state.began.is_some() && state.shown_rows != Some(reading.rows) {
                     self.line(&mut state, &reading);
@@ -120,7 +122,7 @@ impl Live {
 
     /// How far a run was that was stopped, and what is left of it.
     pub fn interrupted(&self, destination: &Destination) -> String {
-        let reading = self.state().read();
+        let reading = locked(&self.state).read();
         let place = reading
             .share
             .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
@@ -143,12 +145,10 @@ impl Live {
 
     /// Whether the run has already told this.
     pub fn has_warned(&self, message: &str) -> bool {
-        self.state().warnings.iter().any(|one| one == message)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
+            .warnings
+            .iter()
+            .any(|one| one == message)
     }
 
     fn show(&self, state: &mut State) {
@@ -226,17 +226,17 @@ impl Progress for Live {
         if let Display::Bar(bar) = &self.display {
             bar.set_message("reading");
         }
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.began = Some(Instant::now());
         state.meter.started(total_bytes);
     }
 
     fn window(&self, consumed: u64, tokens: u64) {
-        self.state().meter.window(consumed, tokens);
+        locked(&self.state).meter.window(consumed, tokens);
     }
 
     fn batch(&self, done: BatchDone) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.meter.batch(done);
         self.show(&mut state);
     }
@@ -246,13 +246,13 @@ impl Progress for Live {
     }
 
     fn written(&self, counts: &Counts) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.meter.written(counts);
         self.show(&mut state);
     }
 
     fn warning(&self, message: &str) {
-        self.state().warnings.push(message.to_owned());
+        locked(&self.state).warnings.push(message.to_owned());
         self.beside(|| self.printer.warning(message));
     }
 }

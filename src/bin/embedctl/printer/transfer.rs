@@ -1,9 +1,10 @@
 //! Downloads while they last: a bar for each file and one for all of it on a terminal, lines elsewhere.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use embedctl::locked;
 use embedctl::model::hub::{Outcome, Transfer};
 use embedctl::size::per;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -48,6 +49,7 @@ impl Display {
 pub struct Downloads {
     printer: Printer,
     display: Display,
+    // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
     state: Mutex<State>,
 }
 
@@ -124,11 +126,6 @@ impl Downloads {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Prints above the bars, if there are any.
     fn beside(&self, print: impl FnOnce()) {
         match &self.display {
@@ -179,13 +176,13 @@ impl Downloads {
 
 impl Transfer for Downloads {
     fn planned(&self, _files: usize, bytes: u64) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.planned = state.planned.saturating_add(bytes);
         self.show_total(&state);
     }
 
     fn began(&self, file: &str, size: Option<u64>, have: u64) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.began.get_or_insert_with(Instant::now);
         state.here += have;
         let bar = match &self.display {
@@ -208,7 +205,7 @@ impl Transfer for Downloads {
     }
 
     fn advanced(&self, file: &str, bytes: u64) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.here += bytes;
         state.came += bytes;
         if let Some(turn) = state.files.get_mut(file) {
@@ -223,7 +220,7 @@ impl Transfer for Downloads {
     }
 
     fn restarted(&self, file: &str, reason: &str) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         let lost = state.files.get_mut(file).map_or(0, |turn| {
             let lost = std::mem::take(&mut turn.here);
             turn.show(&self.printer.safe(file));
@@ -237,7 +234,7 @@ impl Transfer for Downloads {
     }
 
     fn ended(&self, file: &str, size: u64, outcome: Outcome) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         let turn = state.files.remove(file);
         if let Some(bar) = turn.as_ref().and_then(|turn| turn.bar.as_ref()) {
             bar.finish_and_clear();

@@ -14,6 +14,7 @@ use crate::model::hub::local::Folder;
 use crate::model::hub::store::Store;
 use crate::model::hub::{DownloadedFile, Outcome, offline};
 use crate::small_file;
+use crate::threads::locked;
 
 use super::{Download, Target};
 
@@ -25,7 +26,7 @@ impl Download<'_> {
             let reason = format!("'{path}' is no path inside a repository");
             return Err(Error::model(&self.name, reason));
         }
-        let mut remote = self.listing().get(path).cloned().unwrap_or_default();
+        let mut remote = locked(&self.listing).get(path).cloned().unwrap_or_default();
         if remote.digest.is_none() && self.client.settings().offline.is_none() {
             let told = listing::inspect(
                 self.client,
@@ -36,7 +37,7 @@ impl Download<'_> {
             )?;
             remote.size = remote.size.or(told.size);
             remote.digest = told.digest;
-            let mut listing = self.listing();
+            let mut listing = locked(&self.listing);
             listing.0.insert(path.to_owned(), remote.clone());
         }
         let file = match &self.place {

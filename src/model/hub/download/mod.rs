@@ -6,7 +6,6 @@ mod streams;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use super::client::{Client, with_client};
 use super::list::data_of;
@@ -22,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::model::graph::Graph;
 use crate::model::onnx_file::OnnxChoice;
 use crate::small_file;
+use crate::threads::locked;
 
 /// Fetches what is wanted of a model, as far as it is not here, and verifies all of it.
 ///
@@ -57,6 +57,7 @@ struct Download<'a> {
     place: Target,
     commit: String,
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
+    // Only whole entries are ever put in.
     listing: Mutex<Listing>,
     /// Whether the list is the Hub's (or a stored copy), not just what the cache holds.
     whole_list: bool,
@@ -138,7 +139,7 @@ impl<'a> Download<'a> {
 
     /// Decides which files are wanted; `modules.json` is fetched for it.
     fn select(&self, files: &mut BTreeMap<String, DownloadedFile>) -> Result<Selection> {
-        let listing = self.listing().clone();
+        let listing = locked(&self.listing).clone();
         let paths: Vec<&str> = listing.paths().collect();
         let layout = if listing.contains(MODULES) {
             self.get_all(&[MODULES.to_owned()], files)?;
@@ -204,7 +205,7 @@ impl<'a> Download<'a> {
             if files.contains_key(&path) {
                 continue;
             }
-            if !self.listing().contains(&path) {
+            if !locked(&self.listing).contains(&path) {
                 if !self.whole_list {
                     return Err(self.absent(&[&path]));
                 }
@@ -222,7 +223,7 @@ impl<'a> Download<'a> {
     /// Whether a file is here, whatever its content.
     fn is_here(&self, path: &str) -> bool {
         let blob = || {
-            let listing = self.listing();
+            let listing = locked(&self.listing);
             let digest = listing.get(path)?.digest.clone()?;
             Some(self.store.blob(digest.as_str()))
         };
@@ -258,7 +259,7 @@ impl<'a> Download<'a> {
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
                 order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));
                 if self.whole_list && self.wanted.locked.is_none() {
-                    store.put_listing(&self.commit, &self.listing())?;
+                    store.put_listing(&self.commit, &locked(&self.listing))?;
                 }
                 for file in order {
                     if let Some(hash) = &file.blob {
@@ -294,10 +295,5 @@ impl<'a> Download<'a> {
             Some(by) => offline(&self.wanted.model, settings, by, missing),
             None => not_cached(&self.wanted.model, &settings.cache, missing),
         }
-    }
-
-    fn listing(&self) -> std::sync::MutexGuard<'_, Listing> {
-        // Only whole entries are ever put in.
-        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

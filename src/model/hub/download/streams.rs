@@ -9,7 +9,7 @@ use super::Download;
 use crate::error::{Error, Result};
 use crate::model::hub::digest::Digest;
 use crate::model::hub::{DownloadedFile, Outcome, offline};
-use crate::threads::spawn_scoped;
+use crate::threads::{locked, spawn_scoped};
 
 /// Files fetched at a time.
 const STREAMS: usize = 4;
@@ -22,7 +22,7 @@ impl Download<'_> {
         files: &mut BTreeMap<String, DownloadedFile>,
     ) -> Result<()> {
         let mut queue: Vec<(u64, &String)> = {
-            let listing = self.listing();
+            let listing = locked(&self.listing);
             let size = |path: &String| listing.get(path).and_then(|file| file.size).unwrap_or(0);
             paths.iter().map(|path| (size(path), path)).collect()
         };
@@ -105,7 +105,7 @@ impl Download<'_> {
 
     /// Paths in groups of the same content: one blob, which one stream brings.
     fn by_content<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<Vec<&'p str>> {
-        let listing = self.listing();
+        let listing = locked(&self.listing);
         let mut groups: Vec<(Option<&Digest>, Vec<&str>)> = Vec::new();
         for path in paths {
             let digest = listing.get(path).and_then(|file| file.digest.as_ref());
