@@ -49,6 +49,7 @@ pub mod reuse;
 mod row_worker;
 pub mod runtime;
 pub mod safe_text;
+mod safetensors;
 pub mod size;
 mod small_file;
 pub mod stage;

@@ -22,9 +22,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{Checkpoint, Model, safetensors};
+use crate::model::{Checkpoint, Model};
 use crate::onnx::Node;
 use crate::onnx::skeleton::{self, Graph, Tensor};
+use crate::safetensors;
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -89,7 +90,7 @@ fn matrices(path: &Path) -> Result<f64> {
     let of_layer = |name: &str| {
         !name.contains("embed") && name.split('.').any(|part| part.parse::<u32>().is_ok())
     };
-    let header = safetensors::header(path)?;
+    let header = safetensors::outlines(path)?;
     let tensors = header.iter().filter(|(name, _)| of_layer(name));
     let matrices = tensors.filter(|(_, tensor)| tensor.shape.len() == 2);
     Ok(matrices

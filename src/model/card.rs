@@ -9,9 +9,10 @@ use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::metadata::{self, TransformerConfig};
-use super::{Model, OutputChoice, Side, Step, onnx_file, safetensors, tokenizer};
+use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
 use crate::error::Result;
 use crate::folder::name_in;
+use crate::safetensors;
 
 /// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
 const MOST_FILES: usize = 10_000;
@@ -182,10 +183,11 @@ fn files(folder: &Path) -> Result<(Vec<FileCard>, Option<u64>)> {
 
 /// Element types of a safetensors file, and how many numbers it holds, by its header.
 fn tensors(path: &Path) -> Result<(BTreeSet<String>, u64)> {
-    let tensors = safetensors::header(path)?;
+    let tensors = safetensors::outlines(path)?;
     let tensors = || tensors.values();
     // Whole numbers of that width are positions and the like.
-    let is_weight = |tensor: &&safetensors::Entry| !matches!(tensor.dtype.as_str(), "I64" | "BOOL");
+    let is_weight =
+        |tensor: &&safetensors::Outline| !matches!(tensor.dtype.as_str(), "I64" | "BOOL");
     let numbers = tensors()
         .filter(is_weight)
         .map(|tensor| tensor.shape.iter().product::<u64>());

@@ -19,7 +19,6 @@ mod options;
 mod positions;
 mod precision;
 mod resolve;
-pub(crate) mod safetensors;
 mod sentence_config;
 mod statics;
 mod tokenizer;

@@ -2,14 +2,12 @@
 
 use std::path::{Component, Path};
 
-use safetensors::{Dtype, SafeTensors};
-
 use super::PoolingMode;
 use super::config::Step;
 use super::layers::{Activation, Dense, LayerNorm, Residual};
 use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig};
 use crate::error::{Error, Result};
-use crate::small_file;
+use crate::safetensors::{Checkpoint, missing};
 
 /// What `modules.json` says.
 #[derive(Debug, Default)]
@@ -262,75 +260,41 @@ fn layer_norm(folder: &Path) -> Result<LayerNorm> {
     })
 }
 
-/// Bytes of a module's weights at most.
-const MOST_WEIGHTS: u64 = 4 << 30;
-
 /// The `model.safetensors` of a module.
-struct Weights {
-    file: std::path::PathBuf,
-    bytes: Vec<u8>,
-}
+struct Weights(Checkpoint);
 
 impl Weights {
     fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
-        match small_file::read(&file, MOST_WEIGHTS) {
-            Ok(bytes) => Ok(Self { file, bytes }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let pickled = folder.join("pytorch_model.bin");
-                Err(if pickled.exists() {
-                    Error::model(
-                        pickled.display(),
-                        "holds the module's weights as a pickle, which embedctl does not execute",
-                    )
-                    .with_remedy(
-                        "convert it once with Python: safetensors.torch.save_file(torch.load('pytorch_model.bin', \
-                         weights_only=True), 'model.safetensors')",
-                    )
-                } else {
-                    Error::model(file.display(), "is missing: modules.json lists this module")
-                        .with_remedy("fetch it")
-                })
-            }
-            Err(error) => Err(Error::io("read", file, error)),
+        if file.exists() {
+            return Checkpoint::open_files(&[file]).map(Self);
         }
+        let pickled = folder.join("pytorch_model.bin");
+        Err(if pickled.exists() {
+            Error::model(
+                pickled.display(),
+                "holds the module's weights as a pickle, which embedctl does not execute",
+            )
+            .with_remedy(
+                "convert it once with Python: safetensors.torch.save_file(torch.load('pytorch_model.bin', \
+                 weights_only=True), 'model.safetensors')",
+            )
+        } else {
+            Error::model(file.display(), "is missing: modules.json lists this module")
+                .with_remedy("fetch it")
+        })
     }
 
     /// A tensor as f32; `length` is its expected number of elements.
     fn get(&self, name: &str, length: impl Into<Option<usize>>) -> Result<Vec<f32>> {
-        let refuse = |reason: String| Error::model(self.file.display(), reason);
-        let tensors = SafeTensors::deserialize(&self.bytes)
-            .map_err(|error| refuse(format!("is no safetensors file ({error})")))?;
-        let tensor = tensors
-            .tensor(name)
-            .map_err(|_| refuse(format!("has no tensor '{name}'")))?;
-        let data = tensor.data();
-        let values: Vec<f32> = match tensor.dtype() {
-            Dtype::F32 => words(data, f32::from_le_bytes),
-            Dtype::F16 => words(data, |word| half::f16::from_le_bytes(word).to_f32()),
-            Dtype::BF16 => words(data, |word| half::bf16::from_le_bytes(word).to_f32()),
-            #[allow(clippy::cast_possible_truncation)]
-            Dtype::F64 => words(data, |word| f64::from_le_bytes(word) as f32),
-            other => {
-                return Err(refuse(format!(
-                    "stores '{name}' as {other:?}, which embedctl does not read"
-                )));
-            }
-        };
+        let tensor = self.0.get(name).ok_or_else(|| missing(&self.0, name))?;
+        let values = tensor.floats()?;
         match length.into() {
-            Some(length) if length != values.len() => Err(refuse(format!(
-                "'{name}' has {} elements where config.json asks for {length}",
+            Some(length) if length != values.len() => Err(tensor.wrong(format!(
+                "has {} elements where config.json asks for {length}",
                 values.len()
             ))),
             _ => Ok(values),
         }
     }
-}
-
-fn words<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    data.as_chunks::<N>()
-        .0
-        .iter()
-        .map(|word| read(*word))
-        .collect()
 }

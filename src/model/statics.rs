@@ -17,8 +17,8 @@ use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
-use super::safetensors;
 use crate::error::{Error, Result};
+use crate::safetensors;
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;
@@ -231,7 +231,7 @@ fn finish(
 
 /// The width of the token vectors, from the weights' header.
 fn width(file: &Path) -> Result<usize> {
-    let tensors = safetensors::header(file)?;
+    let tensors = safetensors::outlines(file)?;
     ["embedding.weight", "embeddings"]
         .into_iter()
         .find_map(|name| usize::try_from(*tensors.get(name)?.shape.get(1)?).ok())

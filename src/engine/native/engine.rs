@@ -7,7 +7,6 @@ use super::kernels::{Arithmetic as Numbers, Isa};
 use super::network::Network;
 use super::scratch::{Rows, Scratch};
 use super::statics::{StaticEngine, StaticTable};
-use super::weights::Checkpoint;
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
     Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, Finish, Hidden, Output,
@@ -15,6 +14,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
+use crate::safetensors::Checkpoint;
 
 /// The engine's name in messages.
 const NAME: &str = "native";

@@ -6,8 +6,8 @@ use super::architecture::{Architecture, Norm, NormKind};
 use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
 use super::names::{Alternatives, NormNames, Sources};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
-use super::weights::{Checkpoint, Table, missing};
 use crate::error::{Error, Result};
+use crate::safetensors::{Checkpoint, Table, missing};
 
 /// Finds a model's tensors in a checkpoint.
 pub struct Loader<'a> {

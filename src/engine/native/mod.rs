@@ -1,7 +1,7 @@
 //! The engine inside: transformers straight from config.json and safetensors, without padding.
 //!
 //! - [`architecture`] reads config.json into a description, `names` knows what tensors are called,
-//!   [`weights`] maps checkpoints, `loader` packs them for the kernels, a `network` holds them;
+//!   `loader` packs checkpoints for the kernels, a `network` holds them;
 //! - `executor` runs any description over ragged rows: they follow one another as `[tokens, hidden]`, and
 //!   attention runs for each row and head, so that a row's vector depends on nothing beside it;
 //! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
@@ -21,7 +21,6 @@ mod rotary;
 mod scratch;
 mod settings;
 mod statics;
-pub mod weights;
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@ use super::kernels::{Arithmetic, Isa};
 use super::loader::Loader;
 use super::packed::{LayerWeights, OuterWeights, Ranges};
 use super::scratch::{Rows, Scratch};
-use super::weights::Checkpoint;
 use crate::error::Result;
+use crate::safetensors::Checkpoint;
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
 const CALIBRATION: (usize, usize) = (64, 24);

@@ -1,7 +1,7 @@
 //! A model's weights, packed for the kernels: what all workers share.
 
 use super::kernels::{Matrix, Norm};
-use super::weights::Table;
+use crate::safetensors::Table;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]

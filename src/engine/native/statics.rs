@@ -7,10 +7,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::weights::{Checkpoint, Table};
 use crate::batch::Batch;
 use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::error::{Error, Result};
+use crate::safetensors::{Checkpoint, Table};
 
 /// A batch costs next to nothing, so that handing it over is what counts.
 const LIMITS: BatchLimits = BatchLimits {

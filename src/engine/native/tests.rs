@@ -10,9 +10,9 @@ use super::architecture::Architecture;
 use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::scratch::{Rows, Scratch};
-use super::weights::Checkpoint;
 use crate::error::ErrorKind;
 use crate::mutation::most_asked;
+use crate::safetensors::Checkpoint;
 
 const CASES: &str = "fixtures/architectures";
 

@@ -6,19 +6,24 @@
 //! The file stays mapped; embedding tables are read from it row by row, in their own element type.
 
 mod tensor;
+#[cfg(test)]
+mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::model::safetensors::MOST_HEADER;
 use crate::small_file;
 
 pub use tensor::{Element, Table, Tensor};
+
+/// The longest header that is read: the safetensors library's own limit.
+const MOST_HEADER: u64 = 100_000_000;
 
 /// Where a tensor lies.
 #[derive(Debug)]
@@ -114,7 +119,7 @@ impl Checkpoint {
             extents: HashMap::new(),
         };
         for path in paths {
-            let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+            let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
             // SAFETY: the map is read-only and private to this struct. As every reader of mapped weights we
             // rely on nobody cutting the file while it is in use; published files are replaced by renaming.
             let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, error))?;
@@ -141,12 +146,6 @@ impl Checkpoint {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), |(path, _)| path)
-    }
-
-    /// Bytes of all files.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.files.iter().map(|(_, map)| map.len()).sum()
     }
 
     /// A tensor by its full name.
@@ -264,6 +263,32 @@ pub fn missing(checkpoint: &Checkpoint, name: &str) -> Error {
     )
 }
 
-#[cfg(test)]
-#[path = "weights_tests.rs"]
-mod tests;
+/// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
+#[derive(Deserialize)]
+pub(crate) struct Outline {
+    #[serde(default)]
+    pub dtype: String,
+    #[serde(default)]
+    pub shape: Vec<u64>,
+}
+
+/// The tensors of the file at `path`, by their names, without a look at where they lie.
+pub(crate) fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
+    let read = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(read)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(read)?;
+    let mut header = Vec::new();
+    let length = u64::from_le_bytes(length).min(MOST_HEADER);
+    file.take(length).read_to_end(&mut header).map_err(read)?;
+    let mut tensors: BTreeMap<String, Outline> =
+        serde_json::from_slice(&header).map_err(|error| {
+            Error::model(
+                path.display(),
+                format!("has a header that is none of safetensors ({error})"),
+            )
+            .with_remedy("fetch it again")
+        })?;
+    tensors.retain(|_, tensor| !tensor.dtype.is_empty());
+    Ok(tensors)
+}

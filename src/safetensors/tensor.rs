@@ -103,7 +103,7 @@ impl<'a> Tensor<'a> {
         let element = self
             .element
             .ok()
-            .filter(|element| !matches!(element, Element::I64 | Element::I32))
+            .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::I8))
             .ok_or_else(|| self.unread())?;
         let size = element.size();
         widen(
@@ -138,7 +138,7 @@ impl<'a> Tensor<'a> {
             Err(name) => name.to_string(),
         };
         self.wrong(format!(
-            "is stored as {element}, which the engine inside does not read here"
+            "is stored as {element}, which embedctl does not read here"
         ))
     }
 
