@@ -201,14 +201,9 @@ fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
         )
         .with_remedy("use a model for text alone"));
     }
-    let files = [
-        "processor_config.json",
-        "preprocessor_config.json",
-        "video_preprocessor_config.json",
-        "tokenizer_config.json",
-        "config.json",
-    ];
-    for name in files {
+    let files = "processor_config.json preprocessor_config.json video_preprocessor_config.json
+        tokenizer_config.json config.json";
+    for name in files.split_ascii_whitespace() {
         let file = folder.join(name);
         let config: Option<serde_json::Map<String, serde_json::Value>> = metadata::read(&file)?;
         if let Some(class) = config

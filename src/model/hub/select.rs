@@ -39,15 +39,9 @@ pub(super) fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
         || is_of_transformer(name)
-        || [
-            ".onnx",
-            ".safetensors",
-            ".safetensors.index.json",
-            ".onnx_data",
-            ".onnx.data",
-        ]
-        .iter()
-        .any(|ending| name.ends_with(ending))
+        || ".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data"
+            .split(' ')
+            .any(|ending| name.ends_with(ending))
 }
 
 /// The modules' folders, as `modules.json` names them.

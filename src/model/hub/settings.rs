@@ -241,16 +241,9 @@ impl Environment<'_> {
         {
             secrets.add_token(&token);
         }
-        let addresses = [
-            "HF_ENDPOINT",
-            "http_proxy",
-            "HTTP_PROXY",
-            "https_proxy",
-            "HTTPS_PROXY",
-            "all_proxy",
-            "ALL_PROXY",
-        ];
-        for address in addresses.iter().filter_map(|name| self.text(name)) {
+        let addresses =
+            "HF_ENDPOINT http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
+        for address in addresses.split(' ').filter_map(|name| self.text(name)) {
             secrets.add_address(&address);
         }
         secrets
