@@ -2,7 +2,7 @@
 //!
 //! A file is eight bytes of length, a JSON header and raw little-endian tensors. The header comes from
 //! somebody else: every offset is compared with the file's real size, so that a damaged or hostile file is
-//! an error that names file and tensor, and so that no allocation can be larger than what the file holds.
+//! an error that names file and tensor, and so that no allocation is for more elements than the file holds.
 //! The file stays mapped; embedding tables are read from it row by row, in their own element type.
 
 mod tensor;

@@ -139,12 +139,12 @@ fn only_sentences(file: &Path, input: Option<String>, output: Option<String>) ->
 }
 
 /// Keys of a Pooling module's config.json.
-const POOLING_KEYS: &str = "embedding_dimension include_prompt pooling_mode pooling_mode_cls_token \
-    pooling_mode_lasttoken pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens pooling_mode_mean_tokens \
+const POOLING_KEYS: &str = "embedding_dimension include_prompt pooling_mode pooling_mode_cls_token
+    pooling_mode_lasttoken pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens pooling_mode_mean_tokens
     pooling_mode_weightedmean_tokens word_embedding_dimension";
 
 /// Keys of a Dense module's config.json.
-const DENSE_KEYS: &str = "activation_function bias in_features module_input_name module_output_name \
+const DENSE_KEYS: &str = "activation_function bias in_features module_input_name module_output_name
     out_features use_residual";
 
 fn pooling(folder: &Path) -> Result<Pooling> {
@@ -266,7 +266,8 @@ struct Weights(Checkpoint);
 impl Weights {
     fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
-        if file.exists() {
+        // Whatever else hides it, opening it says so.
+        if file.try_exists().unwrap_or(true) {
             return Checkpoint::open_files(&[file]).map(Self);
         }
         let pickled = folder.join("pytorch_model.bin");
@@ -288,13 +289,14 @@ impl Weights {
     /// A tensor as f32; `length` is its expected number of elements.
     fn get(&self, name: &str, length: impl Into<Option<usize>>) -> Result<Vec<f32>> {
         let tensor = self.0.get(name).ok_or_else(|| missing(&self.0, name))?;
-        let values = tensor.floats()?;
+        let mut sides = tensor.shape().iter();
+        let elements = sides.try_fold(1, |all: usize, &side| all.checked_mul(side));
         match length.into() {
-            Some(length) if length != values.len() => Err(tensor.wrong(format!(
-                "has {} elements where config.json asks for {length}",
-                values.len()
+            Some(length) if elements != Some(length) => Err(tensor.wrong(format!(
+                "has the shape {:?} where config.json asks for {length} elements",
+                tensor.shape()
             ))),
-            _ => Ok(values),
+            _ => tensor.floats(),
         }
     }
 }

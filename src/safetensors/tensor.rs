@@ -89,8 +89,9 @@ impl<'a> Tensor<'a> {
     /// # Errors
     /// If the tensor is no floating-point one, or holds NaN or infinity.
     pub fn floats(&self) -> Result<Vec<f32>> {
-        let count: usize = self.shape.iter().product();
-        let mut values = vec![0.0; count];
+        // Only a shape of elements that are read was compared with the bytes.
+        let size = self.floating()?.size();
+        let mut values = vec![0.0; self.data.len() / size];
         self.read(0, &mut values)?;
         Ok(values)
     }
@@ -100,11 +101,7 @@ impl<'a> Tensor<'a> {
     /// # Errors
     /// As [`Tensor::floats`].
     pub fn read(&self, start: usize, out: &mut [f32]) -> Result<()> {
-        let element = self
-            .element
-            .ok()
-            .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::I8))
-            .ok_or_else(|| self.unread())?;
+        let element = self.floating()?;
         let size = element.size();
         widen(
             element,
@@ -130,6 +127,13 @@ impl<'a> Tensor<'a> {
             }
             _ => Err(self.unread()),
         }
+    }
+
+    fn floating(&self) -> Result<Element> {
+        self.element
+            .ok()
+            .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::I8))
+            .ok_or_else(|| self.unread())
     }
 
     fn unread(&self) -> Error {

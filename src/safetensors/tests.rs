@@ -52,6 +52,11 @@ fn damaged_checkpoints_are_read_or_refused() {
             for extent in checkpoint.extents.values() {
                 assert!(extent.bytes.end <= checkpoint.files[extent.file].1.len());
             }
+            for name in checkpoint.names() {
+                let tensor = checkpoint.get(name).expect("it is named");
+                crate::error::assert_no_bug(tensor.floats());
+                crate::error::assert_no_bug(tensor.integers());
+            }
         }
     });
     let index = br#"{"metadata": {"total_size": 48}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
@@ -64,4 +69,25 @@ fn damaged_checkpoints_are_read_or_refused() {
             assert_eq!(file.parent(), Some(folder));
         }
     });
+}
+
+#[test]
+fn a_shape_of_elements_that_are_not_read_asks_for_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    for shape in ["[1099511627776]", "[4294967296,4294967296]"] {
+        for element in ["U8", "F8_E4M3"] {
+            let header =
+                format!(r#"{{"a":{{"dtype":"{element}","shape":{shape},"data_offsets":[0,4]}}}}"#);
+            let length = (header.len() as u64).to_le_bytes();
+            std::fs::write(&path, [&length, header.as_bytes(), &[0; 4]].concat()).unwrap();
+            let checkpoint = Checkpoint::open_files(std::slice::from_ref(&path)).unwrap();
+            let tensor = checkpoint.get("a").unwrap();
+            let asked = crate::mutation::most_asked(|| {
+                let error = tensor.floats().unwrap_err().to_string();
+                assert!(error.contains(element) && error.contains("'a'"), "{error}");
+            });
+            assert!(asked < 1 << 20, "{asked} bytes were asked for");
+        }
+    }
 }

@@ -50,6 +50,27 @@ fn weights_only_in_a_pickle_are_refused_with_the_conversion() {
     variant.refused(&["pickle", "save_file"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn weights_of_a_module_that_cannot_be_reached_are_not_called_missing() {
+    let variant = Variant::of("bert-dense-tanh").remove("2_Dense/model.safetensors");
+    // A link to itself, for what also refuses who may read everything.
+    let file = variant.0.path().join("2_Dense/model.safetensors");
+    std::os::unix::fs::symlink("model.safetensors", file).unwrap();
+    variant.refused(&["cannot read", "2_Dense/model.safetensors"]);
+}
+
+#[test]
+fn weights_of_a_module_are_compared_with_its_settings_before_they_are_read() {
+    let variant = Variant::of("bert-dense-tanh");
+    let header =
+        br#"{"linear.weight":{"dtype":"U8","shape":[1099511627776],"data_offsets":[0,4]}}"#;
+    let length = (header.len() as u64).to_le_bytes();
+    let file = variant.0.path().join("2_Dense/model.safetensors");
+    fs::write(file, [&length, &header[..], &[0; 4]].concat()).unwrap();
+    variant.refused(&["2_Dense", "linear.weight", "[1099511627776]"]);
+}
+
 #[test]
 fn texts_that_would_be_wrapped_in_chat_messages_are_refused() {
     Variant::of("bare-causal-lm")
