@@ -158,10 +158,11 @@ impl Configuration {
     /// The provider is always named.
     #[must_use]
     pub fn label(&self, all: &[Self]) -> String {
-        const NAMES: &str = "provider model model-file precision device provider-option threads batch-tokens \
+        const NAMES: &str =
+            "provider model model-file precision device provider-option threads batch-tokens
                              batch-size window max-length";
         let mut words = Vec::new();
-        for name in NAMES.split(' ') {
+        for name in NAMES.split_ascii_whitespace() {
             let own = self.setting(name);
             let differs = all.iter().any(|other| other.setting(name) != own);
             if !differs && name != "provider" {

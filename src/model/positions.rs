@@ -12,47 +12,47 @@ const DEFAULTS: [(i64, &str); 24] = [
     (510, "nystromformer"),
     (
         512,
-        "albert bert bert-generation blenderbot-small camembert convbert data2vec-text deberta deberta-v2 \
-         distilbert dpr electra ernie flaubert fnet ibert layoutlm lilt longformer luke lxmert megatron-bert \
-         mobilebert mpnet mra openai-gpt prophetnet rembert roberta roberta-prelayernorm roc_bert splinter \
+        "albert bert bert-generation blenderbot-small camembert convbert data2vec-text deberta deberta-v2
+         distilbert dpr electra ernie flaubert fnet ibert layoutlm lilt longformer luke lxmert megatron-bert
+         mobilebert mpnet mra openai-gpt prophetnet rembert roberta roberta-prelayernorm roc_bert splinter
          squeezebert visual_bert xlm xlm-roberta xmod",
     ),
     (514, "xlm-roberta-xl"),
     (
         1024,
-        "bart biogpt fsmt gpt-sw3 gpt2 gpt_bigcode m2m_100 marian mbart mvp nllb-moe pegasus plbart rwkv \
+        "bart biogpt fsmt gpt-sw3 gpt2 gpt_bigcode m2m_100 marian mbart mvp nllb-moe pegasus plbart rwkv
          tapas",
     ),
     (1026, "esm"),
     (1536, "roformer"),
     (
         2048,
-        "bitnet codegen dbrx deepseek_v2 diffllama doge dots1 exaone4 exaone_moe falcon gpt_neo gpt_neox \
-         gpt_neox_japanese gptj granite granitemoe granitemoe_swa granitemoehybrid granitemoeshared \
+        "bitnet codegen dbrx deepseek_v2 diffllama doge dots1 exaone4 exaone_moe falcon gpt_neo gpt_neox
+         gpt_neox_japanese gptj granite granitemoe granitemoe_swa granitemoehybrid granitemoeshared
          hunyuan_v1_dense hunyuan_v1_moe hyperclovax llama nomic_bert olmo olmo2 olmo3 opt perceiver phi xglm",
     ),
     (
         4096,
-        "arcee big_bird bigbird_pegasus blt deepseek_v3 flex_olmo helium jetmoe nemotron nemotron_h olmoe \
+        "arcee big_bird bigbird_pegasus blt deepseek_v3 flex_olmo helium jetmoe nemotron nemotron_h olmoe
          phi3 reformer stablelm starcoder2 yoso zamba zamba2",
     ),
     (
         8192,
-        "cohere cohere2 cohere2_moe eurobert falcon_h1 gemma gemma2 granite_swa gte jais2 modernbert \
+        "cohere cohere2 cohere2_moe eurobert falcon_h1 gemma gemma2 granite_swa gte jais2 modernbert
          modernbert-decoder vaultgemma",
     ),
     (8194, "jina_embeddings_v3"),
     (16_384, "afmoe canine pegasus_x persimmon"),
     (
         32_768,
-        "gemma3n_text internlm3 minicpm3 qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe \
+        "gemma3n_text internlm3 minicpm3 qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe
          qwen3_next smollm3 ultrabert",
     ),
     (65_536, "apertus olmo_hybrid"),
     (128_000, "lfm2 lfm2_moe lfm3 qwen3_vl_text"),
     (
         131_072,
-        "cwm ernie4_5 ernie4_5_moe gemma3_text gemma4_text glm glm4 glm4_moe gpt_oss iquestcoder llama4_text \
+        "cwm ernie4_5 ernie4_5_moe gemma3_text gemma4_text glm glm4 glm4_moe gpt_oss iquestcoder llama4_text
          longcat_flash mellum mimo_v2_flash minimax ministral mistral mixtral phimoe solar_open youtu zaya",
     ),
     (163_840, "deepseek_v32"),
@@ -68,13 +68,14 @@ const DEFAULTS: [(i64, &str); 24] = [
 
 /// Architectures with a learned vector for each position and none beyond; those of
 /// [`AFTER_PADDING`] are such too.
-const LEARNED: &str = "albert bart bert bert-generation big_bird biogpt blenderbot blenderbot-small convbert distilbert \
-    dpr electra ernie flaubert fnet gpt2 gpt_bigcode gpt_neo layoutlm lxmert mbart megatron-bert mobilebert mra mvp \
+const LEARNED: &str = "albert bart bert bert-generation big_bird biogpt blenderbot blenderbot-small convbert distilbert
+    dpr electra ernie flaubert fnet gpt2 gpt_bigcode gpt_neo layoutlm lxmert mbart megatron-bert mobilebert mra mvp
     nystromformer openai-gpt opt plbart rembert roc_bert splinter squeezebert tapas visual_bert xlm yoso";
 
 /// Architectures whose learned positions start at the padding id + 1, so that that many of
 /// `max_position_embeddings` are never used. Nothing in a repository's files says so.
-const AFTER_PADDING: &str = "camembert data2vec-text esm ibert lilt longformer luke markuplm mpnet roberta \
+const AFTER_PADDING: &str =
+    "camembert data2vec-text esm ibert lilt longformer luke markuplm mpnet roberta
     roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod";
 
 /// What an architecture's positions are.

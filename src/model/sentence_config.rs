@@ -43,27 +43,29 @@ pub(super) struct TextArguments {
 }
 
 /// Arguments that say where files come from, which is decided elsewhere.
-const HUB: &str = "cache_dir code_revision force_download local_files_only proxies revision subfolder token \
+const HUB: &str =
+    "cache_dir code_revision force_download local_files_only proxies revision subfolder token
     trust_remote_code use_auth_token";
 
 /// Arguments of tokenizer classes: obeyed by [`super::tokenizer`], or without effect on tokens.
-const TOKENIZER: &str = "add_bos_token add_eos_token add_prefix_space added_tokens_decoder \
-    additional_special_tokens bos_token chat_template clean_text clean_up_tokenization_spaces cls_token \
-    do_basic_tokenize do_lower_case eos_token errors extra_ids extra_special_tokens keep_accents legacy \
-    legacy_behaviour mask_token mask_token_sent max_len max_length model_input_names model_max_length name_or_path \
-    never_split offset pad_token padding padding_side remove_space sep_token sp_model_kwargs split_by_punct \
-    split_special_tokens src_lang stride strip_accents tgt_lang tokenize_chinese_chars trim_offsets truncation \
+const TOKENIZER: &str = "add_bos_token add_eos_token add_prefix_space added_tokens_decoder
+    additional_special_tokens bos_token chat_template clean_text clean_up_tokenization_spaces cls_token
+    do_basic_tokenize do_lower_case eos_token errors extra_ids extra_special_tokens keep_accents legacy
+    legacy_behaviour mask_token mask_token_sent max_len max_length model_input_names model_max_length name_or_path
+    never_split offset pad_token padding padding_side remove_space sep_token sp_model_kwargs split_by_punct
+    split_special_tokens src_lang stride strip_accents tgt_lang tokenize_chinese_chars trim_offsets truncation
     truncation_side unk_id unk_token use_fast wordpieces_prefix";
 
 /// Arguments of the model's class that change no vector.
-const MODEL: &str = "add_pooling_layer attn_implementation device_map low_cpu_mem_usage use_cache \
+const MODEL: &str = "add_pooling_layer attn_implementation device_map low_cpu_mem_usage use_cache
     use_safetensors";
 
 /// Arguments of the configuration that change no vector.
 const CONFIG: &str = "output_attentions output_hidden_states return_dict use_cache";
 
 /// Arguments of the tokenizer's call that change no vector of a text by itself.
-const CALL: &str = "logits_to_keep pad_to_multiple_of padding padding_side return_attention_mask return_length \
+const CALL: &str =
+    "logits_to_keep pad_to_multiple_of padding padding_side return_attention_mask return_length
     return_offsets_mapping return_special_tokens_mask verbose";
 
 /// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.

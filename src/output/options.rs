@@ -87,7 +87,7 @@ impl OutputFormat {
         };
         let mut formats = FORMATS.iter();
         formats
-            .find(|(_, endings)| endings.split(' ').any(ends))
+            .find(|(_, endings)| endings.split_ascii_whitespace().any(ends))
             .map(|(format, _)| *format)
     }
 
@@ -103,7 +103,7 @@ impl OutputFormat {
     pub fn name(self) -> &'static str {
         let known = FORMATS.into_iter().find(|(format, _)| *format == self);
         known
-            .and_then(|(_, endings)| endings.split(' ').next())
+            .and_then(|(_, endings)| endings.split_ascii_whitespace().next())
             .unwrap_or_default()
     }
 

@@ -29,21 +29,20 @@ impl fmt::Display for Unsupported {
 pub(super) type Known<T> = Result<T, Unsupported>;
 
 /// Settings that say nothing about a hidden state: training, generation, heads that are not loaded, notes.
-const NEUTRAL: &str = "\
-    _name_or_path name_or_path architectures auto_map model_type torch_dtype dtype transformers_version \
-    tokenizer_class language sentence_transformers unsloth_version unsloth_fixed initializer_range \
-    initializer_cutoff_factor gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob \
-    attention_dropout embedding_dropout mlp_dropout dropout qa_dropout seq_classif_dropout attn_pdrop embd_pdrop \
-    resid_pdrop sinusoidal_pos_embds pretraining_tp tie_weights_ layers_to_keep net_structure_type gap_size \
-    num_memory_blocks down_scale_factor classifier_dropout classifier_dropout_prob classifier_bias \
-    classifier_activation classifier_pooling clf_pooling decoder_bias tie_word_embeddings id2label label2id \
-    num_labels problem_type finetuning_task task_specific_params summary_type summary_use_proj summary_activation \
-    summary_last_dropout summary_first_dropout summary_proj_to_labels pooler_fc_size pooler_num_attention_heads \
-    pooler_num_fc_layers pooler_size_per_head pooler_type directionality sparse_prediction \
-    sparse_pred_ignore_index final_logit_softcapping pad_token_id bos_token_id eos_token_id cls_token_id \
-    sep_token_id mask_token_id unk_token_id decoder_start_token_id use_cache output_attentions \
-    output_hidden_states output_past return_dict chunk_size_feed_forward attn_implementation _attn_implementation \
-    _attn_implementation_autoset reference_compile repad_logits_with_grad deterministic_flash_attn use_flash_attn \
+const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_type torch_dtype dtype
+    transformers_version tokenizer_class language sentence_transformers unsloth_version unsloth_fixed initializer_range
+    initializer_cutoff_factor gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob
+    attention_dropout embedding_dropout mlp_dropout dropout qa_dropout seq_classif_dropout attn_pdrop embd_pdrop
+    resid_pdrop sinusoidal_pos_embds pretraining_tp tie_weights_ layers_to_keep net_structure_type gap_size
+    num_memory_blocks down_scale_factor classifier_dropout classifier_dropout_prob classifier_bias
+    classifier_activation classifier_pooling clf_pooling decoder_bias tie_word_embeddings id2label label2id
+    num_labels problem_type finetuning_task task_specific_params summary_type summary_use_proj summary_activation
+    summary_last_dropout summary_first_dropout summary_proj_to_labels pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_size_per_head pooler_type directionality sparse_prediction
+    sparse_pred_ignore_index final_logit_softcapping pad_token_id bos_token_id eos_token_id cls_token_id
+    sep_token_id mask_token_id unk_token_id decoder_start_token_id use_cache output_attentions
+    output_hidden_states output_past return_dict chunk_size_feed_forward attn_implementation _attn_implementation
+    _attn_implementation_autoset reference_compile repad_logits_with_grad deterministic_flash_attn use_flash_attn
     use_memory_efficient_attention unpad_inputs cache_implementation";
 
 /// A config.json that is being read.
@@ -179,5 +178,26 @@ impl Settings {
             !read.contains(name.as_str()) && !lists(NEUTRAL, name) && !empty(value)
         });
         left.map_or(Ok(()), |(name, _)| Err(self.unknown(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_stands_twice_or_glued_to_another() {
+        let mut names = BTreeSet::new();
+        for name in NEUTRAL.split_ascii_whitespace() {
+            assert!(names.insert(name), "{name}");
+        }
+        for name in [
+            "name_or_path",
+            "dropout",
+            "pad_token_id",
+            "cache_implementation",
+        ] {
+            assert!(names.contains(name), "{name}");
+        }
     }
 }

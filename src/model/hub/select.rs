@@ -17,8 +17,8 @@ const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
 
 /// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
 /// tokenizers are made from, so that the same cache serves them.
-const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json \
-    added_tokens.json vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model \
+const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json
+    added_tokens.json vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model
     chat_template.jinja";
 
 /// Endings of weights that embedctl does not read.
@@ -40,7 +40,7 @@ pub(super) fn is_read(path: &str) -> bool {
     OF_REPOSITORY.contains(&name)
         || is_of_transformer(name)
         || ".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data"
-            .split(' ')
+            .split_ascii_whitespace()
             .any(|ending| name.ends_with(ending))
 }
 
@@ -329,6 +329,20 @@ mod tests {
                 "0_Transformer/model.onnx",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_model_is_told_about_is_not_read() {
+        for read in [
+            "onnx/model.onnx_data",
+            "2_Dense/model.safetensors",
+            "vocab.txt",
+        ] {
+            assert!(is_read(read), "{read}");
+        }
+        for other in ["README.md", "2_Dense/pytorch_model.bin", ".gitattributes"] {
+            assert!(!is_read(other), "{other}");
+        }
     }
 
     #[test]

@@ -243,7 +243,10 @@ impl Environment<'_> {
         }
         let addresses =
             "HF_ENDPOINT http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
-        for address in addresses.split(' ').filter_map(|name| self.text(name)) {
+        for address in addresses
+            .split_ascii_whitespace()
+            .filter_map(|name| self.text(name))
+        {
             secrets.add_address(&address);
         }
         secrets

@@ -94,6 +94,19 @@ fn no_message_shows_a_password() {
             "{error}"
         );
     }
+    for name in [
+        "HF_ENDPOINT",
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ] {
+        let settings = read(&[(name, "http://me:pa55word@host")]).unwrap();
+        let echoed = settings.secrets.redact("pa55word");
+        assert_eq!(echoed, "[redacted]", "{name}");
+    }
     let settings = read(&[
         ("HF_ENDPOINT", "https://me:pa55word@mirror"),
         ("https_proxy", "http://you:5ecret5@proxy"),

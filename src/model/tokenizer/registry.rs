@@ -107,13 +107,13 @@ enum Known {
 }
 
 /// Classes that are Python alone: they have no use for a `tokenizer.json`.
-const PYTHON: &str = "BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertweetTokenizer \
-    BioGptTokenizer BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer \
-    CpmAntTokenizer CpmTokenizer DiaTokenizer EsmTokenizer FSMTTokenizer FastSpeech2ConformerTokenizer \
-    FlaubertTokenizer GPTNeoXJapaneseTokenizer GPTSw3Tokenizer M2M100Tokenizer MarianTokenizer \
-    MgpstrTokenizer MyT5Tokenizer PLBartTokenizer PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer \
-    ProphetNetTokenizer RoCBertTokenizer SentencePieceBackend SiglipTokenizer Speech2TextTokenizer \
-    SpeechT5Tokenizer TapasTokenizer VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer \
+const PYTHON: &str = "BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertweetTokenizer
+    BioGptTokenizer BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer
+    CpmAntTokenizer CpmTokenizer DiaTokenizer EsmTokenizer FSMTTokenizer FastSpeech2ConformerTokenizer
+    FlaubertTokenizer GPTNeoXJapaneseTokenizer GPTSw3Tokenizer M2M100Tokenizer MarianTokenizer
+    MgpstrTokenizer MyT5Tokenizer PLBartTokenizer PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer
+    ProphetNetTokenizer RoCBertTokenizer SentencePieceBackend SiglipTokenizer Speech2TextTokenizer
+    SpeechT5Tokenizer TapasTokenizer VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer
     XLMTokenizer";
 
 /// Classes whose own code goes beyond what a `tokenizer.json` can hold, and why.
@@ -148,7 +148,7 @@ fn known(name: &str) -> Known {
     }
 }
 
-/// The class that the reference registers, and for which architectures.
+/// The class that the reference registers, and for which architectures, on one line or several.
 const REGISTERED: &str = "\
 AlbertTokenizer albert yoso
 BarthezTokenizer barthez
@@ -156,9 +156,9 @@ BartphoTokenizer bartpho
 BartTokenizer florence2
 BertGenerationTokenizer bert-generation
 BertJapaneseTokenizer bert-japanese
-BertTokenizer align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino \
-    layoutlm megatron-bert mm-grounding-dino nezha nomic_bert qdqbert realm retribert squeezebert tvp vilt \
-    visual_bert
+BertTokenizer align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino
+BertTokenizer layoutlm megatron-bert mm-grounding-dino nezha nomic_bert qdqbert realm retribert squeezebert tvp vilt
+BertTokenizer visual_bert
 BertweetTokenizer bertweet
 BigBirdTokenizer big_bird
 BioGptTokenizer biogpt
@@ -184,10 +184,10 @@ FlaubertTokenizer flaubert
 FNetTokenizer fnet
 FSMTTokenizer fsmt
 FunnelTokenizer funnel
-GemmaTokenizer diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 \
-    t5gemma zaya
-GPT2Tokenizer blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo \
-    jais2 opt phi starcoder2
+GemmaTokenizer diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2
+GemmaTokenizer t5gemma zaya
+GPT2Tokenizer blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo jais2
+GPT2Tokenizer opt phi starcoder2
 GPTNeoXJapaneseTokenizer gpt_neox_japanese
 GPTNeoXTokenizer falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm
 GPTSw3Tokenizer gpt-sw3
@@ -214,16 +214,15 @@ MyT5Tokenizer myt5
 NllbTokenizer nllb nllb-moe
 NougatTokenizer nougat pp_formulanet
 OpenAIGPTTokenizer openai-gpt
-ParakeetTokenizer granite_speech5_ctc nemotron3_5_asr nemotron_asr_streaming parakeet_ctc parakeet_rnnt \
-    parakeet_tdt
+ParakeetTokenizer granite_speech5_ctc nemotron3_5_asr nemotron_asr_streaming parakeet_ctc parakeet_rnnt parakeet_tdt
 PegasusTokenizer pegasus
 PerceiverTokenizer perceiver
 PhobertTokenizer phobert
 PLBartTokenizer plbart
 ProphetNetTokenizer prophetnet
-Qwen2Tokenizer audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr \
-    moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 \
-    qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice
+Qwen2Tokenizer audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr
+Qwen2Tokenizer moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe
+Qwen2Tokenizer qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice
 Qwen3_5Tokenizer qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp
 ReformerTokenizer reformer
 RemBertTokenizer rembert
@@ -239,14 +238,15 @@ SplinterTokenizer splinter
 T5Tokenizer mt5 musicgen musicgen_melody switch_transformers t5
 TapasTokenizer tapas
 Tipsv2Tokenizer tipsv2
-TokenizersBackend EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr \
-    ernie4_5 ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr got_ocr2 \
-    gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared h2ovl_chat hyperclovax \
-    hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear kosmos-2 llava llava_next \
-    mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7 minimax_m2 ministral ministral3 mistral \
-    mistral3 mistral_large4 mixtral modernbert modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 \
-    nystromformer olmo2 olmo3 olmo_hybrid opencua openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe \
-    pix2struct pixtral pocket_tts smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl
+TokenizersBackend EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr ernie4_5
+TokenizersBackend ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr
+TokenizersBackend got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared
+TokenizersBackend h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear
+TokenizersBackend kosmos-2 llava llava_next mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7
+TokenizersBackend minimax_m2 ministral ministral3 mistral mistral3 mistral_large4 mixtral modernbert
+TokenizersBackend modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 nystromformer olmo2 olmo3 olmo_hybrid
+TokenizersBackend opencua openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe pix2struct pixtral pocket_tts
+TokenizersBackend smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl
 UdopTokenizer udop
 VitsTokenizer vits
 WhisperTokenizer whisper
@@ -256,9 +256,9 @@ XLMTokenizer xlm
 XLNetTokenizer xlnet";
 
 /// Architectures whose repositories are known to name a wrong class: the registered one reads them.
-const MISNAMED: &str = "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax \
-    hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv \
-    minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v phimoe \
+const MISNAMED: &str = "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax
+    hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv
+    minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v phimoe
     qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava";
 
 fn registered(model_type: &str) -> Option<&'static str> {

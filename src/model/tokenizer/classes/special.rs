@@ -71,7 +71,7 @@ impl Names {
         let mut names = Vec::new();
         for (name, default) in NAMED
             .split_ascii_whitespace()
-            .zip(defaults(class).split(' '))
+            .zip(defaults(class).split_ascii_whitespace())
         {
             let default = Some(default).filter(|text| *text != "-");
             let mut token = arguments.named(name, default)?;
