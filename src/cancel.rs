@@ -4,17 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::threads::locked;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// How long a cancelled run may take to finish its last batches, publish what it has and clean up after itself: four
-/// seconds, or what the variable `EMBEDCTL_LAST_SECONDS` says, by which tests wait on a machine that is busy.
-#[must_use]
-pub fn patience() -> Duration {
-    let asked = std::env::var("EMBEDCTL_LAST_SECONDS").ok();
-    let asked = asked.and_then(|seconds| seconds.parse().ok());
-    Duration::from_secs(asked.unwrap_or(4))
-}
+use crate::threads::locked;
+
+/// How long a cancelled run may take to finish its last batches, publish what it has and clean up after itself.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Asks a run to stop. Clones share one state.
 #[derive(Debug, Clone)]
@@ -26,21 +21,14 @@ pub struct CancelToken {
 #[derive(Debug)]
 struct State {
     flag: AtomicBool,
+    patience: Duration,
     // Dropped by the first `cancel`, which wakes every receiver.
     sender: Mutex<Option<Sender<()>>>,
 }
 
 impl Default for CancelToken {
     fn default() -> Self {
-        let (sender, cancelled) = bounded(0);
-        let state = State {
-            flag: AtomicBool::new(false),
-            sender: Mutex::new(Some(sender)),
-        };
-        Self {
-            state: Arc::new(state),
-            cancelled,
-        }
+        Self::with_patience(PATIENCE)
     }
 }
 
@@ -49,6 +37,28 @@ impl CancelToken {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One whose run may take so long, once it was cancelled, to finish its last batches, publish what it has and clean
+    /// up after itself: four seconds otherwise.
+    #[must_use]
+    pub fn with_patience(patience: Duration) -> Self {
+        let (sender, cancelled) = bounded(0);
+        let state = State {
+            flag: AtomicBool::new(false),
+            patience,
+            sender: Mutex::new(Some(sender)),
+        };
+        Self {
+            state: Arc::new(state),
+            cancelled,
+        }
+    }
+
+    /// What the run may still take once it was cancelled.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.state.patience
     }
 
     /// Asks the run to stop at the next batch. Further calls do nothing.

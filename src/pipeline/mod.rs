@@ -51,7 +51,7 @@ use self::reading::Streams;
 pub(crate) use self::reuse::{Asked, Earlier};
 use self::run::{Output, create, drive};
 use self::start::Parts;
-use crate::cancel::{self, CancelToken};
+use crate::cancel::CancelToken;
 use crate::engine::{self, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
@@ -354,7 +354,7 @@ fn run(
     })?;
     select! {
         recv(run) -> result => result.map_err(|_| ended("run"))?,
-        recv(cancel.channel()) -> _ => run.recv_timeout(cancel::patience()).unwrap_or_else(|_| {
+        recv(cancel.channel()) -> _ => run.recv_timeout(cancel.patience()).unwrap_or_else(|_| {
             options.files.remove();
             Err(Error::interrupted())
         }),

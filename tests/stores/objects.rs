@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use embedctl::cancel::CancelToken;
+use embedctl::job::{Content, Objects, Storage as _};
 use embedctl::storage::{Address, Object, Storage};
 
 use crate::hub::http::{Reply, Request, Server, Step};
@@ -398,5 +399,38 @@ fn nothing_is_written_where_nothing_can_be() {
     for url in ["https://host/x", "hf://datasets/org/name/x"] {
         let error = storage.create(&at(url), true).unwrap_err().to_string();
         assert!(error.contains("nothing can be written to"), "{error}");
+    }
+}
+
+/// The store takes what is put, and the run is cancelled before it answers: what it holds then is this run's, unless
+/// it is something else.
+#[test]
+fn what_was_taken_as_the_run_was_cancelled_is_known_again() {
+    const PART: &[u8] = b"rows of a part";
+    for (held, is_ours) in [(PART, true), (&b"rows of another"[..], false)] {
+        let cancel = CancelToken::new();
+        let (stop, puts) = (cancel.clone(), AtomicUsize::new(0));
+        let store = Server::start(None, move |request| match request.method.as_str() {
+            "PUT" if puts.fetch_add(1, Ordering::SeqCst) == 0 => {
+                stop.cancel();
+                Reply {
+                    instead: Some(Step::Stall),
+                    ..Reply::default()
+                }
+            }
+            "PUT" => Reply::new(412).body("<Error><Code>PreconditionFailed</Code></Error>"),
+            _ => Reply::ranged(request, held)
+                .with("ETag", "\"1\"")
+                .with("Last-Modified", TIME),
+        });
+        let url = format!("http://{}", store.host());
+        let settings = [
+            ("aws_endpoint_url", url.as_str()),
+            ("aws_access_key_id", "testkey"),
+            ("aws_secret_access_key", "5ecretkey5"),
+        ];
+        let objects = Objects::new(storage(settings, &cancel), &at("s3://b/out/"));
+        let put = objects.put("part-00001-00000.jsonl", Content::Bytes(PART));
+        assert_eq!(put.unwrap(), is_ours);
     }
 }

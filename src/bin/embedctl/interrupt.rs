@@ -5,18 +5,31 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use embedctl::cancel::{CancelToken, patience};
+use embedctl::Error;
+use embedctl::cancel::CancelToken;
 use embedctl::output::RunFiles;
 
 use crate::exit::ExitCode;
 
-/// How long after a run's own patience its clean stop may take. A write into a pipe that nobody reads cannot be called
-/// back, and the batches at work are lost anyway.
+/// How many seconds an interrupted run may take to publish the part in hand and clean up after itself, where four are
+/// too few.
+const LAST_SECONDS: &str = "EMBEDCTL_LAST_SECONDS";
+
+/// What it may take beyond that before it is ended. A write into a pipe that nobody reads cannot be called back, and the
+/// batches at work are lost anyway.
 const LONGER: Duration = Duration::from_secs(1);
 
 /// Watches for signals from now on, for a run with these files; a signal cancels the token.
 pub fn watch(files: RunFiles) -> anyhow::Result<CancelToken> {
-    let cancel = CancelToken::new();
+    let cancel = match std::env::var_os(LAST_SECONDS) {
+        None => CancelToken::new(),
+        Some(given) => {
+            let seconds = given.to_str().and_then(|given| given.parse().ok());
+            let seconds = seconds.filter(|seconds| (1..=3600).contains(seconds));
+            let refused = || Error::usage(format!("{LAST_SECONDS} is a number from 1 to 3600"));
+            CancelToken::with_patience(Duration::from_secs(seconds.ok_or_else(refused)?))
+        }
+    };
     wait(cancel.clone(), files).context("cannot watch for signals")?;
     Ok(cancel)
 }
@@ -31,9 +44,9 @@ fn wait(cancel: CancelToken, files: RunFiles) -> io::Result<()> {
         signals.wait();
         cancel.cancel();
         // Without a thread for it, there is still the second signal.
-        let patient = leave.clone();
+        let (patient, patience) = (leave.clone(), cancel.patience() + LONGER);
         let _ = spawn(move || {
-            thread::sleep(patience() + LONGER);
+            thread::sleep(patience);
             patient();
         });
         signals.wait();

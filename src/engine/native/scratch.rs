@@ -8,6 +8,7 @@ use super::kernels::{AttentionScratch, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::remedies::MORE_MEMORY;
 
 /// Floats of the feed-forward's inner activations that are alive at a time: half a megabyte and a bit, which
 /// with the weights' panels fits a core's own cache.
@@ -83,9 +84,7 @@ impl Scratch {
             .map_err(|_| {
                 *self = Self::default();
                 let reason = format!("the system refuses the memory for {tokens} tokens at a time");
-                Error::new(ErrorKind::OutOfMemory, "native", reason).with_remedy(
-                    "raise the limit on memory (ulimit -v, a container's), or lower --threads",
-                )
+                Error::new(ErrorKind::OutOfMemory, "native", reason).with_remedy(MORE_MEMORY)
             })
     }
 

@@ -152,6 +152,7 @@ fn on_devices(
                 sessions.push(Device {
                     session: Arc::new(Mutex::new(proved.session)),
                     output: proved.output,
+                    own_memory: proved.own_memory,
                 });
             }
             Err(error)
@@ -258,6 +259,8 @@ struct Device {
     session: Arc<Mutex<Session>>,
     /// Where outputs are put; `None`: inputs and outputs are not bound.
     output: Option<binding::OutputMemory>,
+    /// Whether it has memory of its own.
+    own_memory: bool,
 }
 
 impl Device {
@@ -266,7 +269,10 @@ impl Device {
         if let Some(memory) = self.output {
             worker.bind(memory)?;
         }
-        Ok(worker)
+        Ok(match self.own_memory {
+            true => worker.of_device(),
+            false => worker,
+        })
     }
 }
 

@@ -56,7 +56,9 @@ impl Profiling {
         batch: &Batch,
     ) -> Result<Vec<RanNode>, String> {
         for _ in 0..2 {
-            worker.run(batch).map_err(|error| error.to_string())?;
+            worker
+                .run(batch)
+                .map_err(|error| error.reason().to_owned())?;
         }
         let named = locked(session)
             .end_profiling()

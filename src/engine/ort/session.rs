@@ -14,6 +14,7 @@ use crate::batch::Batch;
 use crate::engine::{Output, Worker};
 use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::ElementType;
+use crate::remedies::MORE_MEMORY;
 use crate::runtime::{NAME, engine_error};
 use crate::threads::locked;
 
@@ -32,6 +33,8 @@ pub(super) struct OrtWorker {
     options: RunOptions<HasSelectedOutputs>,
     inputs: Inputs,
     converted: Vec<f32>,
+    /// What helps where memory runs out.
+    remedy: &'static str,
 }
 
 impl OrtWorker {
@@ -50,7 +53,14 @@ impl OrtWorker {
             inputs: Inputs::new(&reading),
             reading,
             converted: Vec::new(),
+            remedy: MORE_MEMORY,
         })
+    }
+
+    /// One of a device with memory of its own.
+    pub(super) fn of_device(mut self) -> Self {
+        self.remedy = "take --provider cpu, which uses the machine's own memory";
+        self
     }
 
     /// Hands inputs over to the device as they are bound, and takes the output from `memory`.
@@ -155,8 +165,7 @@ impl Worker for OrtWorker {
                 batch.rows, batch.length
             );
             if says_too_large(&words) {
-                Error::new(ErrorKind::OutOfMemory, NAME, reason)
-                    .with_remedy("take --provider cpu, which uses the machine's own memory")
+                Error::new(ErrorKind::OutOfMemory, NAME, reason).with_remedy(self.remedy)
             } else {
                 engine_error(reason)
             }
