@@ -138,6 +138,9 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         input.window_rows = input
             .window_rows
             .min(usize::try_from(limit).unwrap_or(usize::MAX));
+        if input.sample.is_none() {
+            input.limit = Some(input.limit.map_or(limit, |most| most.min(limit)));
+        }
     }
     let mut reader = Reading::ahead(options, input)?;
     let chunking = options.chunking.as_ref();

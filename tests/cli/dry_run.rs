@@ -99,6 +99,34 @@ fn a_larger_input_is_estimated_from_a_sample() {
     );
 }
 
+/// `--limit` is how much a dry run reads, and says nothing of the run, which could not know it of a shard.
+#[test]
+fn a_sample_is_as_large_as_asked_and_of_a_shard_too() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one line\n".repeat(40));
+    for more in [
+        "",
+        " --window 16",
+        " --shard 1/2",
+        " --shard 1/2 --window 16",
+    ] {
+        let (code, found) = survey(&sandbox, &format!("a.txt -o out/ --limit 25{more}"));
+        assert_eq!(code, Some(0), "{more}: {found}");
+        let sample = &found["sample"];
+        assert_eq!(
+            (&sample["whole"], &sample["records"]),
+            (&json!(false), &json!(25)),
+            "{more}"
+        );
+    }
+    // What the run itself would refuse is refused.
+    let run = sandbox.embed("a.txt -o out/ --sample 5 --shard 1/2 --dry-run");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("leave --sample out"), "{run}");
+    let run = sandbox.embed("a.txt -o out/ --limit 25 --shard 1/2");
+    assert!(run.stderr.contains("leave --limit out"), "{run}");
+}
+
 #[test]
 fn people_get_a_table_and_bad_records_are_told() {
     let sandbox = Sandbox::new();

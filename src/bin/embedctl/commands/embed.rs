@@ -345,6 +345,8 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
 }
 
 fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
+    // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
+    let is_of_survey = args.output.dry_run && args.input.sample.is_none();
     Ok(InputOptions {
         window_per_batch: answers_batches(args)?,
         streams: args.input.streams,
@@ -360,7 +362,10 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
         text_template: args.input.text_template.clone(),
         rejected_columns: args.records.on_error == OnError::Null,
         source_columns: args.input.source_columns,
-        limit: args.input.limit.filter(|&records| records > 0),
+        limit: args
+            .input
+            .limit
+            .filter(|&records| records > 0 && !is_of_survey),
         sample: args.input.sample,
         seed: args.input.seed,
         ..args.input.records.options()
