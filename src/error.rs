@@ -38,7 +38,7 @@ struct Inner {
 pub enum ErrorKind {
     /// Options that contradict each other, the model, or the input. Nothing was embedded.
     Usage,
-    /// The operating system refused something; the cause is its [`io::Error`].
+    /// The operating system refused something; its [`io::Error`] is the cause, or among the causes of it.
     Io,
     /// A complete output that cannot have its name; what stood under the name stands there as before.
     /// The place says where the output is.

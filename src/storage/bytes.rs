@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{Address, Object, ObjectFile, Storage};
-use crate::error::{Error, Result, io_errors};
+use crate::error::{Error, ErrorKind, Place, Result, io_errors};
 use crate::small_file;
 use crate::threads::locked;
 
@@ -163,11 +163,23 @@ impl Readable {
 
 /// Why the file or object `name` cannot be read, where what its decoder says is no fault of the data: a store's refusal,
 /// in words already, or the system's.
-pub(crate) fn no_fault_of_data(name: &str, error: &(dyn StdError + 'static)) -> Option<Error> {
-    Error::behind(error).or_else(|| {
-        let code = io_errors(error).find_map(io::Error::raw_os_error)?;
-        Some(Error::io("read", name, io::Error::from_raw_os_error(code)))
-    })
+///
+/// # Errors
+/// The decoder's own, where the data are at fault.
+pub(crate) fn no_fault_of_data<E>(name: &str, error: E) -> Result<Error, E>
+where
+    E: StdError + Send + Sync + 'static,
+{
+    if let Some(own) = Error::behind(&error) {
+        return Ok(own);
+    }
+    if io_errors(&error).all(|error| error.raw_os_error().is_none()) {
+        return Err(error);
+    }
+    // A pipe that breaks on the way in is no reader of ours that went away, as `Error::io` would say.
+    Ok(Error::new(ErrorKind::Io, "", "read")
+        .at(Place::file(name))
+        .caused_by(error))
 }
 
 /// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile
@@ -359,6 +371,22 @@ mod tests {
         }
         let missing = Readable::find(&other, None).unwrap();
         assert!(missing.is_none() && Readable::find(folder.path(), None).is_err());
+    }
+
+    #[test]
+    fn what_the_system_refuses_to_read_is_no_fault_of_the_data_and_no_closed_output() {
+        for code in [5, 32] {
+            let refused = parquet::errors::ParquetError::from(io::Error::from_raw_os_error(code));
+            let error = no_fault_of_data("a.parquet", refused).unwrap();
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert_eq!(error.to_string(), "cannot read a.parquet");
+            let cause = StdError::source(&error).unwrap();
+            assert!(cause.is::<parquet::errors::ParquetError>());
+            let code_of = io_errors(&error).find_map(io::Error::raw_os_error);
+            assert_eq!(code_of, Some(code));
+        }
+        let damaged = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert!(no_fault_of_data("a.parquet", damaged).is_err());
     }
 
     #[test]

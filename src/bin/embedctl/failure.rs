@@ -115,15 +115,18 @@ impl Failure {
 
     /// The code that this failure leads to.
     pub fn exit_code(&self) -> ExitCode {
+        let mut is_told = false;
         for cause in self.error.chain() {
             match cause.downcast_ref().map(Error::kind) {
                 Some(ErrorKind::Usage) => return ExitCode::Usage,
                 Some(ErrorKind::Interrupted) => return ExitCode::Interrupted,
                 Some(ErrorKind::ClosedPipe) => return ExitCode::Done,
-                _ => {}
+                // The library tells a closed output from any other pipe that breaks, such as an input.
+                Some(_) => is_told = true,
+                None => {}
             }
             let system = cause.downcast_ref::<io::Error>();
-            if system.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            if !is_told && system.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
                 return ExitCode::Done;
             }
         }
@@ -205,6 +208,13 @@ mod tests {
         );
         let raw = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(Failure::from(raw).exit_code(), ExitCode::Done);
+    }
+
+    #[test]
+    fn a_pipe_that_breaks_on_the_way_in_is_a_failure() {
+        let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+        let input = Error::new(ErrorKind::Io, "", "read").caused_by(broken);
+        assert_eq!(Failure::from(input).exit_code(), ExitCode::Failed);
     }
 
     #[test]

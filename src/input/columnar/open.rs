@@ -286,11 +286,16 @@ pub(super) fn footer() -> Spot<'static> {
 pub(super) fn damaged(
     source: &Planned,
     (what, rows): Spot<'_>,
-    error: impl StdError + 'static,
+    error: impl StdError + Send + Sync + 'static,
 ) -> Error {
-    if let Some(refused) = no_fault_of_data(&source.name, &error) {
-        return refused;
-    }
+    let error = match no_fault_of_data(&source.name, error) {
+        Ok(refused) => return refused,
+        Err(error) => error,
+    };
+    let place = match rows {
+        0 => Place::file(&source.name),
+        rows => Place::file(&source.name).line(rows),
+    };
     let message = error.to_string();
     let mut said = message.as_str();
     for prefix in [
@@ -302,10 +307,6 @@ pub(super) fn damaged(
     ] {
         said = said.strip_prefix(prefix).unwrap_or(said);
     }
-    let place = match rows {
-        0 => Place::file(&source.name),
-        rows => Place::file(&source.name).line(rows),
-    };
     let reason = format!("{what} cannot be read ({said}), so it is cut short or damaged");
     Error::input(place, reason).with_remedy("copy or write it again")
 }

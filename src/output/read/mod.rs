@@ -117,8 +117,8 @@ fn guarded<T, E: StdError + Send + Sync + 'static>(
     decoded.map_err(|error| damaged(file, error))
 }
 
-fn damaged(file: &Readable, error: impl StdError + 'static) -> Error {
-    no_fault_of_data(&file.name, &error).unwrap_or_else(|| {
+fn damaged(file: &Readable, error: impl StdError + Send + Sync + 'static) -> Error {
+    no_fault_of_data(&file.name, error).unwrap_or_else(|error| {
         unreadable(file.path(), format!("it is cut short or damaged ({error})")).with_remedy(CUT)
     })
 }
