@@ -10,9 +10,9 @@ use super::arrow::{ArrowFile, ArrowStream};
 use super::parquet::Parquet;
 use super::table::Table;
 use super::{Batches, TableReader};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, io_errors};
 use crate::input::columns::Columns;
-use crate::input::compression::Counted;
+use crate::input::compression::{Counted, Encoding, explain};
 use crate::input::format::{ARROW, InputFormat, PARQUET};
 use crate::input::options::{InputOptions, Part};
 use crate::input::reader::Reader;
@@ -296,6 +296,10 @@ pub(super) fn damaged(
         0 => Place::file(&source.name),
         rows => Place::file(&source.name).line(rows),
     };
+    // Of what is compressed by itself: that it was cut meanwhile.
+    if let Some(cut) = io_errors(&error).find_map(|error| explain(Encoding::Plain, error)) {
+        return Error::input(place, cut);
+    }
     let message = error.to_string();
     let mut said = message.as_str();
     for prefix in [

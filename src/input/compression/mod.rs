@@ -130,7 +130,8 @@ impl Read for Counted {
                 read: before,
                 size: self.size,
             };
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, short));
+            // No `UnexpectedEof`: Arrow takes that between two messages for the end.
+            return Err(io::Error::new(ErrorKind::InvalidData, short));
         }
         Ok(bytes)
     }

@@ -2,6 +2,7 @@
 
 use arrow::array::AsArray;
 
+use super::tables::{arrow_stream, batch};
 use super::*;
 use crate::error::ErrorKind;
 use crate::input::compression::tests::{gzip, zstd};
@@ -122,6 +123,32 @@ fn a_record_that_was_cut_meanwhile_is_not_embedded() {
     fs::write(files.path(0), "one\ntwo\n").unwrap();
     assert_eq!(texts(&windows(reader).unwrap()), ["one", "two"]);
 }
+
+/// Lines, and an Arrow stream: also one that is cut between two of its batches, where it could be at its end.
+#[test]
+fn what_was_cut_meanwhile_helps_to_run_again() {
+    let batches = [batch(0, 5), batch(5, 5)];
+    let stream = arrow_stream(&batches);
+    let between = arrow_stream(&batches[..1]).len() - END_OF_STREAM;
+    let lines = "one\ntwo and more\n".as_bytes();
+    for (name, content, left) in [
+        ("a.txt", lines, 7),
+        ("a.arrows", &stream[..], stream.len() - 20),
+        ("a.arrows", &stream[..], between),
+        ("a.arrows", &stream[..], 40),
+    ] {
+        let files = Files::new().with(name, content);
+        let reader = files.open(options()).unwrap();
+        fs::write(files.path(0), &content[..left]).unwrap();
+        let error = windows(reader).unwrap_err();
+        let ends = format!("ends after {left} now");
+        assert!(error.reason().contains(&ends), "{name}: {error}");
+        assert_eq!(error.remedy(), Some("run again when it is complete"));
+    }
+}
+
+/// Bytes of the mark behind the last batch.
+const END_OF_STREAM: usize = 8;
 
 #[test]
 fn a_file_that_goes_away_is_an_error() {
