@@ -20,7 +20,7 @@ pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
-use crate::job::{self, Local, Objects, Part, State};
+use crate::job::{self, Local, Manifest, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::storage::{Address, Readable, Storage};
 use health::Watch;
@@ -118,6 +118,10 @@ pub fn inspect(
     })
 }
 
+/// A complete output whose manifest says nothing, so nobody knows whether a part is missing.
+const UNREADABLE: &str =
+    "_embedctl/manifest.json is not as it was written; --resume makes it again";
+
 /// The parts of a job's folder, and what is wrong with the whole.
 fn parts(
     folder: &str,
@@ -131,6 +135,9 @@ fn parts(
         return Err(Error::usage(why).with_remedy("name its files"));
     }
     let mut faults = state.faults();
+    if state.success && Manifest::read(storage)?.is_none() {
+        faults.push(UNREADABLE.to_owned());
+    }
     faults.extend(state.missing_parts(storage)?);
     faults.extend(
         state

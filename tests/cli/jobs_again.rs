@@ -323,6 +323,21 @@ fn a_removed_part_of_records_that_were_tried_again_is_seen() {
 }
 
 #[test]
+fn a_damaged_manifest_is_told() {
+    let sandbox = rejected(LINE);
+    code(&sandbox.run("inspect out/"), 0);
+    let path = sandbox.path("out/_embedctl/manifest.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(&path, whole.replacen("\"records\": 8", "\"records\": 7", 1)).unwrap();
+    let found = sandbox.run("inspect out/");
+    let said = "_embedctl/manifest.json is not as it was written";
+    assert!(code(&found, 1).stdout.contains(said), "{found}");
+    code(&sandbox.embed(&format!("{LINE} --resume")), 3);
+    assert!(fs::read_to_string(&path).unwrap() == whole);
+    code(&sandbox.run("inspect out/"), 0);
+}
+
+#[test]
 fn a_file_is_written_anew_with_the_vectors_that_it_has() {
     for name in ["out.jsonl", "out.npy", "out.parquet"] {
         let line = format!("in.jsonl --on-error skip --keep text,year -o {name}");
