@@ -30,12 +30,13 @@ pub(super) struct JobRun {
     shares: Option<Vec<Share>>,
     /// Whether kept fields have types, which else the first records decide.
     pub(super) is_typed: bool,
+    /// With the caller's list of files, which those that are begun stand on.
     pub(super) options: EmbedOptions,
     /// What the file says of itself whose rejected records are tried again.
     then: Option<Said>,
     /// Where rejected records stood, of an input that has changed since.
     pub(super) compared: Option<Places>,
-    /// Goes behind the lock.
+    /// Fields are dropped in their order: the folder of the parts goes behind the lock in `begun`, which it holds.
     aside: Option<Aside>,
 }
 
@@ -136,7 +137,10 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         _ => None,
     };
     let then = file.map(|path| of_file(path, options)).transpose()?;
-    let aside;
+    let then = then.flatten();
+    if let Some(said) = &then {
+        same_records(&job, &said.then, &options.input)?;
+    }
     let Some(begun) = job.begin(options.input.window_rows)? else {
         return Err(Error::usage(format!(
             "{}: the output is complete; there is nothing to go on with",
@@ -144,12 +148,9 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         ))
         .with_remedy("leave it as it is, or start anew with --force"));
     };
-    aside = file.cloned().map(Aside);
-    let then = then.flatten();
-    let settled = begun.state().job.as_ref().map(|job| &job.fingerprint);
-    let made = then.as_ref().map(|said| &said.then).or(settled);
-    if let Some(made) = made.filter(|_| options.job.retry) {
-        same_records(&job, made, &options.input)?;
+    // Of a folder; what was known of a single file is refused above, before its parts' folder is made.
+    if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
+        same_records(&job, &begun.fingerprint, &options.input)?;
     }
     let names = input.names();
     Ok(JobRun {
@@ -161,7 +162,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         is_typed: untyped(options, &input).is_none(),
         then,
         compared: None,
-        aside,
+        aside: file.cloned().map(Aside),
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()

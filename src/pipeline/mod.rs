@@ -341,7 +341,8 @@ fn run(
         threads,
         chunked,
         reuse,
-        // The caller's own, so that they don't live as long as a run that nobody waits for.
+        // Not the caller's, which would live as long as a run that nobody waits for: what writes stands in `output`,
+        // and that alone keeps them.
         options: EmbedOptions {
             files: RunFiles::new(),
             ..options.clone()

@@ -337,6 +337,23 @@ fn a_damaged_manifest_is_told() {
     code(&sandbox.run("inspect out/"), 0);
 }
 
+/// A run that is refused takes nothing away that another has left.
+#[test]
+fn another_limit_of_a_file_is_refused_before_anything_is_made() {
+    let line = "in.jsonl --on-error skip --keep text -o out.npy";
+    let sandbox = rejected(&format!("{line} --resume"));
+    let parts = sandbox.path("out.npy.parts");
+    code(
+        &sandbox.embed("in.jsonl --keep text -o other.npy --resume --window 1"),
+        1,
+    );
+    fs::rename(sandbox.path("other.npy.parts"), &parts).unwrap();
+    let before = files(&parts);
+    let run = sandbox.embed(&format!("{line} --retry-rejects --limit 7"));
+    assert!(code(&run, 2).stderr.contains("leave --limit out"), "{run}");
+    assert_eq!(files(&parts), before);
+}
+
 #[test]
 fn a_file_is_written_anew_with_the_vectors_that_it_has() {
     for name in ["out.jsonl", "out.npy", "out.parquet"] {
