@@ -58,11 +58,16 @@ pub mod survey;
 mod threads;
 pub mod tokenize;
 pub mod verify;
+mod word_list;
 
 pub use embedder::Embedder;
 pub use error::{Error, ErrorKind, Result};
 pub use output::rejects;
-pub use threads::{locked, usable_cores};
+pub use threads::usable_cores;
+
+// For the program beside this library alone.
+#[doc(hidden)]
+pub use threads::locked;
 
 /// What README.md shows of the library works.
 #[cfg(doctest)]

@@ -12,6 +12,7 @@ use crate::model::ModelOptions;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::process::NO_TF32;
 use crate::runtime::{RuntimeOptions, wants_no_tf32};
+use crate::word_list::words;
 
 /// What is measured. Everything that is left out is left to the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -158,17 +159,16 @@ impl Configuration {
     /// The provider is always named.
     #[must_use]
     pub fn label(&self, all: &[Self]) -> String {
-        const NAMES: &str =
-            "provider model model-file precision device provider-option threads batch-tokens
-                             batch-size window max-length";
-        let mut words = Vec::new();
-        for name in NAMES.split_ascii_whitespace() {
+        const NAMES: &str = "provider model model-file precision device provider-option threads
+            batch-tokens batch-size window max-length";
+        let mut parts = Vec::new();
+        for name in words(NAMES) {
             let own = self.setting(name);
             let differs = all.iter().any(|other| other.setting(name) != own);
             if !differs && name != "provider" {
                 continue;
             }
-            words.push(match (name, own) {
+            parts.push(match (name, own) {
                 ("provider", own) => own.unwrap_or_default(),
                 ("precision", None) => "fp32".to_owned(),
                 ("model" | "model-file", Some(own)) => last_part(&own).to_owned(),
@@ -186,7 +186,7 @@ impl Configuration {
                 (name, None) => format!("default {name}"),
             });
         }
-        words.join(" ")
+        parts.join(" ")
     }
 }
 

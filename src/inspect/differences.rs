@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
-use crate::model::lists;
+use crate::word_list::{lists, words};
 
 /// What says nothing about a vector: counts, hashes of what was written, speed.
 const COUNTS: &str = "rows tokens sha256 profile part schema";
@@ -76,7 +76,7 @@ pub fn differences(files: &[Inspection]) -> Vec<Difference> {
 
 fn decides(key: &str) -> bool {
     let is = |list: &str| {
-        list.split_ascii_whitespace().any(|name| {
+        words(list).any(|name| {
             key.strip_prefix(name)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })

@@ -15,6 +15,7 @@ use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
 use crate::error::{Cause, Error, Result};
 use crate::folder::name_in;
 use crate::hash::Hash;
+use crate::word_list::words;
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]
@@ -175,11 +176,7 @@ impl Model {
                 .iter()
                 .map(|name| self.transformer.join(name)),
         );
-        paths.extend(
-            super::sentence_config::FILES
-                .split_ascii_whitespace()
-                .map(|name| self.transformer.join(name)),
-        );
+        paths.extend(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
         paths.extend(
             ["modules.json", "config_sentence_transformers.json"]
                 .map(|name| self.folder.join(name)),

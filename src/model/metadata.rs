@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 
-use super::lists;
 use crate::cancel::CancelToken;
 use crate::error::{Cause, Error, Result};
 use crate::small_file;
 use crate::threads;
+use crate::word_list::{lists, words};
 
 /// A small file is no larger than this.
 const MOST_BYTES: u64 = 64 << 20;
@@ -46,7 +46,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         .with_remedy("fetch the file again")
     };
     let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
-    for key in WIDTHS.split_ascii_whitespace() {
+    for key in words(WIDTHS) {
         if let Some(width) = value.get(key).filter(|width| width.is_number())
             && !width
                 .as_u64()

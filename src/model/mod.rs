@@ -48,11 +48,6 @@ pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
 
 use crate::error::Cause;
 
-/// Whether a list, words with blanks between, holds `word`.
-pub(crate) fn lists(list: &str, word: &str) -> bool {
-    list.split_ascii_whitespace().any(|one| one == word)
-}
-
 /// A model whose files are resolved and understood.
 #[derive(Debug)]
 pub struct Model {

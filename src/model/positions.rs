@@ -1,8 +1,8 @@
 //! How many positions an architecture has, where `config.json` leaves that to the reference's defaults,
 //! and whether there is anything beyond them.
 
-use super::lists;
 use super::metadata::TransformerConfig;
+use crate::word_list::lists;
 
 /// `max_position_embeddings` of architectures whose `config.json` does not state it, and their names.
 const DEFAULTS: [(i64, &str); 24] = [
@@ -129,6 +129,7 @@ pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> Range {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::word_list::words;
 
     fn range(json: serde_json::Value) -> Range {
         of(&serde_json::from_value(json).unwrap(), 1)
@@ -163,7 +164,7 @@ mod tests {
     fn no_architecture_stands_twice() {
         let mut names: Vec<&str> = DEFAULTS
             .iter()
-            .flat_map(|(_, kinds)| kinds.split_ascii_whitespace())
+            .flat_map(|(_, kinds)| words(kinds))
             .collect();
         let all = names.len();
         names.sort_unstable();

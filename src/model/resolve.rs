@@ -8,7 +8,6 @@ use std::path::Path;
 
 use super::config::{ModelConfig, Positions, Prompts, Step};
 use super::graph::Graph;
-use super::lists;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
 use super::options::ModelOptions;
@@ -16,6 +15,7 @@ use super::positions;
 use super::sentence_config::{self, SentenceConfig};
 use super::tokenizer::{self, Asked};
 use crate::error::{Error, Result};
+use crate::word_list::{lists, words};
 use limits::{Limits, limits};
 use output::choose_output;
 use pooling::{check_widths, hidden_width, pooling};
@@ -203,7 +203,7 @@ fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
     }
     let files = "processor_config.json preprocessor_config.json video_preprocessor_config.json
         tokenizer_config.json config.json";
-    for name in files.split_ascii_whitespace() {
+    for name in words(files) {
         let file = folder.join(name);
         let config: Option<serde_json::Map<String, serde_json::Value>> = metadata::read(&file)?;
         if let Some(class) = config

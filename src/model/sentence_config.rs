@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{lists, metadata};
+use super::metadata;
 use crate::error::{Error, Result};
+use crate::word_list::{lists, words};
 
 /// The names under which the reference looks for this file, in its order.
 pub(super) const FILES: &str = "sentence_bert_config.json sentence_roberta_config.json
@@ -70,7 +71,7 @@ const CALL: &str =
 
 /// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
-    for name in FILES.split_ascii_whitespace() {
+    for name in words(FILES) {
         let file = folder.join(name);
         match metadata::read::<Map<String, Value>>(&file)? {
             Some(values) if !values.is_empty() => {

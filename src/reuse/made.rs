@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::job::Fingerprint;
 use crate::output::Dtype;
+use crate::word_list::words;
 
 /// Keys that a fingerprint and a provenance have in common.
 const SHARED: &str = "model_file pooling include_prompt normalized prompt max_length dimensions";
@@ -17,7 +18,7 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
         .filter_map(|file| Some((file["path"].as_str()?.to_owned(), file["sha256"].clone())))
         .collect();
     keys.set("model", files);
-    for key in SHARED.split_ascii_whitespace() {
+    for key in words(SHARED) {
         if let Some(value) = made.get(key) {
             keys.set(key, value.clone());
         }
@@ -37,7 +38,7 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
 pub(super) fn of_job(job: &Fingerprint) -> Fingerprint {
     let mut keys = Fingerprint::default();
     let own = ["version", "model", "precision", "dtype"];
-    for key in own.into_iter().chain(SHARED.split_ascii_whitespace()) {
+    for key in own.into_iter().chain(words(SHARED)) {
         if let Some(value) = job.get(key) {
             keys.set(key, value.clone());
         }

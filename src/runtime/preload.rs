@@ -18,6 +18,7 @@ use crate::cancel::CancelToken;
 use crate::error::with_causes;
 use crate::folder::children;
 use crate::provider::Provider;
+use crate::word_list::words;
 
 /// The part of CUDA that comes with the driver.
 pub(crate) const DRIVER: &str = "libcuda.so.1";
@@ -55,7 +56,7 @@ const ORDER: &str = "libcuda.so.1 libcudart.so libnvJitLink.so libcublasLt.so li
     libmigraphx";
 
 fn rank(name: &str) -> Option<usize> {
-    let mut prefixes = ORDER.split_ascii_whitespace();
+    let mut prefixes = words(ORDER);
     prefixes.position(|prefix| name.starts_with(prefix))
 }
 

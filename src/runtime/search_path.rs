@@ -10,6 +10,7 @@ use super::trust;
 use crate::cancel::CancelToken;
 use crate::folder::children;
 use crate::named::named;
+use crate::word_list::words;
 
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
@@ -93,7 +94,7 @@ impl SearchPath {
             "VIRTUAL_ENV CONDA_PREFIX HOME APPDATA PYTHONPATH CUDA_PATH CUDA_HOME ROCM_PATH";
         let variables = NAMING_VARIABLES
             .into_iter()
-            .chain(OTHERS.split_ascii_whitespace())
+            .chain(words(OTHERS))
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .filter(|(_, value)| !value.is_empty())
             .collect();

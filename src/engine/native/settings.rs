@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use crate::model::lists;
+use crate::word_list::lists;
 
 /// Why the engine inside doesn't run a model. Another engine may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,11 +184,12 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::word_list::words;
 
     #[test]
     fn no_setting_stands_twice_or_glued_to_another() {
         let mut names = BTreeSet::new();
-        for name in NEUTRAL.split_ascii_whitespace() {
+        for name in words(NEUTRAL) {
             assert!(names.insert(name), "{name}");
         }
         for name in [

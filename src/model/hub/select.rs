@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Cause, Error, Result};
+use crate::model::onnx_file;
 use crate::model::weights::{self, FileChoice, Weights};
-use crate::model::{lists, onnx_file};
+use crate::word_list::{lists, words};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
@@ -39,8 +40,7 @@ pub(super) fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
         || is_of_transformer(name)
-        || ".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data"
-            .split_ascii_whitespace()
+        || words(".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data")
             .any(|ending| name.ends_with(ending))
 }
 

@@ -12,6 +12,7 @@ use super::proxies::Proxies;
 use crate::error::{Error, Result};
 use crate::safe_text::Secrets;
 use crate::small_file;
+use crate::word_list::words;
 
 /// The Hub that is asked where `HF_ENDPOINT` names no other.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -243,10 +244,7 @@ impl Environment<'_> {
         }
         let addresses =
             "HF_ENDPOINT http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
-        for address in addresses
-            .split_ascii_whitespace()
-            .filter_map(|name| self.text(name))
-        {
+        for address in words(addresses).filter_map(|name| self.text(name)) {
             secrets.add_address(&address);
         }
         secrets

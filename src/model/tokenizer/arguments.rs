@@ -13,7 +13,8 @@ use tokenizers::AddedToken;
 
 use super::added::{Added, Special, special, value_of};
 use crate::error::{Cause, Error, Result};
-use crate::model::{lists, metadata};
+use crate::model::metadata;
+use crate::word_list::{lists, words};
 
 /// Named special tokens, in the order in which the reference keeps them.
 pub(super) const NAMED: &str =
@@ -109,7 +110,7 @@ impl Arguments {
         }
         // A named token that is added has the flags with which it is added. Of two entries with one
         // text, the later wins.
-        for name in NAMED.split_ascii_whitespace() {
+        for name in words(NAMED) {
             let named = values.get(name).and_then(|value| special(value).ok()?);
             let flags = named.and_then(|named| {
                 let mut same = added.values().filter(|token| token.content == named.text());
@@ -274,9 +275,7 @@ fn added_tokens_file(
         return Ok(());
     };
     let mut special_texts: Vec<String> = Vec::new();
-    let named = NAMED
-        .split_ascii_whitespace()
-        .filter_map(|name| values.get(name));
+    let named = words(NAMED).filter_map(|name| values.get(name));
     let extra = values.get("extra_special_tokens").and_then(Value::as_array);
     for value in named.chain(extra.into_iter().flatten()) {
         special_texts.extend(

@@ -5,8 +5,8 @@
 //! architectures whatever they name, the architecture's own class (`model_type`) reads the files.
 
 use crate::error::Cause;
-use crate::model::lists;
 use crate::named::named;
+use crate::word_list::lists;
 
 /// The classes, each with the names of those that do as it does: one table for what they are and what they are called.
 macro_rules! classes {

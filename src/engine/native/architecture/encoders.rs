@@ -6,6 +6,7 @@ use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_a
 use super::{Architecture, FeedForward, Layer, MAX_LAYERS, Norm, NormKind, Positions};
 use crate::engine::native::names::{self};
 use crate::engine::native::settings::{Known, Settings};
+use crate::word_list::words;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BertLike {
@@ -241,10 +242,10 @@ pub(super) fn nomic_spellings(settings: &Settings) -> Known<()> {
     for (name, values) in same {
         settings.pinned(name, values)?;
     }
-    for name in OFF.split_ascii_whitespace() {
+    for name in words(OFF) {
         settings.pinned(name, &[json!(false)])?;
     }
-    for name in EITHER.split_ascii_whitespace() {
+    for name in words(EITHER) {
         settings.pinned(name, &[json!(true), json!(false)])?;
     }
     Ok(())

@@ -9,6 +9,7 @@ use crate::model::tokenizer::added::{Added, Special};
 use crate::model::tokenizer::arguments::{Arguments, NAMED, set};
 use crate::model::tokenizer::languages::{MBART, MBART_50, NLLB};
 use crate::model::tokenizer::registry::Class;
+use crate::word_list::words;
 
 /// The class's own defaults for named tokens, in the order of [`NAMED`] (bos, eos, unk, sep, pad, cls, mask); `-` where
 /// it has none.
@@ -69,10 +70,7 @@ impl Names {
     /// All named tokens of a class that is called with `arguments`.
     pub(super) fn of(class: Class, file: &Tokenizer, arguments: &Arguments) -> Result<Self> {
         let mut names = Vec::new();
-        for (name, default) in NAMED
-            .split_ascii_whitespace()
-            .zip(defaults(class).split_ascii_whitespace())
-        {
+        for (name, default) in words(NAMED).zip(words(defaults(class))) {
             let default = Some(default).filter(|text| *text != "-");
             let mut token = arguments.named(name, default)?;
             if name == "mask_token"
@@ -175,7 +173,7 @@ pub(super) fn extra(
         all
     };
     let count = |name: &str, default: f64| arguments.number(name).unwrap_or(default) as usize;
-    let languages = |list: &'static str| texts(list.split_ascii_whitespace());
+    let languages = |list: &'static str| texts(words(list));
     Ok(match class {
         Class::T5 | Class::Lasr | Class::VideoPrism => {
             let ids = count("extra_ids", 100.0);
