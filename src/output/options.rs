@@ -9,6 +9,7 @@ use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
 use crate::error::{Error, Result};
 use crate::named::named;
+use crate::word_list::words;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -76,6 +77,11 @@ const FORMATS: [(OutputFormat, &str); 11] = [
 ];
 
 impl OutputFormat {
+    /// All of them, in the order in which they are listed to people.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FORMATS.into_iter().map(|(format, _)| format)
+    }
+
     /// The format that a path's ending names.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
@@ -87,15 +93,14 @@ impl OutputFormat {
         };
         let mut formats = FORMATS.iter();
         formats
-            .find(|(_, endings)| endings.split_ascii_whitespace().any(ends))
+            .find(|(_, endings)| words(endings).any(ends))
             .map(|(format, _)| *format)
     }
 
     /// The format that is called `name`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        let mut formats = FORMATS.into_iter().map(|(format, _)| format);
-        formats.find(|format| format.name() == name)
+        Self::all().find(|format| format.name() == name)
     }
 
     /// Its name, which is also the usual ending of its files, without the dot.
@@ -103,7 +108,7 @@ impl OutputFormat {
     pub fn name(self) -> &'static str {
         let known = FORMATS.into_iter().find(|(format, _)| *format == self);
         known
-            .and_then(|(_, endings)| endings.split_ascii_whitespace().next())
+            .and_then(|(_, endings)| words(endings).next())
             .unwrap_or_default()
     }
 
