@@ -3,10 +3,13 @@
 //! was sent to whoever wrote it.
 //!
 //! Both are taken out where text is shown (the command line's printer), so that no caller can forget it.
+//! [`wrapped`] cuts what is left into lines.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
+
+use crate::word_list::words;
 
 /// Passwords shorter than this are only taken out together with their user's name: any word could hold them.
 const SHORTEST: usize = 4;
@@ -90,7 +93,7 @@ impl Secrets {
                 continue;
             };
             let name = name.to_ascii_uppercase();
-            let mut endings = ENDINGS.split_ascii_whitespace();
+            let mut endings = words(ENDINGS);
             if endings.any(|ending| name.ends_with(ending)) {
                 secrets.add(value.trim(), SHORTEST_UNNAMED);
             }
@@ -274,6 +277,15 @@ mod tests {
             secrets.redact("http://me:a@proxy"),
             "http://[redacted]@proxy"
         );
+    }
+
+    #[test]
+    fn lines_end_at_blanks_and_the_first_may_be_shorter() {
+        assert_eq!(wrapped("aa bb cc dd", 2, 5), ["aa", "bb cc", "dd"]);
+        assert_eq!(wrapped("aa bb cc dd", 5, 2), ["aa bb", "cc", "dd"]);
+        assert_eq!(wrapped(" ää\n öö ", 5, 5), ["ää öö"]);
+        assert_eq!(wrapped("abcdefgh i", 3, 3), ["abcdefgh", "i"]);
+        assert_eq!(wrapped("", 5, 5), [""]);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::threads::{locked, spawn};
 use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select, unbounded};
+
+use crate::threads::{locked, spawn};
 
 /// Bytes read ahead at a time, and how often: what a pipe holds, some times over.
 const CHUNK: usize = 64 * 1024;

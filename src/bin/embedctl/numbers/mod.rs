@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use embedctl::Error;
 use embedctl::engine::EngineInfo;
+use embedctl::locked;
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::{BatchDone, Counts, Progress};
 use embedctl::stage::StageWatch;
@@ -27,7 +28,6 @@ use crate::args::NumberArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::{Meter, Printer, Report, destination};
-use embedctl::locked;
 
 /// A form of the numbers.
 type Form = fn(&Numbers, &State) -> String;
