@@ -6,9 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{after, bounded, select};
+use crossbeam_channel::{Receiver, after, bounded, select};
 
-use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Cores that this process may use: affinity and control groups counted in, and `OMP_NUM_THREADS`, by which
@@ -114,14 +113,14 @@ pub(crate) fn guarded<T, E: From<String>>(work: impl FnOnce() -> Result<T, E>) -
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
 }
 
-/// Runs `work`, which somebody else's file drives, for `limit` at most, or until it is cancelled. What
-/// does not end is left to its thread, which ends with the process.
+/// Runs `work`, which somebody else's file drives, for `limit` at most, or until `stop` is ready, as a
+/// cancelled token's channel is. What does not end is left to its thread, which ends with the process.
 ///
 /// # Errors
 /// Its own, what its panic said, or that it took too long.
 pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     limit: Duration,
-    cancel: &CancelToken,
+    stop: &Receiver<()>,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     let (sender, receiver) = bounded(1);
@@ -132,7 +131,7 @@ pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
         recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),
-        recv(cancel.channel()) -> _ => Err("it was interrupted".to_owned().into()),
+        recv(stop) -> _ => Err("it was interrupted".to_owned().into()),
         recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs()).into()),
     }
 }
@@ -140,22 +139,24 @@ pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cancel::CancelToken;
 
     #[test]
     fn what_panics_or_does_not_end_is_an_error() {
         let (long, cancel) = (Duration::from_secs(60), CancelToken::new());
-        assert_eq!(within(long, &cancel, || Ok::<_, String>(7)), Ok(7));
-        let panicked = within::<(), String>(long, &cancel, || panic!("row {}", 7)).unwrap_err();
+        assert_eq!(within(long, cancel.channel(), || Ok::<_, String>(7)), Ok(7));
+        let panicked =
+            within::<(), String>(long, cancel.channel(), || panic!("row {}", 7)).unwrap_err();
         assert!(panicked.contains("row 7"), "{panicked}");
         let (_open, never) = bounded::<()>(0);
         let endless = || {
             let never = never.clone();
             move || never.recv().map_err(|error| error.to_string())
         };
-        let late = within(Duration::ZERO, &cancel, endless()).unwrap_err();
+        let late = within(Duration::ZERO, cancel.channel(), endless()).unwrap_err();
         assert_eq!(late, "it has not come to an end after 0 s");
         cancel.cancel();
-        let stopped = within(long, &cancel, endless()).unwrap_err();
+        let stopped = within(long, cancel.channel(), endless()).unwrap_err();
         assert_eq!(stopped, "it was interrupted");
     }
 

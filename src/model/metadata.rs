@@ -8,12 +8,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use crossbeam_channel::never;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 
-use crate::cancel::CancelToken;
 use crate::error::{Cause, Error, Result};
 use crate::small_file;
 use crate::threads;
@@ -67,7 +67,7 @@ pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
     let bytes = small_file::read(path, 4 * MOST_BYTES)
         .map_err(|error| format!("cannot be read ({error})"))?;
     let read = move || Tokenizer::from_bytes(bytes).map_err(|error| error.to_string());
-    threads::within(TOKENIZER_TIME, &CancelToken::new(), read).map_err(|error: String| {
+    threads::within(TOKENIZER_TIME, &never(), read).map_err(|error: String| {
         Cause::of(format!("is no tokenizer file ({error})")).with("fetch the file again")
     })
 }

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crossbeam_channel::never;
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
 
@@ -22,7 +23,6 @@ pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 use self::bert::{Bert, Scratch};
 use self::long::LongTexts;
 use crate::batch::TokenRows;
-use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::model::{Model, ModelConfig, Side, TOKENIZER_TIME};
 use crate::record::Texts;
@@ -72,7 +72,7 @@ impl TextTokenizer {
         threads: usize,
     ) -> Result<Self> {
         let (prefix, suffix) = (config.frame.before.clone(), config.frame.after.clone());
-        within(TOKENIZER_TIME, &CancelToken::new(), {
+        within(TOKENIZER_TIME, &never(), {
             let tokenizer = Arc::clone(&tokenizer);
             move || try_out(&tokenizer)
         })

@@ -52,7 +52,7 @@ pub(super) fn open(
     let feeds = Feeds::of(model)?;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
     let file = path.clone();
-    let opened = within(OPENING_TIME, &options.cancel, move || {
+    let opened = within(OPENING_TIME, options.cancel.channel(), move || {
         let graph = Graph::read(&file, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
         graph.run(&Threads::one(), &trial(rows.min(2), 3))?;

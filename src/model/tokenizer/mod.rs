@@ -14,6 +14,7 @@ mod registry;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crossbeam_channel::never;
 use serde_json::{Map, Value};
 use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence};
 use tokenizers::processors::PostProcessorWrapper;
@@ -24,7 +25,6 @@ use self::arguments::{Arguments, OfFile};
 use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
-use crate::cancel::CancelToken;
 use crate::error::{Cause, Error, Result};
 use crate::threads;
 
@@ -128,7 +128,7 @@ pub(super) fn read(
         built.tokenizer.get_post_processor().cloned(),
         !asked.no_special_tokens,
     );
-    let frame = threads::within(metadata::TOKENIZER_TIME, &CancelToken::new(), move || {
+    let frame = threads::within(metadata::TOKENIZER_TIME, &never(), move || {
         frame(post.as_ref(), special, types)
     })
     .map_err(refuse)?;
