@@ -54,7 +54,7 @@ impl Job {
             return Ok(None);
         }
         self.commit_again(&state)?;
-        self.clear_orphans(&state, |_| true)?;
+        self.clear_orphans(&state)?;
         if self.options.retry {
             self.ended(&state)?;
         } else if state.success || state.ends.contains_key(&index) {

@@ -116,6 +116,31 @@ fn what_a_run_at_work_has_put_stays() {
     assert!(local.read(LIST).unwrap().is_none());
 }
 
+/// On a store a run may begin to try the records again, or do so from its begin to its end, while completion is renewed
+/// without the part that somebody has removed: what it has put under that part's number stays.
+#[test]
+fn what_a_run_puts_meanwhile_stays() {
+    let (scene, local) = tried_again();
+    let ended = scene.files();
+    local.remove(PART).unwrap();
+    let before = scene.files();
+    let mut begun = before.clone();
+    begun.retain(|(name, _)| name != names::SUCCESS && name != names::MANIFEST);
+    for (folder, meanwhile) in [
+        ("", &begun),
+        (names::RETRIED, &begun),
+        (names::RETRIED, &ended),
+    ] {
+        let store = Memory::new(before.clone());
+        let job = scene.job(true, Arc::new(store.clone()));
+        let state = job.look().unwrap();
+        let lock = store.lock(&names::lock(1)).unwrap().unwrap();
+        store.becomes_at_listing(folder, meanwhile);
+        job.complete_ended(&lock, &state).unwrap();
+        assert!(store.read(LIST).unwrap().is_some(), "{folder}");
+    }
+}
+
 /// On a store, too, what belonged to a part that somebody has removed goes with it.
 #[test]
 fn what_belonged_to_a_removed_part_goes() {

@@ -10,7 +10,7 @@ use super::rejected::Rejected;
 use super::seal::sealed;
 use super::shards::Shard;
 use super::state::{self, State};
-use super::storage::{Content, Guard, Local, Storage, remove_folder};
+use super::storage::{Content, Entry, Guard, Local, Storage, remove_folder};
 use super::{Job, names};
 use crate::error::{Error, Place, Result};
 
@@ -101,19 +101,24 @@ impl Job {
     /// `state` was read under it.
     ///
     /// A lock that keeps nobody out says nothing of a run that tries rejected records again, and has put what comes
-    /// before its part. That run has removed the manifest before, so what the manifest names can go.
+    /// before its part, under a number that another part may have had. That run has removed the manifest before. So
+    /// what is found goes only where the manifest, read *after* it, names it, and its part is not there then either:
+    /// the run may have ended meanwhile.
     pub(super) fn complete_ended(&self, lock: &Guard, state: &State) -> Result<()> {
         self.commit_again(state)?;
-        if lock.is_exclusive() {
-            self.clear_orphans(state, |_| true)?;
-        } else {
-            let manifest = Manifest::read(self.storage.as_ref())?;
+        let mut orphans = self.orphans(state)?;
+        if !lock.is_exclusive() && !orphans.is_empty() {
+            let storage = self.storage.as_ref();
+            let manifest = Manifest::read(storage)?;
+            let there: BTreeSet<_> = names_in(storage.list("")?).collect();
             let named = manifest.iter().flat_map(|it| &it.parts);
-            let named: BTreeSet<_> = named
+            let gone: BTreeSet<_> = named
+                .filter(|part| !there.contains(&part.file))
                 .map(|part| (part.info.shard, part.info.number))
                 .collect();
-            self.clear_orphans(state, |of| named.contains(&of))?;
+            orphans.retain(|(of, _)| gone.contains(of));
         }
+        self.remove_all(&orphans)?;
         self.complete().map(drop)
     }
 
@@ -161,29 +166,39 @@ impl Job {
         storage.remove(names::JOB)
     }
 
-    /// Removes what was put for parts that are not there, of those of its shard that `may_go`.
-    pub(super) fn clear_orphans(
-        &self,
-        state: &State,
-        may_go: impl Fn((u32, u32)) -> bool,
-    ) -> Result<()> {
-        let storage = self.storage.as_ref();
+    /// Removes what was put for parts of its shard that are not there.
+    pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
+        self.remove_all(&self.orphans(state)?)
+    }
+
+    /// What was put for parts of its shard that are not there, by shard and number.
+    fn orphans(&self, state: &State) -> Result<Vec<((u32, u32), String)>> {
+        let mut orphans = Vec::new();
         for folder in [""].iter().chain(&names::OF_PARTS) {
-            for entry in storage.list(folder)? {
-                let orphan = names::parse(&entry.name).is_some_and(|(shard, number, _)| {
-                    let of = (shard, number);
-                    shard == self.options.shard.index
-                        && !state.parts.contains_key(&of)
-                        && may_go(of)
-                });
-                if orphan {
-                    let name = format!("{folder}/{}", entry.name);
-                    storage.remove(name.trim_start_matches('/'))?;
+            for name in names_in(self.storage.list(folder)?) {
+                let Some((shard, number, _)) = names::parse(&name) else {
+                    continue;
+                };
+                let of = (shard, number);
+                if shard == self.options.shard.index && !state.parts.contains_key(&of) {
+                    let name = format!("{folder}/{name}");
+                    orphans.push((of, name.trim_start_matches('/').to_owned()));
                 }
             }
         }
+        Ok(orphans)
+    }
+
+    fn remove_all(&self, orphans: &[((u32, u32), String)]) -> Result<()> {
+        for (_, name) in orphans {
+            self.storage.remove(name)?;
+        }
         Ok(())
     }
+}
+
+fn names_in(entries: Vec<Entry>) -> impl Iterator<Item = String> {
+    entries.into_iter().map(|entry| entry.name)
 }
 
 /// Removes the parts of the complete single file at `path`.

@@ -10,10 +10,14 @@ use tempfile::TempDir;
 use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Place, Result};
 
+type Files = BTreeMap<String, Vec<u8>>;
+
 /// Files by their names.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    files: Arc<Mutex<Files>>,
+    /// What another run makes of it as soon as that folder is listed.
+    next: Arc<Mutex<Option<(String, Files)>>>,
     fetched: Arc<TempDir>,
 }
 
@@ -22,8 +26,15 @@ impl Memory {
     pub fn new(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self {
             files: Arc::new(Mutex::new(files.into_iter().collect())),
+            next: Arc::default(),
             fetched: Arc::new(tempfile::tempdir().unwrap()),
         }
+    }
+
+    /// What another run makes of it while this one is at work, just before it lists `folder` for the next time.
+    pub fn becomes_at_listing(&self, folder: &str, files: &[(String, Vec<u8>)]) {
+        let files = files.iter().cloned().collect();
+        *self.next.lock().unwrap() = Some((folder.to_owned(), files));
     }
 
     /// Puts `content` in place of what is there.
@@ -52,7 +63,11 @@ impl Storage for Memory {
         Ok(is_free)
     }
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        let files = self.files.lock().unwrap();
+        let mut files = self.files.lock().unwrap();
+        let next = self.next.lock().unwrap().take_if(|(at, _)| at == folder);
+        if let Some((_, next)) = next {
+            *files = next;
+        }
         let inside = |name: &str| match folder {
             "" => Some(name.to_owned()),
             folder => Some(name.strip_prefix(folder)?.strip_prefix('/')?.to_owned()),
