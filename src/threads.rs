@@ -65,6 +65,17 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    try_spawn(name, work).map_err(exhausted)
+}
+
+/// As [`spawn`], with the system's own error.
+///
+/// # Errors
+/// As there.
+pub(crate) fn try_spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
@@ -105,12 +116,15 @@ pub(crate) fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
     decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
 }
 
-/// Runs `work`; a panic becomes an error.
+/// Runs `work`; a panic becomes the error that `fault` makes of what it said.
 ///
 /// # Errors
-/// Its own, or what its panic said.
-pub(crate) fn guarded<T, E: From<String>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_message(&*panic).into()))
+/// Its own, or that.
+pub(crate) fn guarded<T, E>(
+    work: impl FnOnce() -> Result<T, E>,
+    fault: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(fault(panic_message(&*panic))))
 }
 
 /// Runs `work`, which somebody else's file drives, for `limit` at most, or until `stop` is ready, as a
@@ -124,9 +138,9 @@ pub(crate) fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     let (sender, receiver) = bounded(1);
-    let spawned = spawn("limited", move || {
+    let spawned = try_spawn("limited", move || {
         // Nobody may be waiting any more.
-        let _ = sender.send(guarded(work));
+        let _ = sender.send(guarded(work, E::from));
     });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 use super::protocol::{Reply, Request};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::threads::{exhausted, locked, spawn};
+use crate::threads::{locked, spawn};
 
 /// Lines of a worker's standard error that are remembered.
 const LAST_WORDS: usize = 8;
@@ -65,8 +65,7 @@ impl WorkerProcess {
                     return;
                 }
             }
-        })
-        .map_err(exhausted)?;
+        })?;
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
         let (hearing, heard) = bounded::<()>(0);
         spawn("worker-messages", {
@@ -84,8 +83,7 @@ impl WorkerProcess {
                     }
                 }
             }
-        })
-        .map_err(exhausted)?;
+        })?;
         Ok(Self {
             child,
             requests: Some(stdin),

@@ -32,7 +32,7 @@ use crate::progress::{Progress, Silent};
 use crate::record::Texts;
 use crate::row_worker::RowWorker;
 use crate::runtime::ProbeCommand;
-use crate::threads::{exhausted, spawn, usable_cores};
+use crate::threads::{spawn, usable_cores};
 use crate::tokenize::TextTokenizer;
 
 /// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
@@ -78,7 +78,7 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
         }
         cancel.cancel();
     };
-    spawn("requests", read).map_err(exhausted)?;
+    spawn("requests", read)?;
     Ok(receiver)
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select, unbounded};
 
+use crate::error::Result;
 use crate::threads::{locked, spawn};
 
 /// Bytes read ahead at a time, and how often: what a pipe holds, some times over.
@@ -40,7 +41,7 @@ impl Ahead {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(super) fn of(mut source: Box<dyn Read + Send>) -> io::Result<Self> {
+    pub(super) fn of(mut source: Box<dyn Read + Send>) -> Result<Self> {
         let (sender, chunks) = bounded(CHUNKS_AHEAD);
         // Nobody waits for it: it may be in the middle of a read that never returns.
         spawn("ahead", move || {

@@ -15,7 +15,6 @@ use super::pace::{Ahead, Pace};
 use crate::error::{Cause, Error, ErrorKind, Place, Result};
 use crate::position::Seek;
 use crate::storage::{Bytes, FileBytes, Readable};
-use crate::threads::exhausted;
 
 /// How standard input is called in messages.
 pub(super) const STDIN: &str = "standard input";
@@ -239,7 +238,7 @@ impl Planned {
         if !self.may_pause() {
             return Ok(reader);
         }
-        let ahead = Ahead::of(reader).map_err(exhausted)?;
+        let ahead = Ahead::of(reader)?;
         from.pace.source = Some(ahead.clone());
         Ok(Box::new(ahead))
     }

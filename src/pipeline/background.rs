@@ -1,13 +1,10 @@
 //! Threads whose results are waited for, and what can go wrong with them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::JoinHandle;
-
 use crossbeam_channel::{Receiver, bounded, select};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::threads::{self, exhausted, panic_message};
+use crate::threads::{guarded, spawn};
 
 /// A thread that ended without saying why.
 pub(super) fn ended(what: &str) -> Error {
@@ -22,20 +19,9 @@ pub(super) fn in_background<T: Send + 'static>(
     let (sender, receiver) = bounded(1);
     spawn(name, move || {
         // The other side may be gone after an error; there is nobody to tell then.
-        let _ = sender.send(guarded(work));
+        let _ = sender.send(guarded(work, Error::internal));
     })?;
     Ok(receiver)
-}
-
-/// Runs `work` on a thread of its own.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    threads::spawn(name, work).map_err(exhausted)
-}
-
-/// Runs `work`; a panic becomes an error.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Error::internal(panic_message(&*panic))))
 }
 
 /// Waits for a result or for cancellation.

@@ -6,12 +6,12 @@ use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
-use super::background::{guarded, spawn};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Settled};
 use crate::job::{Job, JobReader, Point, RetryReader};
 use crate::record::Window;
 use crate::stage::Clocks;
+use crate::threads::{guarded, spawn};
 
 /// Reads windows: all of the input's, or those that a job still has to embed.
 pub(crate) enum Reading {
@@ -154,7 +154,7 @@ pub(super) fn spawn_reader(
     spawn("read", move || {
         let mut read = 0;
         loop {
-            let mut message = guarded(|| clocks.read.time(|| reader.next()));
+            let mut message = guarded(|| clocks.read.time(|| reader.next()), Error::internal);
             match &mut message {
                 Ok(Read::Window(window)) => {
                     read += (window.texts.len() + window.rejects.len()) as u64;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::background::{guarded, spawn};
 use super::distinct::Distinct;
 use super::ledger::bad_record;
 use super::reading::{Passed, Read};
@@ -13,11 +12,12 @@ use super::reuse::{Asked, with_found};
 use super::workers::Job;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::row_worker::Finished;
 use crate::stage::Clocks;
+use crate::threads::{guarded, spawn};
 use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 
 /// What the tokenizer waits for before it launches anything: the engine's.
@@ -119,7 +119,7 @@ impl Tokenizing {
             Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
             Read::End(end) => return Ok(Some((Message::End(end), Vec::new()))),
         };
-        let launched = guarded(|| self.launch(window, limits, start))?;
+        let launched = guarded(|| self.launch(window, limits, start), Error::internal)?;
         Ok(launched.map(|(in_flight, batches)| (Message::Window(Box::new(in_flight)), batches)))
     }
 

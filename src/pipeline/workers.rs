@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
-use super::background::{ended, guarded, spawn};
+use super::background::ended;
 use super::tokenizing::InFlight;
 use crate::batch::{Plan, TokenRows};
 use crate::cancel::CancelToken;
@@ -17,6 +17,7 @@ use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
 use crate::row_worker::{Finished, RowWorker};
 use crate::stage::{Clocks, Watch};
+use crate::threads::{guarded, spawn};
 
 /// A batch to run.
 pub(super) struct Job {
@@ -62,8 +63,8 @@ impl Workers {
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
             let thread = spawn(&format!("worker-{index}"), move || {
-                let made =
-                    guarded(|| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks));
+                let made = || RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks);
+                let made = guarded(made, Error::internal);
                 match made {
                     Ok(worker) => {
                         let _ = ready.send(());
@@ -121,7 +122,7 @@ fn run_jobs(
             recv(stop.channel()) -> _ => return,
         };
         waiting.lap(&clocks.wait);
-        match guarded(|| worker.run(&job.plan, &job.tokens)) {
+        match guarded(|| worker.run(&job.plan, &job.tokens), Error::internal) {
             Ok(finished) => {
                 let _ = job.done.send(finished);
             }

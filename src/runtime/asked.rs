@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, bounded, select};
 
 use crate::cancel::CancelToken;
-use crate::threads::spawn;
+use crate::threads::try_spawn;
 
 /// How long a program that has closed its output may take to end.
 const ENDING: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ fn read(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Rece
     let (sender, parts) = bounded(16);
     if let Some(pipe) = pipe {
         let mut pipe = pipe.take(limit);
-        spawn("asked", move || {
+        try_spawn("asked", move || {
             let mut part = vec![0; 8192];
             // An error is an end as well, and so is nobody who listens.
             while let Ok(length @ 1..) = pipe.read(&mut part) {

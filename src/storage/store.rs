@@ -88,13 +88,10 @@ impl Storage {
                 secrets.add_token(&option.value);
             }
         }
-        let exhausted = |error: std::io::Error| {
+        let runtime = Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| {
             Error::new(ErrorKind::Exhausted, "object stores", error.to_string())
-        };
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(exhausted)?;
+        })?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let drive = move || {
@@ -102,7 +99,7 @@ impl Storage {
             // Threads that make requests end by themselves.
             runtime.shutdown_background();
         };
-        spawn("object stores", drive).map_err(exhausted)?;
+        spawn("object stores", drive)?;
         let wires = Arc::new(Wires::new(settings.clone(), cancel.clone()));
         let (told, cancelled) = watch::channel(false);
         let (watched, finished) = bounded::<()>(0);
@@ -116,7 +113,7 @@ impl Storage {
                 }
             }
         };
-        spawn("interrupts", watch).map_err(exhausted)?;
+        spawn("interrupts", watch)?;
         Ok(Self(Arc::new(Inner {
             handle,
             _end: end,

@@ -129,7 +129,6 @@ impl HttpService for Service {
             let (head, answer) = oneshot::channel();
             let work = move || service.exchange(request, head);
             if let Err(error) = spawn("storage request", work) {
-                let error = Error::new(ErrorKind::Exhausted, "", error.to_string());
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
             let refusal = || Refusal {

@@ -142,7 +142,7 @@ impl LongTexts {
         part: &str,
         encode: impl FnOnce() -> tokenizers::Result<Encoding>,
     ) -> Result<Encoding> {
-        guarded(encode).map_err(|error| {
+        guarded(encode, Into::into).map_err(|error| {
             let reason = format!("fails on a text of {} bytes: {error}", part.len());
             Error::model(self.file.display(), reason)
         })

@@ -9,6 +9,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ fn failed(reason: String) -> Error {
 
 /// Runs rten's code; a panic becomes an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    threads::guarded(work).map_err(|reason| reason.trim_end_matches('.').into())
+    threads::guarded(work, identity).map_err(|reason| reason.trim_end_matches('.').into())
 }
 
 struct RtenEngine {
