@@ -20,7 +20,7 @@ pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
-use crate::job::{self, Local, Manifest, Objects, Part, State};
+use crate::job::{self, Local, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::storage::{Address, Readable, Storage};
 use health::Watch;
@@ -119,8 +119,8 @@ pub fn inspect(
 }
 
 /// A complete output whose manifest says nothing, so nobody knows whether a part is missing.
-const UNREADABLE: &str =
-    "_embedctl/manifest.json is not as it was written; --resume makes it again";
+const NO_MANIFEST: &str =
+    "_embedctl/manifest.json is missing or not as it was written; --resume makes it again";
 
 /// The parts of a job's folder, and what is wrong with the whole.
 fn parts(
@@ -135,8 +135,8 @@ fn parts(
         return Err(Error::usage(why).with_remedy("name its files"));
     }
     let mut faults = state.faults();
-    if state.success && Manifest::read(storage)?.is_none() {
-        faults.push(UNREADABLE.to_owned());
+    if state.lacks_manifest(storage)? {
+        faults.push(NO_MANIFEST.to_owned());
     }
     faults.extend(state.missing_parts(storage)?);
     faults.extend(

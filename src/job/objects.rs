@@ -83,10 +83,10 @@ impl Storage for Objects {
                 Err(error) if error.is_interrupted() => {
                     let last = self.storage.after_cancel()?;
                     let last = self.after.get_or_init(|| last);
-                    match last.put_new(&at, bytes()?)? {
-                        true => Ok(true),
+                    match last.put_new(&at, bytes()?) {
                         // The store may have taken what was interrupted before it answered.
-                        false => holds(last, &at, &bytes()?),
+                        Ok(false) => holds(last, &at, &bytes()?),
+                        put => put,
                     }
                 }
                 put => put,

@@ -11,7 +11,7 @@ use super::names;
 use super::part::{Manifest, Part, PartInfo, ShardEnd};
 use super::seal::opened;
 use super::spool::{Spool, SpoolReader};
-use super::storage::{Local, Storage};
+use super::storage::{Entry, Local, Storage};
 use crate::error::{Error, Result};
 use crate::output::{self, OutputFormat};
 use crate::storage::Readable;
@@ -76,7 +76,7 @@ impl State {
         }
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
         let top = storage.list("")?;
-        state.success = top.iter().any(|entry| entry.name == names::SUCCESS);
+        state.success = is_complete(&top);
         let ending = format!(".{}", job.format);
         for entry in top {
             let Some((shard, number, rest)) = names::parse(&entry.name) else {
@@ -195,6 +195,18 @@ impl State {
         Ok(gone.collect())
     }
 
+    /// Whether the output is complete, and its manifest is missing or not as it was written.
+    ///
+    /// # Errors
+    /// If the storage does not say.
+    pub fn lacks_manifest(&self, storage: &dyn Storage) -> Result<bool> {
+        if !self.success || Manifest::read(storage)?.is_some() {
+            return Ok(false);
+        }
+        // A run that tries rejected records again removes both, the marker first.
+        Ok(is_complete(&storage.list("")?))
+    }
+
     /// What does not add up in the parts of a shard.
     #[must_use]
     pub fn faults_of(&self, shard: u32) -> Vec<String> {
@@ -278,6 +290,11 @@ const MOST_NAMED: usize = 10;
 pub fn inspect(folder: &Path) -> Result<Option<State>> {
     let state = State::read(&Local::new(folder), None)?;
     Ok(state.job.is_some().then_some(state))
+}
+
+/// Whether these entries of an output's folder say that it is complete.
+fn is_complete(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.name == names::SUCCESS)
 }
 
 /// What a part says of itself; one without a format is a [`Spool`]'s.

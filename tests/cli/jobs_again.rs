@@ -330,7 +330,7 @@ fn a_damaged_manifest_is_told() {
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, whole.replacen("\"records\": 8", "\"records\": 7", 1)).unwrap();
     let found = sandbox.run("inspect out/");
-    let said = "_embedctl/manifest.json is not as it was written";
+    let said = "_embedctl/manifest.json is missing or not as it was written";
     assert!(code(&found, 1).stdout.contains(said), "{found}");
     code(&sandbox.embed(&format!("{LINE} --resume")), 3);
     assert!(fs::read_to_string(&path).unwrap() == whole);

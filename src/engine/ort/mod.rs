@@ -152,7 +152,6 @@ fn on_devices(
                 sessions.push(Device {
                     session: Arc::new(Mutex::new(proved.session)),
                     output: proved.output,
-                    own_memory: proved.own_memory,
                 });
             }
             Err(error)
@@ -259,8 +258,6 @@ struct Device {
     session: Arc<Mutex<Session>>,
     /// Where outputs are put; `None`: inputs and outputs are not bound.
     output: Option<binding::OutputMemory>,
-    /// Whether it has memory of its own.
-    own_memory: bool,
 }
 
 impl Device {
@@ -269,10 +266,7 @@ impl Device {
         if let Some(memory) = self.output {
             worker.bind(memory)?;
         }
-        Ok(match self.own_memory {
-            true => worker.of_device(),
-            false => worker,
-        })
+        Ok(worker.of_device())
     }
 }
 

@@ -58,8 +58,6 @@ pub(super) struct Proved {
     pub cosine_to_cpu: Option<f64>,
     /// Where outputs are put, where they are bound.
     pub output: Option<OutputMemory>,
-    /// Whether the device has memory of its own.
-    pub own_memory: bool,
 }
 
 impl Opener {
@@ -245,7 +243,6 @@ impl Opener {
         let _ = self.products_on_cpu.set(products_on_cpu(&session));
         Ok(Proved {
             session,
-            own_memory: self.kind.own_memory,
             placement,
             cosine_to_cpu,
             output,

@@ -57,7 +57,7 @@ impl OrtWorker {
         })
     }
 
-    /// One of a device with memory of its own.
+    /// One of a device beside the processor.
     pub(super) fn of_device(mut self) -> Self {
         self.remedy = "take --provider cpu, which uses the machine's own memory";
         self
