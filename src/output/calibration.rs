@@ -190,7 +190,6 @@ fn of_json(file: &Readable) -> Result<Vec<(String, Ranges)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     fn read(path: &Path, cancel: &CancelToken) -> Result<Calibration> {
         Calibration::read(&Readable::file(path)?, cancel)
@@ -215,7 +214,7 @@ mod tests {
             // SAFETY: a C string that outlives the call.
             assert_eq!(unsafe { libc::mkfifo(made.as_ptr(), 0o600) }, 0);
             let error = read(&path, &CancelToken::new()).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+            assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
         }
     }
 }

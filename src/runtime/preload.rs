@@ -226,10 +226,6 @@ fn loaders_words(error: &libloading::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use tempfile::TempDir;
-
     use super::*;
 
     #[test]
@@ -245,7 +241,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_file_that_cannot_be_loaded_is_a_better_clue_than_none() {
-        let root = TempDir::new().unwrap();
+        let root = tempfile::tempdir().unwrap();
         let places = Places {
             near: vec![root.path().to_path_buf()],
             far: Vec::new(),
@@ -253,7 +249,7 @@ mod tests {
         let name = "libcublasLt.so.99";
         let reason = load(name, &places).unwrap_err();
         assert!(reason.contains("No such file"), "{reason}");
-        fs::write(root.path().join(name), "broken").unwrap();
+        std::fs::write(root.path().join(name), "broken").unwrap();
         let reason = load(name, &places).unwrap_err();
         assert!(reason.contains(root.path().to_str().unwrap()), "{reason}");
     }
