@@ -3,7 +3,7 @@
 //! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here
 //! runs CUDA before the one with OpenVINO is loaded. Libraries are asked in processes of their own (see
 //! [`super::probe`]): for the CPU one after another, because the first usual does; for another provider side
-//! by side, but only those that may have it. Without a [`ProbeCommand`] nothing
+//! by side, but only those that may have it. Without a [`ProbeCommand`](super::ProbeCommand) nothing
 //! is asked, and the first that may have the provider is loaded.
 
 mod asking;

@@ -94,7 +94,7 @@ fn is_added(fields: &Map<String, Value>) -> bool {
     fields.get("__type").and_then(Value::as_str) == Some("AddedToken")
 }
 
-/// A token with flags as a value of [`Arguments`].
+/// A token with flags as a value of [`Arguments`](super::arguments::Arguments).
 pub(super) fn value_of(added: &Added) -> Value {
     let mut fields = Map::new();
     fields.insert("__type".into(), "AddedToken".into());
