@@ -79,6 +79,18 @@ fn completion_is_renewed_without_a_lost_part_whatever_fails() {
     }
 }
 
+/// Who looks while a run takes both away, the marker first, sees nothing wrong.
+#[test]
+fn a_manifest_is_missed_only_beside_its_marker() {
+    let (_scene, local) = tried_again();
+    let state = State::read(local.as_ref(), None).unwrap();
+    assert!(!state.lacks_manifest(local.as_ref()).unwrap());
+    local.remove(names::MANIFEST).unwrap();
+    assert!(state.lacks_manifest(local.as_ref()).unwrap());
+    local.remove(names::SUCCESS).unwrap();
+    assert!(!state.lacks_manifest(local.as_ref()).unwrap());
+}
+
 /// The lock is held to the end, and nothing is left beside it.
 #[test]
 fn completion_is_renewed_under_the_lock() {

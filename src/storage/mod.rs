@@ -18,6 +18,7 @@ mod option;
 mod read;
 #[cfg(feature = "cloud")]
 mod refusal;
+mod seeking;
 #[cfg(feature = "cloud")]
 mod store;
 #[cfg(feature = "cloud")]
@@ -32,12 +33,13 @@ mod absent;
 pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
-pub(crate) use bytes::{FileBytes, Seeking, no_fault_of_data};
+pub(crate) use bytes::{FileBytes, no_fault_of_data};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use option::StorageOption;
 #[cfg(feature = "cloud")]
 pub use read::{ObjectFile, ObjectReader};
+pub(crate) use seeking::Seeking;
 #[cfg(feature = "cloud")]
 pub use store::Storage;
 #[cfg(feature = "cloud")]

@@ -3,7 +3,7 @@
 
 use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, with_causes};
 use crate::remedies::TAKEN;
 
 /// What was tried.
@@ -212,15 +212,7 @@ fn of_settings(address: &Address, error: &object_store::Error) -> Words {
     match error {
         // What is wrong with a setting, by the name of the store.
         Generic { source, .. } => {
-            let mut reason = source.to_string();
-            let mut cause = source.source();
-            while let Some(inner) = cause {
-                let words = inner.to_string();
-                if !reason.contains(&words) {
-                    reason = format!("{reason}: {words}");
-                }
-                cause = inner.source();
-            }
+            let reason = with_causes(&**source);
             let about_length = reason.contains("Content-Length");
             if about_length {
                 return (

@@ -115,6 +115,20 @@ fn a_variable_is_checked_like_an_option() {
 }
 
 #[test]
+fn seconds_of_an_interrupted_run_have_bounds() {
+    let sandbox = sandbox_with_texts();
+    for wrong in ["0", "3601", "18446744073709551616", "soon"] {
+        let mut command = sandbox.embed_command("texts.txt -o out.npy");
+        let run = sandbox.finish(command.env("EMBEDCTL_LAST_SECONDS", wrong));
+        assert_eq!(run.code, Some(2), "{run}");
+        let said =
+            format!("EMBEDCTL_LAST_SECONDS={wrong}; give a number of seconds from 1 to 3600");
+        assert!(run.stderr.contains(&said), "{run}");
+    }
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+#[test]
 fn a_variable_that_leads_nowhere_is_named() {
     let sandbox = sandbox_with_texts();
     let mut command = sandbox.embed_command("texts.txt -o out.npy");

@@ -26,7 +26,10 @@ pub fn watch(files: RunFiles) -> anyhow::Result<CancelToken> {
         Some(given) => {
             let seconds = given.to_str().and_then(|given| given.parse().ok());
             let seconds = seconds.filter(|seconds| (1..=3600).contains(seconds));
-            let refused = || Error::usage(format!("{LAST_SECONDS} is a number from 1 to 3600"));
+            let refused = || {
+                Error::usage(format!("{LAST_SECONDS}={}", given.display()))
+                    .with_remedy("give a number of seconds from 1 to 3600, or leave it out")
+            };
             CancelToken::with_patience(Duration::from_secs(seconds.ok_or_else(refused)?))
         }
     };

@@ -23,6 +23,8 @@ mod settings;
 mod statics;
 
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
