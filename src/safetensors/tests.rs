@@ -1,16 +1,25 @@
 use safetensors::tensor::TensorView;
 
-use super::tensor::{all_finite, half_to_float};
+use super::tensor::{all_finite, widen_halves};
 use super::*;
 
 #[test]
 fn half_precision_is_widened_exactly() {
-    for bits in 0..=u16::MAX {
-        let (ours, theirs) = (half_to_float(bits), half::f16::from_bits(bits).to_f32());
-        assert!(
-            ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
-            "{bits:#x}: {ours} instead of {theirs}"
-        );
+    let data: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    // Rows of every length up to more than one slice, wherever they begin.
+    for len in 1..150 {
+        let mut ours = vec![0.0; len];
+        for (row, bytes) in data.chunks_exact(2 * len).enumerate() {
+            widen_halves(bytes, &mut ours);
+            for (i, ours) in ours.iter().enumerate() {
+                let bits = (row * len + i) as u16;
+                let theirs = half::f16::from_bits(bits).to_f32();
+                assert!(
+                    ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
+                    "{bits:#x}: {ours} instead of {theirs}"
+                );
+            }
+        }
     }
 }
 

@@ -9,12 +9,15 @@ use std::collections::TryReserveError;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use self::packing::{pack_query, pack_weights, score_top};
+use self::packing::{AS_IS, pack_weights, score_top};
 use super::isa::{Arithmetic, Isa, with};
 use super::lines::Lines;
 use super::math::exp2_negative;
+use super::operand::round16;
 use super::simd::{MOST_LANES, Simd};
-use super::tile::{Block, Dot, Floats, MOST_ROWS, Next, Pairs, Sums, multiply, split};
+use super::tile::{
+    Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, Sums, multiply, split,
+};
 
 /// The shape of attention: what does not depend on the text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +28,7 @@ pub struct Attention {
     pub kv_heads: usize,
     /// Channels of a head.
     pub head_width: usize,
-    /// What scores are multiplied with, usually `1 / sqrt(head_width)`.
+    /// What scores are multiplied with, usually `1 / sqrt(head_width)`; above zero.
     pub scale: f32,
     /// Which keys a query sees.
     pub sight: Sight,
@@ -75,10 +78,6 @@ pub struct AttentionScratch {
     scores: Lines,
     weights: Vec<i32>,
     queries: Vec<i32>,
-    /// What one step of each key's integers is worth.
-    key_scales: Vec<f32>,
-    /// One vector's worth of keys, transposed.
-    turned: Vec<f32>,
 }
 
 impl AttentionScratch {
@@ -92,8 +91,6 @@ impl AttentionScratch {
         self.keys.try_grow(padded.saturating_mul(width))?;
         self.values.try_grow(padded.saturating_mul(columns))?;
         self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
-        try_fill(&mut self.turned, columns * MOST_LANES)?;
-        try_fill(&mut self.key_scales, padded)?;
         try_fill(&mut self.queries, MOST_ROWS * width)?;
         try_fill(&mut self.weights, MOST_ROWS * SUMMED)
     }
@@ -158,23 +155,32 @@ impl Attention {
                 "a bias for each head"
             );
         }
-        let text = Text {
-            shape: self,
-            queries,
-            keys,
-            values,
-            len,
-            bias,
-        };
-        with!(isa, s => match arithmetic {
-            Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
-            Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
-        });
+        macro_rules! run {
+            ($width:literal) => {{
+                let text = Text::<$width> {
+                    shape: self,
+                    queries,
+                    keys,
+                    values,
+                    len,
+                    bias,
+                };
+                with!(isa, s => match arithmetic {
+                    Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
+                    Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
+                });
+            }};
+        }
+        match self.head_width {
+            32 => run!(32),
+            64 => run!(64),
+            _ => run!(0),
+        }
     }
 }
 
-/// One call.
-struct Text<'a> {
+/// One call. `WIDTH` is the channels of a head where loops over them are written out, else 0.
+struct Text<'a, const WIDTH: usize> {
     shape: &'a Attention,
     queries: Input<'a>,
     keys: Input<'a>,
@@ -183,7 +189,16 @@ struct Text<'a> {
     bias: Option<RelativeBias<'a>>,
 }
 
-impl Text<'_> {
+impl<const WIDTH: usize> Text<'_, WIDTH> {
+    /// Channels of a head.
+    #[inline(always)]
+    fn width(&self) -> usize {
+        match WIDTH {
+            0 => self.shape.head_width,
+            known => known,
+        }
+    }
+
     #[inline(always)]
     fn run<S: Simd, D: Dot>(
         &self,
@@ -194,27 +209,39 @@ impl Text<'_> {
         stride: usize,
     ) {
         let shape = self.shape;
-        let width = shape.head_width;
+        let width = self.width();
         scratch
             .try_reserve(width, self.len)
             .expect("memory for the text");
-        let score_top = score_top(width);
         let mut sums = Sums::new();
         for kv_head in 0..shape.kv_heads {
-            self.pack_keys::<S, D>(s, kv_head, score_top, scratch);
-            let value_scale = self.pack_values::<S, D>(s, kv_head, scratch);
+            let key_worth = self.pack_keys::<S, D>(s, kv_head, scratch);
+            let value_worth = self.pack_values::<S, D>(s, kv_head, scratch);
             let group = shape.heads / shape.kv_heads;
             for head in kv_head * group..(kv_head + 1) * group {
+                let query = match D::ARITHMETIC {
+                    Arithmetic::F32 => AS_IS,
+                    _ => self.step(s, &self.queries, head, score_top(width)),
+                };
+                let head = Head {
+                    index: head,
+                    query_factor: query.factor,
+                    // Scores become powers of 2.
+                    score_worth: query.worth * key_worth * shape.scale * LOG2_E,
+                    value_worth,
+                };
                 for (first, rows) in split(self.len, S::NARROW_ROWS) {
-                    let tile = Tile {
-                        head,
-                        first,
-                        rows,
-                        value_scale,
-                        score_top,
-                    };
                     let out = &mut out[first * stride..];
-                    self.tile(s, dot, tile, &mut sums, scratch, out, stride);
+                    self.tile(
+                        s,
+                        dot,
+                        head,
+                        first..first + rows,
+                        &mut sums,
+                        scratch,
+                        out,
+                        stride,
+                    );
                 }
             }
         }
@@ -223,13 +250,8 @@ impl Text<'_> {
     /// Asks for a token that will be read next: tokens lie so far apart that no processor foresees them.
     #[inline(always)]
     fn ahead<S: Simd>(&self, s: S, input: &Input<'_>, token: usize, head: usize) {
-        let from = token * input.stride + head * self.shape.head_width;
-        s.prefetch(
-            input
-                .data
-                .get(from..from + self.shape.head_width)
-                .unwrap_or(&[]),
-        );
+        let from = token * input.stride + head * self.width();
+        s.prefetch(input.data.get(from..from + self.width()).unwrap_or(&[]));
     }
 
     /// A tile of queries of one head; `out` begins at its first token.
@@ -239,45 +261,31 @@ impl Text<'_> {
         &self,
         s: S,
         dot: D,
-        tile: Tile,
+        head: Head,
+        queries: Range<usize>,
         sums: &mut Sums,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
         stride: usize,
     ) {
-        let Tile {
-            head,
-            first,
-            rows,
-            value_scale,
-            score_top,
-        } = tile;
-        let width = self.shape.head_width;
+        let (first, rows) = (queries.start, queries.len());
+        let width = self.width();
         let per = D::ARITHMETIC.per_lane();
         let steps = width.div_ceil(per);
         let panel = 2 * S::LANES;
         let columns = width.next_multiple_of(panel);
         let padded = self.len.next_multiple_of(panel);
 
-        let mut scales = [self.shape.scale; MOST_ROWS];
-        for (i, to) in scratch
-            .queries
-            .chunks_exact_mut(steps)
-            .take(rows)
-            .enumerate()
-        {
-            self.ahead(s, &self.queries, first + rows + i, head);
-            let query =
-                &self.queries.data[(first + i) * self.queries.stride + head * width..][..width];
-            scales[i] *= match D::ARITHMETIC {
-                Arithmetic::F32 => {
-                    for (to, x) in to.iter_mut().zip(query) {
-                        *to = x.to_bits() as i32;
-                    }
-                    1.0
+        for (query, to) in queries.zip(scratch.queries.chunks_exact_mut(steps)) {
+            self.ahead(s, &self.queries, query + rows, head.index);
+            let query = self.row(&self.queries, query, head.index);
+            if D::ARITHMETIC == Arithmetic::F32 {
+                for (to, x) in to.iter_mut().zip(query) {
+                    *to = x.to_bits() as i32;
                 }
-                _ => pack_query(s, query, score_top, to),
-            };
+            } else {
+                round16(s, query, s.splat(head.query_factor), to);
+            }
         }
 
         // Keys that any of these queries sees, from the start of a panel on.
@@ -289,9 +297,17 @@ impl Text<'_> {
         });
         let start = sights[0].start / panel * panel;
         let end = sights[rows - 1].end;
+
+        // Scores, as the products give them, or as powers of 2 where there is a bias.
         let is_biased = self.bias.is_some();
-        let mut tops = [s.splat(f32::NEG_INFINITY); MOST_ROWS];
-        let scores = scratch.scores.floats_mut();
+        let floats = is_biased || D::ARITHMETIC == Arithmetic::F32;
+        let worth = s.splat(head.score_worth);
+        let least = match floats {
+            true => s.as_int(s.splat(f32::NEG_INFINITY)),
+            false => s.splat_i(i32::MIN),
+        };
+        let mut tops = [least; MOST_ROWS];
+        let scores = scratch.scores.dwords_mut();
         for keys in (start..end).step_by(panel) {
             let left = Block {
                 data: &scratch.queries,
@@ -301,55 +317,84 @@ impl Text<'_> {
                 data: &scratch.keys.dwords()[keys * steps..],
                 stride: panel,
             };
-            multiply::<S, D, false>(s, dot, (rows, steps), left, right, Next::default(), sums);
-            let key_scales = &scratch.key_scales[keys..][..panel];
-            let all = sights[rows - 1].start <= keys && keys + panel <= sights[0].end;
+            let scores = &mut scores[keys..];
+            let next = Next::default();
+            multiply(
+                s,
+                dot,
+                (rows, steps),
+                left,
+                right,
+                next,
+                Raw,
+                scores,
+                padded,
+            );
+            // Where all see all, keys that fill up the last panel are the last key again, and no score is higher.
+            let last = sights[0].end == self.len && !is_biased;
+            let all = sights[rows - 1].start <= keys && (last || keys + panel <= sights[0].end);
             for i in 0..rows {
-                let sums = sums.0[i][..panel].chunks_exact(S::LANES);
-                let scores = scores[i * padded + keys..][..panel].chunks_exact_mut(S::LANES);
-                let key_scales = key_scales.chunks_exact(S::LANES);
-                let scale = s.splat(scales[i] * LOG2_E);
-                let mut top = tops[i];
-                for (j, ((sums, scores), key_scales)) in
-                    sums.zip(scores).zip(key_scales).enumerate()
-                {
-                    let sums = s.load_i(sums);
-                    let product = match D::ARITHMETIC {
-                        Arithmetic::F32 => s.as_float(sums),
-                        _ => s.mul(s.to_float(sums), s.load(key_scales)),
-                    };
+                let scores = scores[i * padded..][..panel].chunks_exact_mut(S::LANES);
+                for (j, scores) in scores.enumerate() {
                     let key = keys + j * S::LANES;
-                    let mut score = s.mul(product, scale);
+                    let mut score = s.load_i(scores);
                     if is_biased {
-                        score = self.biased(s, score, (head, first + i, key));
+                        let power = s.mul(D::value(s, score), worth);
+                        score = s.as_int(self.biased(s, power, (head.index, first + i, key)));
+                        s.store_i(scores, score);
                     }
                     if !all {
-                        score = mask(s, score, key, &sights[i]);
+                        score = mask(s, score, least, key, &sights[i]);
                     }
-                    top = s.max(top, score);
-                    s.store(scores, score);
+                    tops[i] = match floats {
+                        true => s.as_int(s.max(s.as_float(tops[i]), s.as_float(score))),
+                        false => s.max_i(tops[i], score),
+                    };
                 }
-                tops[i] = top;
             }
         }
-        let mut top = [0.0; MOST_ROWS];
-        for i in 0..rows {
-            top[i] = s.greatest(tops[i]);
-        }
 
+        // Their softmax, a block of keys at a time, and the sum of values.
+        let worth = if is_biased { 1.0 } else { head.score_worth };
+        let mut shifts = [0.0; MOST_ROWS];
+        for i in 0..rows {
+            shifts[i] = -worth
+                * s.greatest(match floats {
+                    true => s.as_float(tops[i]),
+                    false => s.to_float(tops[i]),
+                });
+        }
         let mut totals = [0.0; MOST_ROWS];
         for from in (start..end).step_by(SUMMED) {
             let keys = SUMMED.min(end - from);
-            let mut factors = [value_scale; MOST_ROWS];
+            let is_last = from + keys == end;
+            let scores = scratch.scores.floats_mut();
+            let softened = keys.next_multiple_of(panel);
+            let mut block_sums = [0.0; MOST_ROWS];
             for i in 0..rows {
-                let scores = &mut scratch.scores.floats_mut()[i * padded + from..]
-                    [..keys.next_multiple_of(panel)];
-                let sum = soften::<S, D>(s, scores, top[i]);
-                totals[i] += sum;
+                let scores = &mut scores[i * padded + from..][..softened];
+                let power = (worth, shifts[i]);
+                block_sums[i] = match floats {
+                    true => soften::<S, D, true>(s, scores, from, &sights[i], power),
+                    false => soften::<S, D, false>(s, scores, from, &sights[i], power),
+                };
+                totals[i] += block_sums[i];
+            }
+            // What this block's sums, and those before, are multiplied by.
+            let mut factors = [1.0; MOST_ROWS];
+            let mut before = [1.0; MOST_ROWS];
+            for i in 0..rows {
+                let mut divisor = 1.0;
                 if D::ARITHMETIC != Arithmetic::F32 {
-                    let to = &mut scratch.weights[i * (SUMMED / 2)..][..scores.len() / 2];
-                    factors[i] *= pack_weights(s, scores, sum, to);
+                    let scores = &scores[i * padded + from..][..softened];
+                    let to = &mut scratch.weights[i * (SUMMED / 2)..][..softened / 2];
+                    divisor = pack_weights(s, scores, block_sums[i], to);
                 }
+                if is_last {
+                    divisor *= totals[i];
+                    before[i] = 1.0 / totals[i];
+                }
+                factors[i] = head.value_worth / divisor;
             }
             let left = match D::ARITHMETIC {
                 Arithmetic::F32 => Block {
@@ -366,31 +411,28 @@ impl Text<'_> {
                     data: &scratch.values.dwords()[from / per * columns + c..],
                     stride: columns,
                 };
-                multiply::<S, D, false>(
+                let (steps, next) = (keys.div_ceil(per), Next::default());
+                let to = sums.dwords_mut();
+                multiply(
                     s,
                     dot,
-                    (rows, keys.div_ceil(per)),
+                    (rows, steps),
                     left,
                     right,
-                    Next::default(),
-                    sums,
+                    next,
+                    Raw,
+                    to,
+                    MOST_WIDTH,
                 );
                 for i in 0..rows {
                     let factor = s.splat(factors[i]);
-                    let out = &mut out[i * stride + head * width..][..width][c..];
+                    let out = &mut out[i * stride + head.index * width..][..width][c..];
                     let used = out.len().min(panel);
                     let out = out[..used].chunks_mut(S::LANES);
                     for (out, sums) in out.zip(sums.0[i].chunks_exact(S::LANES)) {
-                        let sums = s.load_i(sums);
-                        let mut value = match D::ARITHMETIC {
-                            Arithmetic::F32 => s.as_float(sums),
-                            _ => s.mul(s.to_float(sums), factor),
-                        };
+                        let mut value = s.mul(D::value(s, s.load_i(sums)), factor);
                         if from != start {
-                            value = s.add(s.load_part(out, 0.0), value);
-                        }
-                        if from + keys == end {
-                            value = s.mul(value, s.splat(1.0 / totals[i]));
+                            value = s.fma(s.load_part(out, 0.0), s.splat(before[i]), value);
                         }
                         s.store_part(out, value);
                     }
@@ -417,41 +459,58 @@ impl Text<'_> {
     }
 }
 
-/// Queries of one head.
+/// A head of queries, and what its integers are worth.
 #[derive(Clone, Copy)]
-struct Tile {
-    head: usize,
-    first: usize,
-    rows: usize,
-    value_scale: f32,
-    score_top: f32,
+struct Head {
+    index: usize,
+    query_factor: f32,
+    /// Of a product of query and key, as a power of 2.
+    score_worth: f32,
+    value_worth: f32,
 }
 
-/// Scores of keys that are out of sight become minus infinity.
+/// `v` with `otherwise` for the keys that are out of sight.
 #[inline(always)]
-fn mask<S: Simd>(s: S, score: S::F, key: usize, sight: &Range<usize>) -> S::F {
+fn mask<S: Simd>(s: S, v: S::I, otherwise: S::I, key: usize, sight: &Range<usize>) -> S::I {
     if sight.start <= key && key + S::LANES <= sight.end {
-        return score;
+        return v;
     }
-    let (keys, never) = (
-        s.add(s.iota(), s.splat(key as f32)),
-        s.splat(f32::NEG_INFINITY),
-    );
-    let score = s.select_less(keys, s.splat(sight.end as f32), score, never);
-    s.select_less(keys, s.splat(sight.start as f32), never, score)
+    let (v, otherwise) = (s.as_float(v), s.as_float(otherwise));
+    let end = s.splat(sight.end.saturating_sub(key) as f32);
+    let mut v = s.select_less(s.iota(), end, v, otherwise);
+    if sight.start > key {
+        let start = s.splat((sight.start - key) as f32);
+        v = s.select_less(s.iota(), start, otherwise, v);
+    }
+    s.as_int(v)
 }
 
-/// Scores become `2^(score - top)`, or 0 where they were minus infinity; returns their sum.
+/// Scores of the keys from `key` on, floats or integers, become `2^(score * worth + shift)`, or 0 out of sight;
+/// returns their sum.
 #[inline(always)]
-fn soften<S: Simd, D: Dot>(s: S, scores: &mut [f32], top: f32) -> f32 {
-    let (zero, least, top) = (s.splat(0.0), s.splat(f32::MIN), s.splat(top));
+fn soften<S: Simd, D: Dot, const FLOATS: bool>(
+    s: S,
+    scores: &mut [f32],
+    key: usize,
+    sight: &Range<usize>,
+    (worth, shift): (f32, f32),
+) -> f32 {
+    let (worth, shift) = (s.splat(worth), s.splat(shift));
     let coarse = D::ARITHMETIC != Arithmetic::F32;
-    let mut sums = [zero; 2];
-    for pair in scores.chunks_exact_mut(2 * S::LANES) {
-        for (sum, x) in sums.iter_mut().zip(pair.chunks_exact_mut(S::LANES)) {
-            let score = s.load(x);
-            let weight = exp2_negative(s, s.sub(score, top), coarse);
-            let weight = s.select_less(score, least, zero, weight);
+    let mut sums = [s.splat(0.0); 2];
+    for (i, pair) in scores.chunks_exact_mut(2 * S::LANES).enumerate() {
+        for (j, (sum, x)) in sums
+            .iter_mut()
+            .zip(pair.chunks_exact_mut(S::LANES))
+            .enumerate()
+        {
+            let score = match FLOATS {
+                true => s.load(x),
+                false => s.to_float(s.as_int(s.load(x))),
+            };
+            let weight = exp2_negative(s, s.fma(score, worth, shift), coarse);
+            let key = key + (2 * i + j) * S::LANES;
+            let weight = s.as_float(mask(s, s.as_int(weight), s.splat_i(0), key, sight));
             *sum = s.add(*sum, weight);
             s.store(x, weight);
         }

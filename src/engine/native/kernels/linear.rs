@@ -3,11 +3,14 @@
 use std::ops::Range;
 
 use super::isa::{Arithmetic, with};
-use super::math::{Activation, Tables, activate};
+use super::lines::dwords_mut;
+use super::math::{Activation, Tables, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
 use super::operand::Operand;
 use super::simd::Simd;
-use super::tile::{Block, Dot, Floats, LINE, Next, Pairs, Quads, RUN, Sums, multiply, split};
+use super::tile::{
+    Block, Dot, End, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, Sums, multiply, split,
+};
 
 /// What is done with a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,7 @@ impl Call<'_> {
             width
         };
         let mut sums = Sums::new();
+        let passes_on = matches!(self.finish, Finish::Store | Finish::Add);
         // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
         let tiles = self.scales.len().div_ceil(S::ROWS);
         let lines = (width * RUN / LINE).div_ceil(tiles).min(MOST_AHEAD);
@@ -100,6 +104,8 @@ impl Call<'_> {
             let Some(outputs) = self.matrix.outputs().checked_sub(first) else {
                 break;
             };
+            let outputs = outputs.min(per_panel);
+            let columns = Columns::of(self.matrix, panel * width, width);
             for (tile, (row, count)) in split(self.scales.len(), S::ROWS).enumerate() {
                 let left = Block {
                     data: &self.left.data[row * steps..],
@@ -114,80 +120,74 @@ impl Call<'_> {
                     at: data.len() + asked,
                     lines,
                 };
-                multiply::<S, D, true>(s, dot, (count, steps), left, right, next, &mut sums);
-                for i in 0..count {
-                    let out = &mut out[(row + i) * stride + first..][..outputs.min(per_panel)];
-                    let sums = &mut sums.0[i][..width];
-                    if matches!(self.finish, Finish::Store | Finish::Add) && out.len() == width {
-                        self.pass_on::<S, D>(s, row + i, panel * width, sums, out);
-                    } else {
-                        self.dequantize::<S, D>(s, row + i, panel * width, sums);
-                        // Compiled once for the three arithmetics.
-                        s.enter(
-                            #[inline(always)]
-                            || self.finish(s, sums, out),
-                        );
-                    }
+                let mut end = Scaled {
+                    scales: &self.scales[row..][..count],
+                    bases: &self.bases[row..][..count],
+                    columns,
+                    add: false,
+                };
+                let out = &mut out[row * stride + first..];
+                if passes_on && outputs == width {
+                    end.add = self.finish == Finish::Add;
+                    let out = dwords_mut(out);
+                    multiply(s, dot, (count, steps), left, right, next, end, out, stride);
+                } else {
+                    let to = sums.dwords_mut();
+                    multiply(
+                        s,
+                        dot,
+                        (count, steps),
+                        left,
+                        right,
+                        next,
+                        end,
+                        to,
+                        MOST_WIDTH,
+                    );
+                    let coarse = D::ARITHMETIC != Arithmetic::F32;
+                    // Compiled once for the three arithmetics.
+                    s.enter(
+                        #[inline(always)]
+                        || {
+                            let rows = sums.0[..count].iter().zip(out.chunks_mut(stride));
+                            self.finish(s, coarse, rows, (width, outputs));
+                        },
+                    );
                 }
             }
         }
     }
 
-    /// Stores or adds a row of sums of a whole panel.
+    /// Finishes rows of a tile, `width` values each, of which `outputs` are written.
     #[inline(always)]
-    fn pass_on<S: Simd, D: Dot>(
+    fn finish<'a, S: Simd>(
         &self,
         s: S,
-        row: usize,
-        column: usize,
-        sums: &[i32],
-        out: &mut [f32],
+        coarse: bool,
+        rows: impl Iterator<Item = (&'a [i32; MOST_WIDTH], &'a mut [f32])>,
+        (width, outputs): (usize, usize),
     ) {
-        let add = self.finish == Finish::Add;
-        let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
-        let vectors = Columns::of(self.matrix, column, sums.len()).vectors::<S>();
-        for ((out, sums), columns) in out
-            .chunks_exact_mut(S::LANES)
-            .zip(sums.chunks_exact(S::LANES))
-            .zip(vectors)
-        {
-            let mut value = columns.value::<S, D>(s, s.load_i(sums), scale, base);
-            if add {
-                value = s.add(s.load(out), value);
-            }
-            s.store(out, value);
-        }
-    }
-
-    /// Turns a row of sums into floats, in place: scales and bias.
-    #[inline(always)]
-    fn dequantize<S: Simd, D: Dot>(&self, s: S, row: usize, column: usize, sums: &mut [i32]) {
-        let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
-        let vectors = Columns::of(self.matrix, column, sums.len()).vectors::<S>();
-        for (sums, columns) in sums.chunks_exact_mut(S::LANES).zip(vectors) {
-            let value = columns.value::<S, D>(s, s.load_i(sums), scale, base);
-            s.store_i(sums, s.as_int(value));
-        }
-    }
-
-    #[inline(always)]
-    fn finish<S: Simd>(&self, s: S, values: &[i32], out: &mut [f32]) {
         // Loops in place, no closures: one that is not inlined would lack the vectors' instructions.
         let tables = Tables::get(s);
-        let half = values.len() / 2;
         macro_rules! each {
-            (|$value:ident, $at:ident, $out:ident| $result:expr) => {
-                for (j, $out) in out.chunks_mut(S::LANES).enumerate() {
-                    let $at = j * S::LANES;
-                    let $value = s.as_float(s.load_i(&values[$at..]));
-                    s.store_part($out, $result);
+            (|$value:ident, $values:ident, $at:ident, $out:ident| $result:expr) => {
+                for ($values, out) in rows {
+                    for (j, $out) in out[..outputs].chunks_mut(S::LANES).enumerate() {
+                        let $at = j * S::LANES;
+                        let $value = s.as_float(s.load_i(&$values[$at..]));
+                        s.store_part($out, $result);
+                    }
                 }
             };
         }
         macro_rules! activations {
-            (|$value:ident, $at:ident, $by:ident| $result:expr; $($activation:ident)*) => {
+            (|$value:ident, $values:ident, $at:ident, $by:ident| $result:expr; $($activation:ident)*) => {
                 match $by {
-                    $(Activation::$activation => each!(|value, $at, out| {
+                    Activation::Gelu if coarse => each!(|value, $values, $at, out| {
+                        let $value = gelu_coarse(s, tables, value);
+                        $result
+                    }),
+                    $(Activation::$activation => each!(|value, $values, $at, out| {
                         let $value = activate(s, tables, Activation::$activation, value);
                         $result
                     }),)*
@@ -195,16 +195,41 @@ impl Call<'_> {
             };
         }
         match self.finish {
-            Finish::Store => each!(|value, at, out| value),
-            Finish::Add => each!(|value, at, out| s.add(s.load_part(out, 0.0), value)),
+            Finish::Store => each!(|value, values, at, out| value),
+            Finish::Add => each!(|value, values, at, out| s.add(s.load_part(out, 0.0), value)),
             Finish::Activate(by) => {
-                activations!(|value, at, by| value; Gelu GeluTanh QuickGelu Silu Relu Tanh);
+                activations!(|value, values, at, by| value; Gelu GeluTanh QuickGelu Silu Relu Tanh);
             }
             Finish::Gate(by) => activations!(
-                |value, at, by| s.mul(value, s.as_float(s.load_i(&values[half + at..])));
+                |value, values, at, by| s.mul(value, s.as_float(s.load_i(&values[width / 2 + at..])));
                 Gelu GeluTanh QuickGelu Silu Relu Tanh
             ),
         }
+    }
+}
+
+/// Sums become floats by their scales and bias, and are stored or added.
+#[derive(Clone, Copy)]
+struct Scaled<'a> {
+    /// One for each row of the tile.
+    scales: &'a [f32],
+    bases: &'a [f32],
+    columns: Columns<'a>,
+    add: bool,
+}
+
+impl End for Scaled<'_> {
+    const WIDE: bool = true;
+    #[inline(always)]
+    fn end<S: Simd, D: Dot>(self, s: S, row: usize, vector: usize, sums: S::I, to: &mut [i32]) {
+        let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
+        let mut value = self
+            .columns
+            .value::<S, D>(s, vector * S::LANES, sums, scale, base);
+        if self.add {
+            value = s.add(s.as_float(s.load_i(to)), value);
+        }
+        s.store_i(to, s.as_int(value));
     }
 }
 
@@ -226,29 +251,20 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// A vector of columns at a time.
+    /// The vector of sums of the columns from `at` on, as floats.
     #[inline(always)]
-    fn vectors<S: Simd>(self) -> impl Iterator<Item = Self> {
-        let chunks = self
-            .sum
-            .chunks_exact(S::LANES)
-            .zip(self.bias.chunks_exact(S::LANES));
-        self.scale
-            .chunks_exact(S::LANES)
-            .zip(chunks)
-            .map(|(scale, (sum, bias))| Self { scale, sum, bias })
-    }
-
-    /// A vector of sums as floats.
-    #[inline(always)]
-    fn value<S: Simd, D: Dot>(self, s: S, sums: S::I, scale: S::F, base: S::F) -> S::F {
-        let bias = s.load(self.bias);
+    fn value<S: Simd, D: Dot>(self, s: S, at: usize, sums: S::I, scale: S::F, base: S::F) -> S::F {
+        let bias = s.load(&self.bias[at..]);
         match D::ARITHMETIC {
             Arithmetic::F32 => s.add(s.as_float(sums), bias),
-            Arithmetic::I16 => s.fma(s.mul(s.to_float(sums), s.load(self.scale)), scale, bias),
+            Arithmetic::I16 => {
+                let weight = s.load(&self.scale[at..]);
+                s.fma(s.mul(s.to_float(sums), weight), scale, bias)
+            }
             Arithmetic::I8 => {
-                let rest = s.fma(base, s.load(self.sum), bias);
-                s.fma(s.mul(s.to_float(sums), s.load(self.scale)), scale, rest)
+                let rest = s.fma(base, s.load(&self.sum[at..]), bias);
+                let weight = s.load(&self.scale[at..]);
+                s.fma(s.mul(s.to_float(sums), weight), scale, rest)
             }
         }
     }

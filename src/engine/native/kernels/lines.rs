@@ -56,6 +56,13 @@ impl std::fmt::Debug for Lines {
     }
 }
 
+/// Floats as dwords.
+pub(super) fn dwords_mut(floats: &mut [f32]) -> &mut [i32] {
+    // SAFETY: the same bytes, borrowed alike; `i32` has the size and alignment of `f32`, and every bit pattern is a
+    // value of both.
+    unsafe { std::slice::from_raw_parts_mut(floats.as_mut_ptr().cast(), floats.len()) }
+}
+
 /// Dwords as 16-bit integers, in memory's order.
 pub(super) fn halves_mut(dwords: &mut [i32]) -> &mut [i16] {
     // SAFETY: the same bytes, borrowed alike; `i16` asks for less alignment and takes every bit pattern.

@@ -98,7 +98,7 @@ pub(super) fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
 }
 
 /// `2^x` for `x <= 0`, not below `2^-100`, so that products with it stay normal numbers. `coarse` halves the
-/// polynomial: 3e-6, for results that are rounded to 16 bits.
+/// polynomial: within 1e-4 of the result, for weights that are rounded to 16 bits or fewer.
 #[inline(always)]
 pub(super) fn exp2_negative<S: Simd>(s: S, x: S::F, coarse: bool) -> S::F {
     const FINE: [f32; 6] = [
@@ -109,13 +109,7 @@ pub(super) fn exp2_negative<S: Simd>(s: S, x: S::F, coarse: bool) -> S::F {
         0.693_146_94,
         1.000_000_1,
     ];
-    const COARSE: [f32; 5] = [
-        0.009_570_094,
-        0.055_917_86,
-        0.240_247_44,
-        0.693_121_8,
-        0.999_999_3,
-    ];
+    const COARSE: [f32; 4] = [0.055_838_283, 0.242_639_48, 0.693_136_73, 0.999_924_56];
     let x = s.max(s.splat(-100.0), x);
     if coarse {
         exp2_by(s, COARSE, x)
@@ -188,10 +182,36 @@ fn gelu<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
 /// Where `erf(x / √2) / 2` has become 1/2 in single precision.
 const GELU_END: f32 = 5.4;
 
+/// The same for results that are rounded to 16 bits or fewer: `max(x, 0) - |x| Φ(-|x|)`, the latter within 1e-5.
+#[inline(always)]
+pub(super) fn gelu_coarse<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
+    // A sum so large that its last bit is a whole piece: its low bits are the nearest one's number.
+    const WHOLE: f32 = 12_582_912.0;
+    let end = COARSE_END;
+    let a = s.min(s.splat(end), s.abs(x));
+    let last = (S::PIECES - 1) as f32;
+    let index = s.as_int(s.fma(a, s.splat(last / end), s.splat(WHOLE)));
+    let degree = coarse_degree(S::PIECES);
+    let mut p = s.look(&tables.tail[degree], index);
+    for d in (0..degree).rev() {
+        p = s.fma(p, a, s.look(&tables.tail[d], index));
+    }
+    s.sub(s.max(s.splat(0.0), x), p)
+}
+
+/// Where `x Φ(-x)` is nothing beside 1e-5.
+const COARSE_END: f32 = 5.0;
+
+const fn coarse_degree(pieces: usize) -> usize {
+    if pieces == 16 { 3 } else { 5 }
+}
+
 /// Polynomials that are computed when first wanted.
 pub(super) struct Tables {
     /// Coefficients of `erf(x / √2) / 2`, by degree and piece.
     erf: [Coefficients; 7],
+    /// Those of `x Φ(-x)`, coarser, in powers of `x` itself.
+    tail: [Coefficients; 7],
 }
 
 impl Tables {
@@ -203,38 +223,68 @@ impl Tables {
         if S::PIECES == 16 { &SIXTEEN } else { &EIGHT }
     }
 
-    /// Interpolates at Chebyshev's nodes of each piece, in powers of the distance from its start.
     fn new(pieces: usize, degree: usize) -> Self {
-        let mut erf = [[0.0; MOST_LANES]; 7];
+        let erf = |x: f64| 0.5 * libm::erf(x / std::f64::consts::SQRT_2);
         let width = f64::from(GELU_END) / (pieces - 1) as f64;
+        let mut tables = Self {
+            erf: pieced(pieces, degree, |piece, u| erf((piece as f64 + u) * width)),
+            tail: [[0.0; MOST_LANES]; 7],
+        };
+        for column in &mut tables.erf {
+            column[pieces - 1] = 0.0;
+        }
+        tables.erf[0][pieces - 1] = 0.5;
+        // Pieces about whole numbers of widths, and the last one zero: what is far away has no tail.
+        let width = f64::from(COARSE_END) / (pieces - 1) as f64;
+        let local = pieced(pieces, coarse_degree(pieces), |piece, u| {
+            let x = (piece as f64 + u - 0.5) * width;
+            x * (0.5 - erf(x))
+        });
         for piece in 0..pieces - 1 {
-            let nodes: Vec<f64> = (0..=degree)
-                .map(|i| (2 * i + 1) as f64 * std::f64::consts::PI / (2 * degree + 2) as f64)
-                .map(|angle| 0.5 + 0.5 * angle.cos())
-                .collect();
-            // Newton's divided differences, then expanded from the innermost bracket outward.
-            let mut differences: Vec<f64> = nodes
-                .iter()
-                .map(|u| 0.5 * libm::erf((piece as f64 + u) * width / std::f64::consts::SQRT_2))
-                .collect();
-            for order in 1..=degree {
-                for i in (order..=degree).rev() {
-                    differences[i] =
-                        (differences[i] - differences[i - 1]) / (nodes[i] - nodes[i - order]);
+            // From powers of the distance from the piece's start, in widths, to powers of x.
+            let start = (piece as f64 - 0.5) * width;
+            let mut powers = [0.0; 7];
+            for column in local.iter().rev() {
+                for d in (1..7).rev() {
+                    powers[d] = (powers[d - 1] - start * powers[d]) / width;
                 }
+                powers[0] = f64::from(column[piece]) - start * powers[0] / width;
             }
-            let mut powers = vec![0.0; degree + 1];
-            for i in (0..=degree).rev() {
-                for d in (1..=degree).rev() {
-                    powers[d] = powers[d - 1] - nodes[i] * powers[d];
-                }
-                powers[0] = differences[i] - nodes[i] * powers[0];
-            }
-            for (column, power) in erf.iter_mut().zip(powers) {
+            for (column, power) in tables.tail.iter_mut().zip(powers) {
                 column[piece] = power as f32;
             }
         }
-        erf[0][pieces - 1] = 0.5;
-        Self { erf }
+        tables
     }
+}
+
+/// Coefficients, by degree and piece, of a function of a piece and the place in it from 0 to 1: interpolated at
+/// Chebyshev's nodes, in powers of the place.
+fn pieced(pieces: usize, degree: usize, f: impl Fn(usize, f64) -> f64) -> [Coefficients; 7] {
+    let mut coefficients = [[0.0; MOST_LANES]; 7];
+    for piece in 0..pieces {
+        let nodes: Vec<f64> = (0..=degree)
+            .map(|i| (2 * i + 1) as f64 * std::f64::consts::PI / (2 * degree + 2) as f64)
+            .map(|angle| 0.5 + 0.5 * angle.cos())
+            .collect();
+        // Newton's divided differences, then expanded from the innermost bracket outward.
+        let mut differences: Vec<f64> = nodes.iter().map(|u| f(piece, *u)).collect();
+        for order in 1..=degree {
+            for i in (order..=degree).rev() {
+                differences[i] =
+                    (differences[i] - differences[i - 1]) / (nodes[i] - nodes[i - order]);
+            }
+        }
+        let mut powers = vec![0.0; degree + 1];
+        for i in (0..=degree).rev() {
+            for d in (1..=degree).rev() {
+                powers[d] = powers[d - 1] - nodes[i] * powers[d];
+            }
+            powers[0] = differences[i] - nodes[i] * powers[0];
+        }
+        for (column, power) in coefficients.iter_mut().zip(powers) {
+            column[piece] = power as f32;
+        }
+    }
+    coefficients
 }

@@ -69,7 +69,7 @@ impl Norm {
         assert!(x.len().is_multiple_of(self.width()), "whole rows");
         with!(isa, s => {
             for row in x.chunks_exact_mut(self.weight.len()) {
-                self.row(s, InOut::Same(row));
+                self.row(s, row);
             }
         });
     }
@@ -86,62 +86,37 @@ impl Norm {
         with!(isa, s => {
             let width = self.weight.len();
             for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-                self.row(s, InOut::Other(x, out));
+                out.copy_from_slice(x);
+                self.row(s, out);
             }
         });
     }
 
     #[inline(always)]
-    fn row<S: Simd>(&self, s: S, mut row: InOut<'_>) {
-        let n = self.weight.len() as f32;
+    fn row<S: Simd>(&self, s: S, row: &mut [f32]) {
+        let share = 1.0 / self.weight.len() as f32;
         let mean = match self.form {
-            Form::Layer => sum(s, row.source()) / n,
+            Form::Layer => sum(s, row) * share,
             Form::Rms => 0.0,
         };
-        let factor = 1.0 / (squares(s, row.source(), mean) / n + self.epsilon).sqrt();
+        let factor = 1.0 / (squares(s, row, mean) * share + self.epsilon).sqrt();
         let (mean, factor) = (s.splat(mean), s.splat(factor));
-        let vectors = self.weight.len() / S::LANES * S::LANES;
-        for i in (0..vectors).step_by(S::LANES) {
-            let v = s.mul(s.sub(s.load(&row.source()[i..]), mean), factor);
-            let mut v = s.mul(v, s.load(&self.weight[i..]));
-            if !self.bias.is_empty() {
-                v = s.add(v, s.load(&self.bias[i..]));
-            }
-            s.store(&mut row.target()[i..], v);
+        let mut weights = self.weight.chunks_exact(S::LANES);
+        let mut biases = self.bias.chunks_exact(S::LANES);
+        let mut rows = row.chunks_exact_mut(S::LANES);
+        for (x, weight) in rows.by_ref().zip(weights.by_ref()) {
+            let v = s.mul(s.sub(s.load(x), mean), factor);
+            let v = match biases.next() {
+                Some(bias) => s.fma(v, s.load(weight), s.load(bias)),
+                None => s.mul(v, s.load(weight)),
+            };
+            s.store(x, v);
         }
-        if vectors < self.weight.len() {
-            let v = s.mul(
-                s.sub(s.load_part(&row.source()[vectors..], 0.0), mean),
-                factor,
-            );
-            let mut v = s.mul(v, s.load_part(&self.weight[vectors..], 0.0));
-            if !self.bias.is_empty() {
-                v = s.add(v, s.load_part(&self.bias[vectors..], 0.0));
-            }
-            s.store_part(&mut row.target()[vectors..], v);
-        }
-    }
-}
-
-/// Where a row is read and written.
-enum InOut<'a> {
-    Same(&'a mut [f32]),
-    Other(&'a [f32], &'a mut [f32]),
-}
-
-impl InOut<'_> {
-    #[inline(always)]
-    fn source(&self) -> &[f32] {
-        match self {
-            Self::Same(x) => x,
-            Self::Other(x, _) => x,
-        }
-    }
-    #[inline(always)]
-    fn target(&mut self) -> &mut [f32] {
-        match self {
-            Self::Same(x) => x,
-            Self::Other(_, out) => out,
+        let rest = rows.into_remainder();
+        if !rest.is_empty() {
+            let v = s.mul(s.sub(s.load_part(rest, 0.0), mean), factor);
+            let bias = s.load_part(biases.remainder(), 0.0);
+            s.store_part(rest, s.fma(v, s.load_part(weights.remainder(), 0.0), bias));
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::TryReserveError;
 
 use super::isa::{Arithmetic, with};
-use super::lines::{bytes_mut, halves_mut};
 use super::matrix::{Form, I16_TOP, Matrix};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
@@ -115,23 +114,87 @@ fn floats(x: &[f32], out: &mut [i32]) -> (f32, f32) {
 /// Symmetric, by the greatest magnitude.
 #[inline(always)]
 fn pairs<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
-    let (low, high, nan) = Range::of(s, x).ends(s);
-    let top = high.max(-low).max(1e-30);
-    let factor = s.splat(I16_TOP / top);
-    let (whole, tail) = x.split_at(x.len() / S::LANES * S::LANES);
-    let (out, rest) = halves_mut(out).split_at_mut(whole.len());
-    for (out, x) in out
-        .chunks_exact_mut(S::LANES)
-        .zip(whole.chunks_exact(S::LANES))
-    {
-        s.store_low16(out, s.to_int(s.mul(s.load(x), factor)));
+    let mut top = Top::new(s);
+    top.take(s, x);
+    let step = top.step(s, I16_TOP);
+    round16(s, x, s.splat(step.factor), out);
+    (step.worth, 0.0)
+}
+
+/// How numbers become integers.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    /// What they are multiplied by before they are rounded.
+    pub(super) factor: f32,
+    /// What one step of the integers is worth: NaN if one of the numbers is NaN or infinite.
+    pub(super) worth: f32,
+}
+
+/// The greatest magnitude of some numbers: as integers, magnitudes have the same order, with infinity and NaN above
+/// all others.
+pub(super) struct Top<S: Simd>([S::I; 2]);
+
+impl<S: Simd> Top<S> {
+    #[inline(always)]
+    pub(super) fn new(s: S) -> Self {
+        Self([s.splat_i(0); 2])
     }
-    if !tail.is_empty() {
-        let mut all = [0; MOST_LANES];
-        s.store_low16(&mut all, s.to_int(s.mul(s.load_part(tail, 0.0), factor)));
-        rest.copy_from_slice(&all[..rest.len()]);
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, s: S, x: &[f32]) {
+        for c in (0..x.len()).step_by(2 * S::LANES) {
+            let [low, high] = &mut self.0;
+            *low = s.max_i(*low, s.as_int(s.abs(part(s, x, c, 0.0))));
+            *high = s.max_i(*high, s.as_int(s.abs(part(s, x, c + S::LANES, 0.0))));
+        }
     }
-    (top / I16_TOP + nan, 0.0)
+
+    /// The step by which the greatest magnitude becomes `most`.
+    #[inline(always)]
+    pub(super) fn step(&self, s: S, most: f32) -> Step {
+        let [low, high] = self.0;
+        let mut lanes = [0; MOST_LANES];
+        s.store_i(&mut lanes, s.max_i(low, high));
+        let top = lanes.iter().fold(0, |top, lane| top.max(*lane));
+        let top = f32::from_bits(top.cast_unsigned());
+        match top.is_finite() {
+            true => Step {
+                factor: most / top.max(1e-30),
+                worth: top.max(1e-30) / most,
+            },
+            false => Step {
+                factor: 0.0,
+                worth: f32::NAN,
+            },
+        }
+    }
+}
+
+/// Rounds the products of `x` and `factor` to 16 bits, two to a dword; zeros fill up the last one.
+#[inline(always)]
+pub(super) fn round16<S: Simd>(s: S, x: &[f32], factor: S::F, out: &mut [i32]) {
+    let xs = x.chunks_exact(2 * S::LANES);
+    let x = xs.remainder();
+    let (outs, out) = out.split_at_mut(xs.len() * S::LANES);
+    for (x, out) in xs.zip(outs.chunks_exact_mut(S::LANES)) {
+        let low = s.to_int(s.mul(s.load(x), factor));
+        let high = s.to_int(s.mul(s.load(&x[S::LANES..]), factor));
+        s.store_i(out, s.pack16(low, high));
+    }
+    if !out.is_empty() {
+        let low = s.to_int(s.mul(part(s, x, 0, 0.0), factor));
+        let high = s.to_int(s.mul(part(s, x, S::LANES, 0.0), factor));
+        s.store_part_i(out, s.pack16(low, high));
+    }
+}
+
+/// The vector at `from` of a row that may end before or within it: `rest` stands for what is missing.
+#[inline(always)]
+pub(super) fn part<S: Simd>(s: S, row: &[f32], from: usize, rest: f32) -> S::F {
+    match row.get(from..from + S::LANES) {
+        Some(row) => s.load(row),
+        None => s.load_part(row.get(from..).unwrap_or(&[]), rest),
+    }
 }
 
 /// From the least value (0) to the greatest (255): all of the range, whatever the activation before.
@@ -142,21 +205,17 @@ fn quads<S: Simd>(s: S, x: &[f32], range: Range<S>, out: &mut [i32]) -> (f32, f3
     let factor = 255.0 / span;
     let least = s.splat(-low * factor - S::BYTE_OFFSET as f32);
     let factor = s.splat(factor);
-    let (whole, tail) = x.split_at(x.len() / S::LANES * S::LANES);
-    let (out, rest) = bytes_mut(out).split_at_mut(whole.len());
-    for (out, x) in out
-        .chunks_exact_mut(S::LANES)
-        .zip(whole.chunks_exact(S::LANES))
-    {
-        s.store_low8(out, s.to_int(s.fma(s.load(x), factor, least)));
+    let byte = |v| s.to_int(s.fma(v, factor, least));
+    let xs = x.chunks_exact(4 * S::LANES);
+    let x = xs.remainder();
+    let (outs, out) = out.split_at_mut(xs.len() * S::LANES);
+    for (x, out) in xs.zip(outs.chunks_exact_mut(S::LANES)) {
+        let v = |i: usize| byte(s.load(&x[i * S::LANES..]));
+        s.store_i(out, s.pack8([v(0), v(1), v(2), v(3)]));
     }
-    if !tail.is_empty() {
-        let mut all = [0; MOST_LANES];
-        s.store_low8(
-            &mut all,
-            s.to_int(s.fma(s.load_part(tail, low), factor, least)),
-        );
-        rest.copy_from_slice(&all[..rest.len()]);
+    if !out.is_empty() {
+        let v = |i: usize| byte(part(s, x, i * S::LANES, low));
+        s.store_part_i(out, s.pack8([v(0), v(1), v(2), v(3)]));
     }
     let scale = span / 255.0 + nan;
     (scale, low + scale * S::BYTE_OFFSET as f32)

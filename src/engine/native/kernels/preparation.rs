@@ -195,6 +195,10 @@ fn rest<S: Simd, const N: usize, const BLOCKS: usize>(
         for b in 0..BLOCKS {
             for j in 0..N {
                 range.add(s, (b + j) % 2, v[b][j]);
+                // Every value has gone into all those of its lane: a group tells of them all.
+                if b == 0 && j == 0 && at < MOST_LANES {
+                    range.see(s, 0, v[b][j]);
+                }
                 s.store(&mut x[b * size + j * distance + at..], v[b][j]);
             }
         }
@@ -239,6 +243,11 @@ impl<S: Simd> Range<S> {
     fn add(&mut self, s: S, i: usize, v: S::F) {
         self.low[i] = s.min(self.low[i], v);
         self.high[i] = s.max(self.high[i], v);
+    }
+
+    /// Tells whether one is NaN or infinite.
+    #[inline(always)]
+    fn see(&mut self, s: S, i: usize, v: S::F) {
         self.nan[i] = s.fma(v, s.splat(0.0), self.nan[i]);
     }
 
@@ -246,15 +255,10 @@ impl<S: Simd> Range<S> {
     #[inline(always)]
     pub(super) fn of(s: S, x: &[f32]) -> Self {
         let mut range = Self::new(s, x[0]);
-        let pairs = x.chunks_exact(2 * S::LANES);
-        let rest = pairs.remainder();
-        for pair in pairs {
-            let (a, b) = pair.split_at(S::LANES);
-            range.add(s, 0, s.load(a));
-            range.add(s, 1, s.load(b));
-        }
-        for part in rest.chunks(S::LANES) {
-            range.add(s, 0, s.load_part(part, x[0]));
+        for (i, part) in x.chunks(S::LANES).enumerate() {
+            let v = s.load_part(part, x[0]);
+            range.add(s, i % 2, v);
+            range.see(s, i % 2, v);
         }
         range
     }

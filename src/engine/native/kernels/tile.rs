@@ -7,6 +7,14 @@ use super::simd::{MOST_LANES, Simd};
 pub(super) trait Dot: Copy {
     const ARITHMETIC: Arithmetic;
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I;
+    /// Sums as floats.
+    #[inline(always)]
+    fn value<S: Simd>(s: S, sums: S::I) -> S::F {
+        match Self::ARITHMETIC {
+            Arithmetic::F32 => s.as_float(sums),
+            _ => s.to_float(sums),
+        }
+    }
 }
 
 /// Dwords are floats.
@@ -45,6 +53,26 @@ impl Dot for Quads {
 pub(super) const MOST_ROWS: usize = 12;
 pub(super) const MOST_WIDTH: usize = 4 * MOST_LANES;
 
+/// What becomes of a tile's sums.
+pub(super) trait End: Copy {
+    /// Whether tiles are `S::PANEL` vectors wide, else two.
+    const WIDE: bool;
+    /// Stores the sums of row `row` and vector `vector` of the tile.
+    fn end<S: Simd, D: Dot>(self, s: S, row: usize, vector: usize, sums: S::I, to: &mut [i32]);
+}
+
+/// Sums are stored as they are.
+#[derive(Clone, Copy)]
+pub(super) struct Raw;
+
+impl End for Raw {
+    const WIDE: bool = false;
+    #[inline(always)]
+    fn end<S: Simd, D: Dot>(self, s: S, _: usize, _: usize, sums: S::I, to: &mut [i32]) {
+        s.store_i(to, sums);
+    }
+}
+
 /// A finished tile: sums as floats or integers, by row.
 #[repr(C, align(64))]
 pub(super) struct Sums(pub(super) [[i32; MOST_WIDTH]; MOST_ROWS]);
@@ -53,6 +81,12 @@ impl Sums {
     #[inline(always)]
     pub(super) fn new() -> Self {
         Self([[0; MOST_WIDTH]; MOST_ROWS])
+    }
+
+    /// Its rows, [`MOST_WIDTH`] apart.
+    #[inline(always)]
+    pub(super) fn dwords_mut(&mut self) -> &mut [i32] {
+        self.0.as_flattened_mut()
     }
 }
 
@@ -78,31 +112,35 @@ pub(super) const RUN: usize = 16;
 /// Dwords of a cache line.
 pub(super) const LINE: usize = 16;
 
-/// `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
-/// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `WIDE`, else two. Each sum is
-/// accumulated in the order of `k`, whatever the tile's shape.
+/// Ends with `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
+/// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `E::WIDE`, else two; row `i` goes to
+/// `out[i * stride]`. Each sum is accumulated in the order of `k`, whatever the tile's shape.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "two sides, their end and its place"
+)]
 #[inline(always)]
-pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
+pub(super) fn multiply<S: Simd, D: Dot, E: End>(
     s: S,
     _: D,
     (rows, steps): (usize, usize),
     a: Block<'_>,
     b: Block<'_>,
     next: Next,
-    sums: &mut Sums,
+    end: E,
+    out: &mut [i32],
+    stride: usize,
 ) {
-    if rows == 0 || steps == 0 {
-        return sums.0.iter_mut().for_each(|row| row.fill(0));
-    }
-    let vectors = if WIDE { S::PANEL } else { 2 };
-    assert!(rows <= if WIDE { S::ROWS } else { S::NARROW_ROWS });
+    let vectors = if E::WIDE { S::PANEL } else { 2 };
+    assert!(rows > 0 && steps > 0 && rows <= if E::WIDE { S::ROWS } else { S::NARROW_ROWS });
+    assert!(out.len() >= (rows - 1) * stride + vectors * S::LANES);
     assert!(a.data.len() >= (rows - 1) * a.stride + steps);
     assert!(b.data.len() >= (steps - 1) * b.stride + vectors * S::LANES);
     macro_rules! tiles {
         ($vectors:literal: $($rows:literal)*) => {
             match rows {
                 // SAFETY: asserted above: `a` holds `rows` rows and `b` `steps` rows of what is read of them.
-                $($rows => unsafe { tile::<S, D, $rows, $vectors>(s, steps, a, b, next, sums) },)*
+                $($rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
                 _ => unreachable!("no more rows than asserted"),
             }
         };
@@ -110,7 +148,7 @@ pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
     // A function of its own, so that it is compiled once for all its callers.
     s.enter(
         #[inline(always)]
-        || match (WIDE && S::PANEL == 4, S::NARROW_ROWS) {
+        || match (E::WIDE && S::PANEL == 4, S::NARROW_ROWS) {
             (true, _) => tiles!(4: 1 2 3 4 5 6),
             (false, 4) => tiles!(2: 1 2 3 4),
             (false, 6) => tiles!(2: 1 2 3 4 5 6),
@@ -124,14 +162,17 @@ pub(super) fn multiply<S: Simd, D: Dot, const WIDE: bool>(
 /// `steps` must not be 0.
 // Indices, not iterators: a closure that is not inlined would lack the vectors' instructions.
 #[expect(clippy::needless_range_loop, reason = "see above")]
+#[expect(clippy::too_many_arguments, reason = "as `multiply`")]
 #[inline(always)]
-unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
+unsafe fn tile<S: Simd, D: Dot, E: End, const ROWS: usize, const VECTORS: usize>(
     s: S,
     steps: usize,
     a: Block<'_>,
     b: Block<'_>,
     next: Next,
-    sums: &mut Sums,
+    end: E,
+    out: &mut [i32],
+    stride: usize,
 ) {
     let mut acc = [[s.splat_i(0); VECTORS]; ROWS];
     // Three rows share a pointer: a processor adds the stride once or twice for nothing, and twelve pointers
@@ -193,11 +234,18 @@ unsafe fn tile<S: Simd, D: Dot, const ROWS: usize, const VECTORS: usize>(
             }
         }
     }
-    for i in 0..ROWS {
-        for j in 0..VECTORS {
-            s.store_i(&mut sums.0[i][j * S::LANES..], acc[i][j]);
-        }
+    macro_rules! ends {
+        ($i:literal: $($j:literal)*) => {
+            $(if $i < ROWS && $j < VECTORS {
+                let to = &mut out[$i * stride + $j * S::LANES..][..S::LANES];
+                end.end::<S, D>(s, $i, $j, acc[$i % ROWS][$j % VECTORS], to);
+            })*
+        };
     }
+    macro_rules! all_ends {
+        ($($i:literal)*) => { $(ends!($i: 0 1 2 3);)* };
+    }
+    all_ends!(0 1 2 3 4 5 6 7 8 9 10 11);
 }
 
 /// Splits `rows` rows into tiles of nearly equal height, none above `most`: a tile of one row would wait for

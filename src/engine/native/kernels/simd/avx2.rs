@@ -85,29 +85,21 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         fn as_int(self, a: F) -> I = op!(_mm256_castps_si256(a));
         fn pair(self, low: I, high: I) -> I = op!(_mm256_blend_epi16::<0xaa>(low, _mm256_slli_epi32::<16>(high)));
         fn look(self, table: &Coefficients, index: I) -> F = op!(_mm256_permutevar8x32_ps(self.load(table), index));
+        fn max_i(self, a: I, b: I) -> I = op!(_mm256_max_epi32(a, b));
         fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }
     #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: I) {
-        let to = &mut to[..N];
-        // SAFETY: eight 16-bit integers, 16 bytes, are borrowed. The saturating pack changes nothing that is
-        // the sign extension of 16 bits, which the two shifts make of every lane.
-        unsafe {
-            let v = _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(v));
-            let v = _mm256_permute4x64_epi64::<0x08>(_mm256_packs_epi32(v, v));
-            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm256_castsi256_si128(v));
-        }
+    fn pack16(self, a: I, b: I) -> I {
+        // The pack takes halves of both in turn.
+        op!(_mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(a, b)))
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: I) {
-        let to = &mut to[..N];
-        // SAFETY: eight bytes are borrowed. The packs saturate nothing: the mask leaves 0 to 255.
-        unsafe {
-            let v = _mm256_and_si256(v, _mm256_set1_epi32(0xff));
-            let v = _mm256_permute4x64_epi64::<0x08>(_mm256_packs_epi32(v, v));
-            let v = _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_castsi256_si128(v));
-            _mm_storel_epi64(to.as_mut_ptr().cast(), v);
-        }
+    fn pack8(self, [a, b, c, d]: [I; 4]) -> I {
+        op!({
+            let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            _mm256_permutevar8x32_epi32(bytes, order)
+        })
     }
     #[inline(always)]
     fn copysign(self, magnitude: F, sign: F) -> F {

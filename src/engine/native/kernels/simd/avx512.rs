@@ -82,22 +82,27 @@ impl Simd for Avx512 {
         fn look(self, table: &Coefficients, index: I) -> F = op!(_mm512_permutexvar_ps(index, self.load(table)));
         fn dot_pairs(self, acc: I, a: I, b: I) -> I = op!(dpwssd(acc, a, b));
         fn dot_quads(self, acc: I, a: I, b: I) -> I = op!(_mm512_dpbusd_epi32(acc, a, b));
+        fn max_i(self, a: I, b: I) -> I = op!(_mm512_max_epi32(a, b));
         fn sum(self, v: F) -> f32 = op!(_mm512_reduce_add_ps(v));
         fn greatest(self, v: F) -> f32 = op!(_mm512_reduce_max_ps(v));
         fn least(self, v: F) -> f32 = op!(_mm512_reduce_min_ps(v));
         fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }
     #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: I) {
-        let to = &mut to[..MOST_LANES];
-        // SAFETY: sixteen 16-bit integers, 32 bytes, are borrowed.
-        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(v)) }
+    fn pack16(self, a: I, b: I) -> I {
+        // The pack takes quarters of both in turn.
+        op!({
+            let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            _mm512_permutexvar_epi64(order, _mm512_packs_epi32(a, b))
+        })
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: I) {
-        let to = &mut to[..MOST_LANES];
-        // SAFETY: sixteen bytes are borrowed.
-        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(v)) }
+    fn pack8(self, [a, b, c, d]: [I; 4]) -> I {
+        op!({
+            let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, bytes)
+        })
     }
     #[inline(always)]
     fn copysign(self, magnitude: F, sign: F) -> F {

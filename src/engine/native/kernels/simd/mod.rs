@@ -113,10 +113,6 @@ pub(super) trait Simd: Copy {
     /// # Safety
     /// `LANES` dwords must be readable at `from`.
     unsafe fn load_at(self, from: *const i32) -> Self::I;
-    /// The low 16 bits of each lane.
-    fn store_low16(self, to: &mut [i16], v: Self::I);
-    /// The low 8 bits of each lane.
-    fn store_low8(self, to: &mut [u8], v: Self::I);
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
@@ -144,7 +140,13 @@ pub(super) trait Simd: Copy {
     fn as_int(self, a: Self::F) -> Self::I;
     /// Low halves of `low`, and low halves of `high` above them.
     fn pair(self, low: Self::I, high: Self::I) -> Self::I;
-    /// Entry `index` of a table, of which the first [`Self::PIECES`] entries count.
+    /// The lanes of `a`, then those of `b`, as 16-bit integers, of which values beyond them become the last ones.
+    fn pack16(self, a: Self::I, b: Self::I) -> Self::I;
+    /// The lanes of four vectors, one after another, as bytes: unsigned where [`Self::BYTE_OFFSET`] is 0, else
+    /// signed; values beyond them become the last ones.
+    fn pack8(self, lanes: [Self::I; 4]) -> Self::I;
+    fn max_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Entry `index` of a table, of which the first [`Self::PIECES`] entries count, as do as many bits of the index.
     fn look(self, table: &Coefficients, index: Self::I) -> Self::F;
 
     /// Accumulates a product of 16-bit pairs: `acc + a0 * b0 + a1 * b1`.
@@ -197,6 +199,16 @@ pub(super) trait Simd: Copy {
         let mut lanes = [rest; MOST_LANES];
         lanes[..from.len()].copy_from_slice(from);
         self.load(&lanes)
+    }
+    /// As many lanes as `to` holds.
+    #[inline(always)]
+    fn store_part_i(self, to: &mut [i32], v: Self::I) {
+        if to.len() >= Self::LANES {
+            return self.store_i(to, v);
+        }
+        let mut lanes = [0; MOST_LANES];
+        self.store_i(&mut lanes, v);
+        to.copy_from_slice(&lanes[..to.len()]);
     }
     /// As many lanes as `to` holds.
     #[inline(always)]

@@ -65,19 +65,20 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         fn to_float(self, a: I) -> F = op!(vcvtq_f32_s32(a));
         fn as_float(self, a: I) -> F = op!(vreinterpretq_f32_s32(a));
         fn as_int(self, a: F) -> I = op!(vreinterpretq_s32_f32(a));
+        fn max_i(self, a: I, b: I) -> I = op!(vmaxq_s32(a, b));
         fn pair(self, low: I, high: I) -> I = op!(vsliq_n_s32::<16>(low, high));
     }
     #[inline(always)]
-    fn store_low16(self, to: &mut [i16], v: I) {
-        let to = &mut to[..N];
-        // SAFETY: four 16-bit integers are borrowed.
-        unsafe { vst1_s16(to.as_mut_ptr(), vmovn_s32(v)) }
+    fn pack16(self, a: I, b: I) -> I {
+        op!(vreinterpretq_s32_s16(vqmovn_high_s32(vqmovn_s32(a), b)))
     }
     #[inline(always)]
-    fn store_low8(self, to: &mut [u8], v: I) {
-        let halves = op!(vmovn_s32(v));
-        let bytes = op!(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))));
-        to[..N].copy_from_slice(&op!(vget_lane_u32::<0>(bytes)).to_ne_bytes());
+    fn pack8(self, [a, b, c, d]: [I; 4]) -> I {
+        op!({
+            let low = vqmovn_high_s32(vqmovn_s32(a), b);
+            let high = vqmovn_high_s32(vqmovn_s32(c), d);
+            vreinterpretq_s32_s8(vqmovn_high_s16(vqmovn_s16(low), high))
+        })
     }
     #[inline(always)]
     fn scale2(self, p: F, n: F) -> F {
@@ -92,7 +93,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         // Entry i takes bytes 4 i to 4 i + 3 of the table.
         op!({
             let table = uint8x16x2_t(vreinterpretq_u8_f32(low), vreinterpretq_u8_f32(high));
-            let first = vmulq_n_s32(index, 0x0404_0404);
+            let first = vmulq_n_s32(vandq_s32(index, vdupq_n_s32(7)), 0x0404_0404);
             let bytes = vaddq_s32(first, vdupq_n_s32(0x0302_0100));
             vreinterpretq_f32_u8(vqtbl2q_u8(table, vreinterpretq_u8_s32(bytes)))
         })

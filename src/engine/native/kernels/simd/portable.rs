@@ -45,8 +45,6 @@ impl Simd for Portable {
         fn store(self, to: &mut [f32], v: F) = to[..N].copy_from_slice(&v);
         fn load_i(self, from: &[i32]) -> I = first(from);
         fn store_i(self, to: &mut [i32], v: I) = to[..N].copy_from_slice(&v);
-        fn store_low16(self, to: &mut [i16], v: I) = to[..N].copy_from_slice(&map(v, |x| x as i16));
-        fn store_low8(self, to: &mut [u8], v: I) = to[..N].copy_from_slice(&map(v, |x| x as u8));
         fn add(self, a: F, b: F) -> F = zip(a, b, |a, b| a + b);
         fn sub(self, a: F, b: F) -> F = zip(a, b, |a, b| a - b);
         fn mul(self, a: F, b: F) -> F = zip(a, b, |a, b| a * b);
@@ -64,6 +62,7 @@ impl Simd for Portable {
         fn to_float(self, a: I) -> F = map(a, |x| x as f32);
         fn as_float(self, a: I) -> F = map(a, |x| f32::from_bits(x as u32));
         fn as_int(self, a: F) -> I = map(a, |x| x.to_bits() as i32);
+        fn max_i(self, a: I, b: I) -> I = zip(a, b, i32::max);
         fn look(self, table: &Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
     }
     #[inline(always)]
@@ -81,6 +80,23 @@ impl Simd for Portable {
             let ([a, b], [c, d]) = ((low as i16).to_ne_bytes(), (high as i16).to_ne_bytes());
             i32::from_ne_bytes([a, b, c, d])
         })
+    }
+    #[inline(always)]
+    fn pack16(self, a: I, b: I) -> I {
+        let half = |i: usize| if i < N { a[i] } else { b[i - N] };
+        let narrow = |x: i32| x.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+        std::array::from_fn(|i| {
+            let ([a, b], [c, d]) = (
+                narrow(half(2 * i)).to_ne_bytes(),
+                narrow(half(2 * i + 1)).to_ne_bytes(),
+            );
+            i32::from_ne_bytes([a, b, c, d])
+        })
+    }
+    #[inline(always)]
+    fn pack8(self, lanes: [I; 4]) -> I {
+        let byte = |i: usize| lanes[i / N][i % N].clamp(0, 255) as u8;
+        std::array::from_fn(|i| i32::from_ne_bytes(std::array::from_fn(|j| byte(4 * i + j))))
     }
     #[inline(always)]
     fn dot_pairs(self, acc: I, a: I, b: I) -> I {
