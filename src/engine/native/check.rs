@@ -56,9 +56,8 @@ fn compute(isa: Isa, arithmetic: Arithmetic) -> Vec<f32> {
 
 fn times(matrix: &Matrix, rows: &[f32], mut out: Vec<f32>, finish: Finish) -> Vec<f32> {
     let mut operand = Operand::new();
-    operand.convert(matrix, rows, graph::WIDTH, graph::ROWS);
     linear(
-        &operand,
+        operand.convert(matrix, rows, graph::WIDTH, graph::ROWS),
         0..graph::ROWS,
         matrix,
         &mut out,

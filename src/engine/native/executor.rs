@@ -101,9 +101,8 @@ impl Executor<'_> {
             norm.apply(self.isa, out);
         }
         if let Some(projection) = &outer.projection {
-            operand.convert(projection, out, width, tokens);
             linear(
-                operand,
+                operand.convert_apart(projection, out, width, tokens),
                 0..tokens,
                 projection,
                 room(states, tokens * hidden),
@@ -167,12 +166,12 @@ impl Executor<'_> {
         let [into, output, up, down] = &weights.products;
         let input = self.before(&weights.attention_norms, states, branch);
         note(Product::Input, input);
-        operand.convert(into, input, hidden, tokens);
+        let input = operand.convert(into, input, hidden, tokens);
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
         let stride = query + 2 * key;
         let heads = room(heads, tokens * stride);
-        linear(operand, 0..tokens, into, heads, stride, Finish::Store);
+        linear(input, 0..tokens, into, heads, stride, Finish::Store);
         let context = room(context, tokens * query);
         let shape = Attention {
             heads: attention.heads,
@@ -228,15 +227,16 @@ impl Executor<'_> {
             );
         }
         note(Product::Output, context);
-        operand.convert(output, context, query, tokens);
+        let context = operand.convert(output, context, query, tokens);
         self.after(&weights.attention_norms, states, branch, |out, finish| {
-            linear(operand, 0..tokens, output, out, hidden, finish);
+            linear(context, 0..tokens, output, out, hidden, finish);
         });
 
         // Feed-forward, a block of tokens at a time.
         let input = self.before(&weights.feed_forward_norms, states, branch);
         note(Product::Up, input);
-        operand.convert(up, input, hidden, tokens);
+        // The input may lie where the branch's output goes.
+        let input = operand.convert_apart(up, input, hidden, tokens);
         let width = feed_forward.width;
         let block = block(width, tokens);
         let finish = if feed_forward.gated {
@@ -252,11 +252,11 @@ impl Executor<'_> {
             |out, add_or_store| {
                 for start in (0..tokens).step_by(block) {
                     let count = block.min(tokens - start);
-                    linear(operand, start..start + count, up, inner, width, finish);
+                    linear(input, start..start + count, up, inner, width, finish);
                     note(Product::Down, &inner[..count * width]);
-                    inner_operand.convert(down, inner, width, count);
+                    let inner = inner_operand.convert(down, inner, width, count);
                     let out = &mut out[start * hidden..(start + count) * hidden];
-                    linear(inner_operand, 0..count, down, out, hidden, add_or_store);
+                    linear(inner, 0..count, down, out, hidden, add_or_store);
                 }
             },
         );

@@ -6,7 +6,7 @@ use super::isa::{Arithmetic, with};
 use super::lines::dwords_mut;
 use super::math::{Activation, Tables, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
-use super::operand::Operand;
+use super::operand::Converted;
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, End, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, Sums, multiply, split,
@@ -32,18 +32,18 @@ pub enum Finish {
 /// `x` was converted for another matrix or holds fewer rows, `out` is too short, the stride is smaller than
 /// the matrix's outputs, or `finish` gates where the matrix doesn't (or the reverse).
 pub fn linear(
-    x: &Operand,
+    x: Converted<'_>,
     rows: Range<usize>,
     matrix: &Matrix,
     out: &mut [f32],
     stride: usize,
     finish: Finish,
 ) {
-    let (data, scales, bases) = x.parts(matrix);
-    let (steps, outputs) = (matrix.steps(), matrix.outputs());
+    let left = x.block(matrix);
+    let outputs = matrix.outputs();
     assert!(
-        rows.start <= rows.end && rows.end <= scales.len(),
-        "rows that the operand holds"
+        rows.start <= rows.end && rows.end <= x.rows(),
+        "rows that were converted"
     );
     assert!(stride >= outputs, "result rows overlap");
     assert!(
@@ -58,12 +58,10 @@ pub fn linear(
         "too little room for the result"
     );
     let call = Call {
-        left: Block {
-            data: &data[rows.start * steps..rows.end * steps],
-            stride: steps,
-        },
-        scales: &scales[rows.clone()],
-        bases: &bases[rows],
+        left,
+        scales: x.scale,
+        bases: x.base,
+        rows,
         matrix,
         finish,
     };
@@ -81,6 +79,7 @@ struct Call<'a> {
     left: Block<'a>,
     scales: &'a [f32],
     bases: &'a [f32],
+    rows: Range<usize>,
     matrix: &'a Matrix,
     finish: Finish,
 }
@@ -97,7 +96,7 @@ impl Call<'_> {
         let mut sums = Sums::new();
         let passes_on = matches!(self.finish, Finish::Store | Finish::Add);
         // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
-        let tiles = self.scales.len().div_ceil(S::ROWS);
+        let tiles = self.rows.len().div_ceil(S::ROWS);
         let lines = (width * RUN / LINE).div_ceil(tiles).min(MOST_AHEAD);
         for (panel, data) in self.matrix.data().chunks_exact(width * steps).enumerate() {
             let first = panel * per_panel;
@@ -106,10 +105,10 @@ impl Call<'_> {
             };
             let outputs = outputs.min(per_panel);
             let columns = Columns::of(self.matrix, panel * width, width);
-            for (tile, (row, count)) in split(self.scales.len(), S::ROWS).enumerate() {
+            for (tile, (row, count)) in split(self.rows.len(), S::ROWS).enumerate() {
                 let left = Block {
-                    data: &self.left.data[row * steps..],
-                    stride: steps,
+                    data: &self.left.data[(self.rows.start + row) * self.left.stride..],
+                    stride: self.left.stride,
                 };
                 let right = Block {
                     data,
@@ -121,8 +120,8 @@ impl Call<'_> {
                     lines,
                 };
                 let mut end = Scaled {
-                    scales: &self.scales[row..][..count],
-                    bases: &self.bases[row..][..count],
+                    scales: self.scales.get(self.rows.start + row..).unwrap_or(&[]),
+                    bases: self.bases.get(self.rows.start + row..).unwrap_or(&[]),
                     columns,
                     add: false,
                 };
@@ -211,7 +210,7 @@ impl Call<'_> {
 /// Sums become floats by their scales and bias, and are stored or added.
 #[derive(Clone, Copy)]
 struct Scaled<'a> {
-    /// One for each row of the tile.
+    /// One for each row of the tile, or none for floats.
     scales: &'a [f32],
     bases: &'a [f32],
     columns: Columns<'a>,
@@ -222,10 +221,18 @@ impl End for Scaled<'_> {
     const WIDE: bool = true;
     #[inline(always)]
     fn end<S: Simd, D: Dot>(self, s: S, row: usize, vector: usize, sums: S::I, to: &mut [i32]) {
-        let (scale, base) = (s.splat(self.scales[row]), s.splat(self.bases[row]));
-        let mut value = self
-            .columns
-            .value::<S, D>(s, vector * S::LANES, sums, scale, base);
+        let at = vector * S::LANES;
+        let mut value = s.load(&self.columns.bias[at..]);
+        if D::ARITHMETIC == Arithmetic::F32 {
+            value = s.add(s.as_float(sums), value);
+        } else {
+            if D::ARITHMETIC == Arithmetic::I8 {
+                let base = s.splat(self.bases[row]);
+                value = s.fma(base, s.load(&self.columns.sum[at..]), value);
+            }
+            let sums = s.mul(s.to_float(sums), s.load(&self.columns.scale[at..]));
+            value = s.fma(sums, s.splat(self.scales[row]), value);
+        }
         if self.add {
             value = s.add(s.as_float(s.load_i(to)), value);
         }
@@ -248,24 +255,6 @@ impl<'a> Columns<'a> {
             scale: &matrix.scale[first..][..count],
             sum: &matrix.sum[first..][..count],
             bias: &matrix.bias[first..][..count],
-        }
-    }
-
-    /// The vector of sums of the columns from `at` on, as floats.
-    #[inline(always)]
-    fn value<S: Simd, D: Dot>(self, s: S, at: usize, sums: S::I, scale: S::F, base: S::F) -> S::F {
-        let bias = s.load(&self.bias[at..]);
-        match D::ARITHMETIC {
-            Arithmetic::F32 => s.add(s.as_float(sums), bias),
-            Arithmetic::I16 => {
-                let weight = s.load(&self.scale[at..]);
-                s.fma(s.mul(s.to_float(sums), weight), scale, bias)
-            }
-            Arithmetic::I8 => {
-                let rest = s.fma(base, s.load(&self.sum[at..]), bias);
-                let weight = s.load(&self.scale[at..]);
-                s.fma(s.mul(s.to_float(sums), weight), scale, rest)
-            }
         }
     }
 }

@@ -57,6 +57,12 @@ impl std::fmt::Debug for Lines {
 }
 
 /// Floats as dwords.
+pub(super) fn dwords(floats: &[f32]) -> &[i32] {
+    // SAFETY: as in `dwords_mut`.
+    unsafe { std::slice::from_raw_parts(floats.as_ptr().cast(), floats.len()) }
+}
+
+/// Floats as dwords.
 pub(super) fn dwords_mut(floats: &mut [f32]) -> &mut [i32] {
     // SAFETY: the same bytes, borrowed alike; `i32` has the size and alignment of `f32`, and every bit pattern is a
     // value of both.

@@ -32,5 +32,5 @@ pub use linear::{Finish, linear};
 pub use math::Activation;
 pub use matrix::{Layout, Matrix};
 pub use norm::Norm;
-pub use operand::Operand;
+pub use operand::{Converted, Operand};
 pub use rotary::rotary;

@@ -3,15 +3,15 @@
 use std::collections::TryReserveError;
 
 use super::isa::{Arithmetic, with};
+use super::lines::dwords;
 use super::matrix::{Form, I16_TOP, Matrix};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
+use super::tile::Block;
 
-/// Converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
+/// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
 #[derive(Debug, Default)]
 pub struct Operand {
-    form: Option<Form>,
-    rows: usize,
     /// `steps` dwords for each row, a float, a pair or a quad each.
     data: Vec<i32>,
     /// What one step of a row's integers is worth.
@@ -20,6 +20,40 @@ pub struct Operand {
     base: Vec<f32>,
     /// One row on its way through the preparation.
     prepared: Vec<f32>,
+}
+
+/// Rows as a matrix multiplies them.
+#[derive(Debug, Clone, Copy)]
+pub struct Converted<'a> {
+    form: Form,
+    rows: usize,
+    /// Dwords of each row, and those from row to row.
+    data: &'a [i32],
+    stride: usize,
+    /// For each row what one step of its integers is worth, and what their zero stands for; empty where they are
+    /// floats.
+    pub(super) scale: &'a [f32],
+    pub(super) base: &'a [f32],
+}
+
+impl Converted<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The dwords, checked to have been converted for `matrix` or its like.
+    pub(super) fn block(&self, matrix: &Matrix) -> Block<'_> {
+        assert!(
+            self.form == matrix.form(),
+            "an operand that was converted for another matrix"
+        );
+        Block {
+            data: self.data,
+            stride: self.stride,
+        }
+    }
 }
 
 impl Operand {
@@ -46,26 +80,45 @@ impl Operand {
             .try_reserve_exact(more(&self.prepared, inputs))
     }
 
-    /// Rows that it holds.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Converts `rows` rows of `x`, `stride` floats apart, to what `matrix` multiplies. A row that holds a NaN
-    /// or, except in [`Arithmetic::F32`], an infinity makes every product with it NaN.
+    /// Converts `rows` rows of `x`, `stride` floats apart, to what `matrix` multiplies; floats stay where they are. A
+    /// row that holds a NaN or, except in [`Arithmetic::F32`], an infinity makes every product with it NaN.
     ///
     /// # Panics
     /// `x` is too short, or the stride smaller than the matrix's inputs.
-    pub fn convert(&mut self, matrix: &Matrix, x: &[f32], stride: usize, rows: usize) {
+    pub fn convert<'a>(
+        &'a mut self,
+        matrix: &Matrix,
+        x: &'a [f32],
+        stride: usize,
+        rows: usize,
+    ) -> Converted<'a> {
+        if matrix.arithmetic() != Arithmetic::F32 {
+            return self.convert_apart(matrix, x, stride, rows);
+        }
+        check(matrix, x, stride, rows);
+        Converted {
+            form: matrix.form(),
+            rows,
+            data: dwords(x),
+            stride,
+            scale: &[],
+            base: &[],
+        }
+    }
+
+    /// The same, floats too apart from `x`.
+    ///
+    /// # Panics
+    /// As [`Self::convert`].
+    pub fn convert_apart(
+        &mut self,
+        matrix: &Matrix,
+        x: &[f32],
+        stride: usize,
+        rows: usize,
+    ) -> Converted<'_> {
+        check(matrix, x, stride, rows);
         let (inputs, steps) = (matrix.inputs(), matrix.steps());
-        assert!(stride >= inputs, "rows overlap");
-        assert!(
-            rows == 0 || x.len() >= (rows - 1) * stride + inputs,
-            "too few values for the rows"
-        );
-        self.form = Some(matrix.form());
-        self.rows = rows;
         self.data.resize(self.data.len().max(rows * steps), 0);
         self.scale.resize(self.scale.len().max(rows), 0.0);
         self.base.resize(self.base.len().max(rows), 0.0);
@@ -86,21 +139,24 @@ impl Operand {
                 };
             }
         });
+        Converted {
+            form: matrix.form(),
+            rows,
+            data: &self.data[..rows * steps],
+            stride: steps,
+            scale: &self.scale[..rows],
+            base: &self.base[..rows],
+        }
     }
+}
 
-    /// The rows' dwords, scales and bases, checked to have been converted for `matrix` or its like.
-    pub(super) fn parts(&self, matrix: &Matrix) -> (&[i32], &[f32], &[f32]) {
-        assert!(
-            self.form == Some(matrix.form()),
-            "an operand that was converted for another matrix"
-        );
-        let dwords = self.rows * matrix.steps();
-        (
-            &self.data[..dwords],
-            &self.scale[..self.rows],
-            &self.base[..self.rows],
-        )
-    }
+fn check(matrix: &Matrix, x: &[f32], stride: usize, rows: usize) {
+    let inputs = matrix.inputs();
+    assert!(stride >= inputs, "rows overlap");
+    assert!(
+        rows == 0 || x.len() >= (rows - 1) * stride + inputs,
+        "too few values for the rows"
+    );
 }
 
 #[inline(always)]

@@ -48,10 +48,9 @@ fn pack(
 
 fn product(matrix: &Matrix, x: &[f32], rows: usize) -> Vec<f32> {
     let mut operand = Operand::new();
-    operand.convert(matrix, x, matrix.inputs(), rows);
     let mut out = vec![0.0; rows * matrix.outputs()];
     linear(
-        &operand,
+        operand.convert(matrix, x, matrix.inputs(), rows),
         0..rows,
         matrix,
         &mut out,

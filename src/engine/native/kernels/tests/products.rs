@@ -184,11 +184,10 @@ fn every_finish_does_what_it_says() {
                 let [y, up] = [&plain, &ups].map(|matrix| product(matrix, &x, rows));
                 let run = |matrix: &Matrix, finish| {
                     let mut operand = Operand::new();
-                    operand.convert(matrix, &x, inputs, rows);
                     let mut out = residual.clone();
                     // The second half of the rows alone, with gaps between the results.
                     linear(
-                        &operand,
+                        operand.convert(matrix, &x, inputs, rows),
                         rows / 2..rows,
                         matrix,
                         &mut out,
