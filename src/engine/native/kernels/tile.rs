@@ -161,7 +161,6 @@ pub(super) fn multiply<S: Simd, D: Dot, E: End>(
 /// `a` must hold `ROWS` rows of `steps` dwords, `b` `steps` rows of `VECTORS` vectors, each by its stride, and
 /// `steps` must not be 0.
 // Indices, not iterators: a closure that is not inlined would lack the vectors' instructions.
-#[expect(clippy::needless_range_loop, reason = "see above")]
 #[expect(clippy::too_many_arguments, reason = "as `multiply`")]
 #[inline(always)]
 unsafe fn tile<S: Simd, D: Dot, E: End, const ROWS: usize, const VECTORS: usize>(
