@@ -13,6 +13,7 @@
 
 #[cfg(test)]
 mod allocations;
+pub mod arrow;
 pub mod availability;
 pub mod batch;
 pub mod bench;

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::buffer::NullBuffer;
-
+use crate::arrow::array::RecordBatch;
+use crate::arrow::buffer::NullBuffer;
 use crate::error::Cause;
 use crate::position::Position;
 

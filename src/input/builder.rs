@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
-};
-use arrow::datatypes::DataType;
-
 use super::cells::Cell;
 use super::fields::KeepType;
+use crate::arrow::array::{
+    ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
+};
+use crate::arrow::datatypes::DataType;
 
 /// Gathers values of one type; or of none yet, as they are written.
 pub(super) enum Builder {

@@ -6,16 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use arrow::error::ArrowError;
-
 use super::builder::Builder;
 use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
 use super::texts::is_text;
+use crate::arrow::array::{
+    ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
+};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use crate::arrow::error::ArrowError;
 use crate::error::{Cause, Error, Result};
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
 

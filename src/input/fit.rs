@@ -1,9 +1,19 @@
 //! From a table's type to a window's: as it is, unless `--keep NAME:TYPE`, another file or the id says
 //! otherwise.
 
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::DataType;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use half::f16;
+
+use super::columns::unsound;
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float16Array, Float64Array, Int64Array,
+    LargeStringArray, PrimitiveArray, StringArray, StringViewArray, downcast_integer, make_array,
+    new_null_array,
+};
+use crate::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use crate::arrow::text::to_bool;
 
 use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
@@ -41,20 +51,91 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
 }
 
 /// `array` as a column of type `to`. What doesn't fit is null there: see [`misfits`].
+///
+/// # Errors
+/// If `to` is not a type that [`takes`] and [`follows`] lead to.
 pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
-        return Ok(ArrayRef::clone(array));
+        return Ok(Arc::clone(array));
     }
-    let options = CastOptions {
-        safe: true,
-        ..CastOptions::default()
+    let array = &unpacked(array).map_err(unsound)?;
+    let kind = array.data_type();
+    if kind == to {
+        return Ok(Arc::clone(array));
+    }
+    macro_rules! whole {
+        ($type:ty) => {{
+            let fitting = integers(array)?.map(|value| value?.try_into().ok());
+            Arc::new(fitting.collect::<PrimitiveArray<$type>>())
+        }};
+    }
+    let texts = || Strings::new(array);
+    Ok(downcast_integer! {
+        to => (whole),
+        _ if *kind == DataType::Null => new_null_array(to, array.len()),
+        DataType::Float32 => Arc::new(halves(array).unary::<_, Float32Type>(f16::to_f32)),
+        DataType::Float64 => match kind {
+            DataType::Float16 => Arc::new(halves(array).unary::<_, Float64Type>(f16::to_f64)),
+            DataType::Float32 => {
+                let narrow = array.as_primitive::<Float32Type>();
+                Arc::new(narrow.unary::<_, Float64Type>(f64::from))
+            }
+            kind if kind.is_integer() => {
+                let wide = integers(array)?.map(|value| value.map(|value| value as f64));
+                Arc::new(wide.collect::<Float64Array>())
+            }
+            _ => {
+                let texts = texts()?;
+                let parsed = texts.iter().map(|text| text?.parse::<f64>().ok());
+                Arc::new(parsed.collect::<Float64Array>())
+            }
+        },
+        DataType::Boolean => Arc::new((texts()?.iter()).map(|text| to_bool(text?)).collect::<BooleanArray>()),
+        DataType::Utf8 => Arc::new(texts()?.iter().collect::<StringArray>()),
+        DataType::LargeUtf8 => Arc::new(texts()?.iter().collect::<LargeStringArray>()),
+        DataType::Utf8View => Arc::new(texts()?.iter().collect::<StringViewArray>()),
+        DataType::Dictionary(keys, values) => {
+            let (texts, mut numbers) = (texts()?, HashMap::new());
+            let mut distinct = Vec::new();
+            let found = texts.iter().map(|text| {
+                let number = numbers.entry(text?).or_insert_with(|| {
+                    distinct.push(text);
+                    distinct.len() as i64 - 1
+                });
+                Some(*number)
+            });
+            let found: ArrayRef = Arc::new(found.collect::<Int64Array>());
+            let distinct: ArrayRef = Arc::new(StringViewArray::from(distinct));
+            let values = fit(&distinct, values)?.to_data();
+            let keys = fit(&found, keys)?.to_data().into_builder();
+            let both = keys.data_type(to.clone()).add_child_data(values).build();
+            make_array(both.map_err(unsound)?)
+        }
+        _ => return Err(Error::internal(format!("a column of {kind} as one of {to}"))),
+    })
+}
+
+/// The integers that the values are, or that their texts are.
+fn integers(array: &ArrayRef) -> Result<impl Iterator<Item = Option<i128>>> {
+    type Value<'a> = Box<dyn Fn(usize) -> Option<i128> + 'a>;
+    macro_rules! own {
+        ($type:ty) => {{
+            let array = array.as_primitive::<$type>();
+            Box::new(|row| array.is_valid(row).then(|| array.value(row).into())) as Value<'_>
+        }};
+    }
+    let value = downcast_integer! {
+        array.data_type() => (own),
+        _ => {
+            let texts = Strings::new(array)?;
+            Box::new(move |row| texts.get(row)?.parse().ok())
+        }
     };
-    let internal = |error: arrow::error::ArrowError| Error::internal(error.to_string());
-    let plain = match to {
-        DataType::Dictionary(..) => ArrayRef::clone(array),
-        _ => unpacked(array)?,
-    };
-    cast_with_options(&plain, to, &options).map_err(internal)
+    Ok((0..array.len()).map(value))
+}
+
+fn halves(array: &ArrayRef) -> &Float16Array {
+    array.as_primitive()
 }
 
 /// The rows that have a value in `before` and none in `after`.

@@ -43,6 +43,8 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::arrow::datatypes::SchemaRef;
+
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;
 pub use list::{expand, resolve};
@@ -53,8 +55,6 @@ pub use options::{
 pub use pace::Settled;
 pub use source::Source;
 pub use template::Template;
-
-use arrow::datatypes::SchemaRef;
 
 pub(crate) use columnar::{Chunks, check_arrow_file, next_arrow_batch};
 

@@ -1,10 +1,9 @@
 //! What every format is to the reader of all sources.
 
-use arrow::datatypes::SchemaRef;
-
 use super::pace::Pace;
 use super::parse::Parser;
 use super::window::Filling;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::Result;
 use crate::position::Seek;
 

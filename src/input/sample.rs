@@ -6,10 +6,9 @@
 
 use std::collections::VecDeque;
 
-use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::{concat_batches, filter_record_batch};
-
 use super::columns::unsound;
+use crate::arrow::array::{BooleanArray, RecordBatch};
+use crate::arrow::compute::{concat_batches, filter_record_batch};
 use crate::error::Result;
 use crate::record::{Origin, Reject, Texts, Window};
 

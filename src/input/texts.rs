@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, StringArray, StringViewArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, LargeStringArray, StringArray, StringViewArray,
+};
+use crate::arrow::compute::take;
+use crate::arrow::datatypes::DataType;
+use crate::arrow::error::ArrowError;
+use crate::arrow::text::{ArrayFormatter, FormatOptions};
+use crate::error::Result;
 
-use crate::error::{Error, Result};
+use super::columns::unsound;
 
 /// A column of strings.
 pub(super) enum Strings {
@@ -25,17 +30,18 @@ pub(super) fn is_text(kind: &DataType) -> bool {
 }
 
 impl Strings {
-    /// The strings of a column for which [`is_text`] holds, or of any that can be cast to strings.
+    /// The strings of a column for which [`is_text`] holds, or the texts of any other's values.
     pub(super) fn new(array: &ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Utf8 => Self::Small(array.as_string().clone()),
             DataType::LargeUtf8 => Self::Large(array.as_string().clone()),
             DataType::Utf8View => Self::View(array.as_string_view().clone()),
             _ => {
-                let plain = unpacked(array)?;
-                let view = cast(&plain, &DataType::Utf8View);
-                let view = view.map_err(|error| Error::internal(error.to_string()))?;
-                Self::View(view.as_string_view().clone())
+                let view = unpacked(array).and_then(|plain| match plain.as_string_view_opt() {
+                    Some(view) => Ok(view.clone()),
+                    None => written(&plain),
+                });
+                Self::View(view.map_err(unsound)?)
             }
         })
     }
@@ -48,19 +54,41 @@ impl Strings {
             Self::View(array) => array.is_valid(row).then(|| array.value(row)),
         }
     }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Option<&str>> {
+        let rows = match self {
+            Self::Small(array) => array.len(),
+            Self::Large(array) => array.len(),
+            Self::View(array) => array.len(),
+        };
+        (0..rows).map(|row| self.get(row))
+    }
 }
 
-/// A dictionary's values in the order of its rows; anything else as it is.
-pub(super) fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
-    match array.data_type() {
-        DataType::Dictionary(_, values) => {
-            // Views of the values: no copy of each for every row.
-            let plain = match values.as_ref() {
-                DataType::Utf8 | DataType::LargeUtf8 => &DataType::Utf8View,
-                other => other,
-            };
-            cast(array, plain).map_err(|error| Error::internal(error.to_string()))
-        }
-        _ => Ok(Arc::clone(array)),
-    }
+/// A dictionary's values in the order of its rows, strings as views: no copy of each for every row. Anything else as it
+/// is.
+pub(super) fn unpacked(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let Some(dictionary) = array.as_any_dictionary_opt() else {
+        return Ok(Arc::clone(array));
+    };
+    let values = dictionary.values();
+    let values = match values.data_type() {
+        DataType::Utf8 => Arc::new(StringViewArray::from(values.as_string::<i32>())),
+        DataType::LargeUtf8 => Arc::new(StringViewArray::from(values.as_string::<i64>())),
+        _ => unpacked(values)?,
+    };
+    take(&values, dictionary.keys(), None)
+}
+
+/// Each value as it is shown; null where it cannot be.
+fn written(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
+    let options = FormatOptions::new();
+    let formatter = ArrayFormatter::try_new(array, &options)?;
+    let nulls = array.logical_nulls();
+    let texts = (0..array.len()).map(|row| {
+        let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        formatter.value(row).try_to_string().ok().filter(|_| valid)
+    });
+    Ok(texts.collect())
 }

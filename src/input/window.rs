@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::{concat_batches, filter_record_batch};
-
 use super::cells::Cell;
 use super::columns::{Columns, unsound};
+use crate::arrow::array::{BooleanArray, RecordBatch};
+use crate::arrow::compute::{concat_batches, filter_record_batch};
 use crate::error::{Cause, Result};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};

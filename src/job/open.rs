@@ -6,10 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use arrow::datatypes::SchemaRef;
-
 use super::part::{PartInfo, Point};
 use super::parts::About;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::output::VectorWriter;

@@ -15,7 +15,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::open::{Done, Hashes, Open};
@@ -23,6 +22,7 @@ use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::storage::{Content, Guard};
 use super::{Job, names};
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;

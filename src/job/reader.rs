@@ -1,10 +1,10 @@
 //! Reading a job's input: every window gets a mark by which a later run knows where it is, and what earlier
 //! runs have embedded is read past.
 
-use arrow::ipc::writer::StreamWriter;
 use sha2::{Digest, Sha256};
 
 use super::part::Point;
+use crate::arrow::ipc::writer::StreamWriter;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;

@@ -6,13 +6,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use arrow::array::BooleanArray;
-use arrow::compute::filter_record_batch;
-
 use super::part::{Part, Point};
 use super::reader::text_hash;
 use super::rejected::{Places, RecordPlace};
 use super::storage::Storage;
+use crate::arrow::array::BooleanArray;
+use crate::arrow::compute::filter_record_batch;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Texts, Window};

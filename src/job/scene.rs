@@ -155,7 +155,7 @@ impl Scene {
         job: &Job,
         begun: Begun,
         names: SourceNames,
-        columns: arrow::datatypes::SchemaRef,
+        columns: crate::arrow::datatypes::SchemaRef,
     ) -> Result<Parts> {
         let mut fingerprint = Fingerprint::default();
         fingerprint.set("model", "m");

@@ -6,17 +6,17 @@ use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{
+use serde_json::Value;
+
+use crate::arrow::array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array,
     UInt64Array,
 };
-use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::FileReader;
-use arrow::ipc::writer::FileWriter;
-use serde_json::Value;
-
+use crate::arrow::buffer::{NullBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::arrow::error::ArrowError;
+use crate::arrow::ipc::reader::FileReader;
+use crate::arrow::ipc::writer::FileWriter;
 use crate::error::{Error, Place, Result};
 use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};

@@ -4,15 +4,15 @@
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
-use arrow::datatypes::Schema;
-use arrow::error::ArrowError;
-use arrow::ipc::writer::StreamWriter;
 use serde_json::Value;
 
 use super::fault::encoding_error;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
+use crate::arrow::datatypes::Schema;
+use crate::arrow::error::ArrowError;
+use crate::arrow::ipc::writer::StreamWriter;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

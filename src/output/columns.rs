@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field};
-use arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use serde::Serialize;
 
 use super::retype;
+use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
 
@@ -111,12 +111,12 @@ pub(super) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::testing::kept_batch;
-    use arrow::array::{
+    use crate::arrow::array::{
         ArrayRef, Decimal128Array, DictionaryArray, Int8Array, ListArray, StructArray,
         TimestampMillisecondArray, UnionArray,
     };
-    use arrow::datatypes::{Int8Type, Schema, UInt8Type};
+    use crate::arrow::datatypes::{Int8Type, Schema, UInt8Type};
+    use crate::output::testing::kept_batch;
     use std::sync::Arc;
 
     fn row(columns: &mut Columns<'_>, row: usize) -> String {

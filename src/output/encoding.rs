@@ -1,15 +1,15 @@
 //! What the vectors of a row become in an output: how many columns of which names, of which elements, in
 //! which kind of list.
 
-use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef};
 use half::f16;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
+use crate::arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
+use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::error::{Error, Place, Result};
 use crate::record::Rows;
 

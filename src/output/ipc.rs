@@ -6,11 +6,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
-use arrow::error::ArrowError;
-use arrow::ipc::writer::{FileWriter, StreamWriter};
-
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::made::KEY;
@@ -18,6 +13,10 @@ use super::retype;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::Schema;
+use crate::arrow::error::ArrowError;
+use crate::arrow::ipc::writer::{FileWriter, StreamWriter};
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::record::Rows;

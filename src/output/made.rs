@@ -4,11 +4,11 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
-use arrow::ipc;
 use serde_json::Value;
 
 use super::OutputFormat;
 use super::sidecar::PROVENANCE;
+use crate::arrow::ipc;
 use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
 use crate::storage::Readable;

@@ -34,8 +34,6 @@ pub(crate) mod temporary;
 mod testing;
 mod writer;
 
-use arrow::datatypes::Schema;
-
 pub use calibration::Calibration;
 pub use made::provenance;
 pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
@@ -50,6 +48,7 @@ pub use writer::{Finish, VectorWriter};
 use self::encoding::Encoding;
 use self::place::OutputPlace;
 use self::target::Target;
+use crate::arrow::datatypes::Schema;
 use crate::error::{Error, Result};
 use crate::record::SourceNames;
 

@@ -10,8 +10,6 @@ use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
-use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::{Field, Schema};
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
@@ -19,6 +17,8 @@ use super::made::KEY;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
+use crate::arrow::array::{RecordBatch, new_null_array};
+use crate::arrow::datatypes::{Field, Schema};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

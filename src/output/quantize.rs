@@ -1,14 +1,14 @@
 //! From float32 to the type of a vector's components in the output, value by value as
 //! `sentence_transformers.util.quantize_embeddings` (6.2.0) does it.
 
-use arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
-use arrow::buffer::Buffer;
-use arrow::datatypes::DataType;
 use half::f16;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::columns::push;
+use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
+use crate::arrow::buffer::Buffer;
+use crate::arrow::datatypes::DataType;
 use crate::named::named;
 
 named! {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::error::ArrowError;
+use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
+use crate::arrow::compute::take;
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use crate::arrow::error::ArrowError;
 
 /// Says what takes a type's place; `None` for those that stay.
 pub(super) type Replace = fn(&DataType) -> Option<DataType>;
@@ -36,11 +36,34 @@ pub(super) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch
         .map(
             |(array, field)| match array.data_type() == field.data_type() {
                 true => Ok(Arc::clone(array)),
-                false => cast(array, field.data_type()),
+                false => retyped(array.to_data(), field.data_type()).map(make_array),
             },
         )
         .collect::<Result<_, _>>()?;
     RecordBatch::try_new(schema, columns)
+}
+
+/// The same values in the type that [`of_type`] has for theirs.
+fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
+    if data.data_type() == kind {
+        return Ok(data);
+    }
+    if let Some(packed) = make_array(data.clone()).as_any_dictionary_opt() {
+        return retyped(take(packed.values(), packed.keys(), None)?.to_data(), kind);
+    }
+    let inner: Vec<&FieldRef> = match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            vec![item]
+        }
+        DataType::Struct(fields) => fields.iter().collect(),
+        DataType::Map(entries, _) => vec![entries],
+        _ => Vec::new(),
+    };
+    let inner = data.child_data().iter().zip(inner);
+    let inner = inner.map(|(data, field)| retyped(data.clone(), field.data_type()));
+    let inner = inner.collect::<Result<_, _>>()?;
+    let builder = data.into_builder().data_type(kind.clone());
+    builder.child_data(inner).build()
 }
 
 /// The schema with some types replaced; itself where there are none such.

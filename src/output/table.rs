@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
-
 use serde_json::Value;
 
 use super::encoding::Encoding;
 use super::made::KEY;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
 use super::rejects::RejectsWriter;
 use super::{Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create};
+use crate::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::error::Result;
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
 

@@ -1,10 +1,9 @@
 //! What every format's writer is, and what it is told at the end.
 
-use arrow::datatypes::{Schema, SchemaRef};
-
 use super::encoding::Encoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
+use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::record::Rows;

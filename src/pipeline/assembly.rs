@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
-use arrow::buffer::NullBuffer;
-use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::error::ArrowError;
-
+use crate::arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array,
+};
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::compute::{concat_batches, take_record_batch};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use crate::arrow::error::ArrowError;
 use crate::error::{Error, Result};
 use crate::record::{Origin, RowRef, Rows, Texts};
 use crate::tokenize::Span;

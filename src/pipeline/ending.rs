@@ -1,12 +1,12 @@
 //! A job's end: what says that it is complete, and the single file that its parts may become.
 
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::EmbedOptions;
 use super::job::Aside;
 use super::run::create;
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::job::{Fingerprint, Job, PartInfo, Parts, Point, SpoolReader, remove_parts};
 use crate::output::{Destination, Finish};

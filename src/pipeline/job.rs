@@ -323,7 +323,7 @@ impl JobRun {
         model: &Model,
         files: &ModelProvenance,
         info: &EngineInfo,
-        schema: arrow::datatypes::SchemaRef,
+        schema: crate::arrow::datatypes::SchemaRef,
     ) -> Result<(Parts, Ending)> {
         let except = self.except();
         let fingerprint = fingerprint(&self.options, &self.sources, model, files, info)?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Settled};
 use crate::job::{Job, JobReader, Point, RetryReader};

@@ -1,6 +1,5 @@
 //! A run, once everything is open: its windows one after another, its end and what is checked there.
 
-use arrow::datatypes::Schema;
 use crossbeam_channel::select;
 
 use super::background::ended;
@@ -11,6 +10,7 @@ use super::reading::{End, Passed};
 use super::start::{Parts, Run, Threads, start};
 use super::workers::collect;
 use super::{EmbedOptions, Summary};
+use crate::arrow::datatypes::Schema;
 use crate::cancel::CancelToken;
 use crate::engine::Provider;
 use crate::error::{Error, Place, Result};

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::SchemaRef;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 
 use super::EmbedOptions;
@@ -16,6 +15,7 @@ use super::reuse::Earlier;
 use super::run::Output;
 use super::tokenizing::{First, Message, Start, Tokenizing};
 use super::workers::Workers;
+use crate::arrow::datatypes::SchemaRef;
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::embedder::{self, cosine_of_samples};

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, StringArray};
-use arrow::ipc::writer::StreamWriter;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
+use embedctl::arrow::array::{RecordBatch, StringArray};
+use embedctl::arrow::ipc::writer::StreamWriter;
 
 fn survey(sandbox: &Sandbox, line: &str) -> (Option<i32>, Value) {
     let line = format!("{line} --dry-run --log-format json");

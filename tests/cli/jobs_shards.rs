@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use crate::jobs::{code, joined, json};
 use crate::sandbox::Sandbox;
+use embedctl::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use embedctl::arrow::ipc::writer::{FileWriter, StreamWriter};
 
 #[test]
 fn shards_agree_without_speaking() {

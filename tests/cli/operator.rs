@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
 use insta::assert_snapshot;
 
 use crate::sandbox::Sandbox;
+use embedctl::arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
+use embedctl::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use embedctl::arrow::ipc::reader::StreamReader;
+use embedctl::arrow::ipc::writer::StreamWriter;
 
 /// Only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -3,14 +3,13 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
-use ::arrow::array::RecordBatch;
-use ::arrow::datatypes::SchemaRef;
-use ::arrow::ipc::reader::{FileDecoder, StreamReader};
-
 use super::footer::{Footer, batch, rows};
 use super::open::{footer, guarded};
 use super::table::Table;
 use super::{Batches, at_most, entered};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::SchemaRef;
+use crate::arrow::ipc::reader::{FileDecoder, StreamReader};
 use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;

@@ -19,9 +19,6 @@ pub(crate) use pages::Chunks;
 
 use std::sync::Arc;
 
-use ::arrow::array::RecordBatch;
-use ::arrow::datatypes::SchemaRef;
-
 use self::table::{Prepared, Table};
 use super::columns::Columns;
 use super::pace::Pace;
@@ -29,6 +26,8 @@ use super::parse::Parser;
 use super::reader::{Filled, Reader};
 use super::source::Planned;
 use super::window::{Filling, Piece};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::Result;
 use crate::position::Seek;
 use crate::record::Origin;

@@ -11,13 +11,13 @@ use ::parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use ::parquet::file::reader::Length;
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::open::{Spot, damaged, footer, guarded};
 use super::pages::Chunks;
 use super::table::Table;
 use super::{Batches, at_most, entered};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow::datatypes::{DataType, SchemaRef};
-
 use super::select::{Column, find, is_ambiguous};
+use crate::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::error::{Cause, Error, Result};
 use crate::input::columns::{Columns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};

@@ -10,7 +10,6 @@ mod split;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
 use csv::ByteRecord;
 
 use self::records::{Found, Records};
@@ -26,6 +25,7 @@ use super::parse::{Parser, not_utf8};
 use super::reader::{Filled, Reader};
 use super::source::{From, Planned};
 use super::window::{Filling, Known, Record};
+use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Cause, Error, Place, Result};
 use crate::position::Seek;
 use crate::record::Origin;

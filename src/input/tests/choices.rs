@@ -1,9 +1,8 @@
 //! Templates, all fields, where a record stood, the first records and a draw: in every format.
 
-use arrow::array::{AsArray, RecordBatch, StringArray};
-use arrow::datatypes::Int64Type;
-
 use super::*;
+use crate::arrow::array::{AsArray, RecordBatch, StringArray};
+use crate::arrow::datatypes::Int64Type;
 use crate::input::compression::tests::xz;
 
 /// The same records in every format that has fields.
@@ -29,7 +28,7 @@ fn files(rows: usize) -> Vec<Files> {
         .map(|row| format!("{row},{},{}\n", title(row), body(row)))
         .collect();
     let strings =
-        |values: Vec<String>| Arc::new(StringArray::from(values)) as arrow::array::ArrayRef;
+        |values: Vec<String>| Arc::new(StringArray::from(values)) as crate::arrow::array::ArrayRef;
     let table = RecordBatch::try_from_iter([
         (
             "id",
@@ -39,7 +38,8 @@ fn files(rows: usize) -> Vec<Files> {
         ("text", strings((0..rows).map(body).collect())),
     ])
     .unwrap();
-    let mut arrow = arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut arrow =
+        crate::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
     arrow.write(&table).unwrap();
     let mut parquet = Vec::new();
     let mut writer =

@@ -1,11 +1,10 @@
 //! Ids and kept fields.
 
-use arrow::array::{
+use super::*;
+use crate::arrow::array::{
     Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow::datatypes::DataType;
-
-use super::*;
+use crate::arrow::datatypes::DataType;
 use crate::record::JSON_COLUMN;
 
 fn strings<'a>(columns: &'a RecordBatch, name: &str) -> Vec<Option<&'a str>> {

@@ -1,9 +1,9 @@
 //! CSV and TSV: records over several lines, wrong quoting, and types.
 
-use arrow::array::{Array, AsArray, Int64Array};
 use proptest::prelude::*;
 
 use super::*;
+use crate::arrow::array::{Array, AsArray, Int64Array};
 use crate::error::ErrorKind;
 use crate::position::Seek;
 

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, StringArray};
-use arrow::record_batch::RecordBatch;
 use parquet::basic::Compression;
 
 use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
 use super::*;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::array::{ArrayRef, StringArray};
 use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
 use crate::storage::{Bytes, Readable};

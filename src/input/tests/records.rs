@@ -1,8 +1,7 @@
 //! What a record is, and what becomes of bad ones.
 
-use arrow::array::Array;
-
 use super::*;
+use crate::arrow::array::Array;
 use crate::input::compression::tests::gzip;
 use crate::record::Reject;
 

@@ -1,11 +1,11 @@
 //! Tables that are not what was asked for, damaged, or at odds with each other.
 
-use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, NullArray, StringArray};
-use arrow::record_batch::RecordBatch;
 use parquet::basic::Compression;
 
 use super::tables::{arrow_file, arrow_stream, batch, parquet, windows_of};
 use super::*;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, NullArray, StringArray};
 use crate::error::ErrorKind;
 
 #[test]

@@ -1,9 +1,8 @@
 //! Where records come from: files, pipes, compression, and what is refused.
 
-use arrow::array::AsArray;
-
 use super::tables::{arrow_stream, batch};
 use super::*;
+use crate::arrow::array::AsArray;
 use crate::error::ErrorKind;
 use crate::input::compression::tests::{gzip, zstd};
 

@@ -1,18 +1,19 @@
 //! Parquet and Arrow: what is read of them, and in which types.
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
-    LargeStringArray, ListArray, NullArray, StringArray, StringViewArray, StructArray,
-    TimestampMicrosecondArray,
-};
-use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
-use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::*;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
+    LargeStringArray, ListArray, NullArray, StringArray, StringViewArray, StructArray,
+    TimestampMicrosecondArray,
+};
+use crate::arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
+use crate::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use crate::input::texts::unpacked;
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
 pub fn batch(first: i64, rows: i64) -> RecordBatch {
@@ -122,7 +123,7 @@ pub fn joined(windows: &[Window]) -> RecordBatch {
         .iter()
         .map(|window| window.columns.clone())
         .collect();
-    arrow::compute::concat_batches(&columns[0].schema(), &columns).unwrap()
+    crate::arrow::compute::concat_batches(&columns[0].schema(), &columns).unwrap()
 }
 
 #[test]
@@ -146,12 +147,8 @@ fn every_container_gives_the_same_rows_in_their_own_types() {
                 assert_eq!(found.data_type(), wanted.data_type(), "{name} {kept}");
                 match kept {
                     &"tag" => assert_eq!(
-                        arrow::compute::cast(found, &DataType::Utf8)
-                            .unwrap()
-                            .as_ref(),
-                        arrow::compute::cast(wanted, &DataType::Utf8)
-                            .unwrap()
-                            .as_ref()
+                        unpacked(found).unwrap().as_ref(),
+                        unpacked(wanted).unwrap().as_ref()
                     ),
                     _ => assert_eq!(found, wanted, "{name} {kept}"),
                 }
@@ -188,8 +185,8 @@ fn every_codec_is_read() {
         assert_eq!(texts(&files.read(options())).len(), 50, "{codec}");
     }
     for codec in [
-        arrow::ipc::CompressionType::LZ4_FRAME,
-        arrow::ipc::CompressionType::ZSTD,
+        crate::arrow::ipc::CompressionType::LZ4_FRAME,
+        crate::arrow::ipc::CompressionType::ZSTD,
     ] {
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(codec))

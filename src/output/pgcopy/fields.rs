@@ -1,18 +1,16 @@
 //! Kept columns as PostgreSQL's binary fields: which type of SQL each Arrow type becomes, and its bytes.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type,
-    Int16Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampNanosecondType,
-};
+use std::sync::Arc;
 
+use crate::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
+use crate::arrow::datatypes::*;
 use crate::error::{Error, Result};
 use crate::output::columns::{self, Columns};
+use crate::output::retype;
 
 /// PostgreSQL counts from 2000-01-01, everybody else from 1970-01-01.
 const EPOCH_DAYS: i32 = 10_957;
+const DAY_MILLISECONDS: i64 = 86_400_000;
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
 /// A value of `jsonb` begins with its version.
@@ -25,7 +23,7 @@ const JSONB: u8 = 1;
 pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
     match columns::is_json(field) {
         true => Ok("jsonb"),
-        false => wire(field.data_type()).map(|(_, sql)| sql),
+        false => wire(field.data_type()),
     }
     .map_err(|kind| {
         Error::usage(format!(
@@ -36,50 +34,34 @@ pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
     })
 }
 
-/// The Arrow type whose values go over the wire, and its name in SQL; the type itself where there is none.
-fn wire(kind: &DataType) -> Result<(DataType, &'static str), &DataType> {
-    let same = || kind.clone();
+/// The name in SQL; the type itself where there is none.
+fn wire(kind: &DataType) -> Result<&'static str, &DataType> {
     Ok(match kind {
-        DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            (DataType::LargeUtf8, "text")
-        }
-        DataType::Boolean => (same(), "boolean"),
-        DataType::Int8 | DataType::UInt8 | DataType::Int16 => (DataType::Int16, "smallint"),
-        DataType::UInt16 | DataType::Int32 => (DataType::Int32, "integer"),
-        DataType::UInt32 | DataType::Int64 => (DataType::Int64, "bigint"),
-        DataType::UInt64 => (DataType::Decimal128(20, 0), "numeric"),
-        DataType::Float16 | DataType::Float32 => (DataType::Float32, "real"),
-        DataType::Float64 => (same(), "double precision"),
-        DataType::Decimal32(precision, scale)
-        | DataType::Decimal64(precision, scale)
-        | DataType::Decimal128(precision, scale) => {
-            (DataType::Decimal128(*precision, *scale), "numeric")
-        }
+        DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text",
+        DataType::Boolean => "boolean",
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => "smallint",
+        DataType::UInt16 | DataType::Int32 => "integer",
+        DataType::UInt32 | DataType::Int64 => "bigint",
+        DataType::Float16 | DataType::Float32 => "real",
+        DataType::Float64 => "double precision",
+        DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..) => "numeric",
         DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => (DataType::LargeBinary, "bytea"),
-        DataType::Date32 | DataType::Date64 => (DataType::Date32, "date"),
-        DataType::Time32(_) | DataType::Time64(_) => {
-            (DataType::Time64(TimeUnit::Microsecond), "time")
-        }
-        DataType::Timestamp(_, zone) => {
-            let sql = if zone.is_some() {
-                "timestamptz"
-            } else {
-                "timestamp"
-            };
-            (
-                DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
-                sql,
-            )
-        }
+        | DataType::FixedSizeBinary(_) => "bytea",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time",
+        DataType::Timestamp(_, Some(_)) => "timestamptz",
+        DataType::Timestamp(_, None) => "timestamp",
         DataType::Dictionary(_, values) => wire(values)?,
         DataType::List(_)
         | DataType::LargeList(_)
         | DataType::FixedSizeList(..)
         | DataType::Struct(_)
-        | DataType::Map(..) => (same(), "jsonb"),
+        | DataType::Map(..) => "jsonb",
         other => return Err(other),
     })
 }
@@ -97,21 +79,12 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// If PostgreSQL has no type for one.
     pub fn new(batch: &'a RecordBatch) -> Result<Self> {
+        let plain = retype::batch(batch, retype::without_dictionary)
+            .map_err(|error| Error::internal(format!("columns for PostgreSQL: {error}")))?;
         let fields = batch.schema_ref().fields();
-        // What does not fit is an error, not null.
-        let exact = CastOptions {
-            safe: false,
-            ..CastOptions::default()
-        };
-        let columns = fields.iter().zip(batch.columns()).map(|(field, array)| {
-            if sql_type(field)? == "jsonb" {
-                return Ok((array.clone(), true));
-            }
-            let (kind, _) = wire(field.data_type()).expect("it has a type of SQL");
-            let cast = cast_with_options(array, &kind, &exact)
-                .map_err(|error| Error::usage(format!("--keep {}: {error}", field.name())))?;
+        let columns = fields.iter().zip(plain.columns()).map(|(field, array)| {
             only_microseconds(field.name(), array)?;
-            Ok((cast, false))
+            Ok((Arc::clone(array), sql_type(field)? == "jsonb"))
         });
         Ok(Self {
             names: fields.iter().map(|field| field.name().as_str()).collect(),
@@ -126,7 +99,7 @@ impl<'a> Fields<'a> {
     /// The column whose value PostgreSQL would not take, and why.
     pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
         for (index, (array, is_json)) in self.columns.iter().enumerate() {
-            if array.is_null(row) {
+            if array.is_null(row) || *array.data_type() == DataType::Null {
                 out.extend((-1_i32).to_be_bytes());
                 continue;
             }
@@ -168,37 +141,88 @@ fn push_value(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Str
     let beyond = || "it is a time that PostgreSQL cannot count to".to_owned();
     match array.data_type() {
         DataType::Boolean => out.push(u8::from(array.as_boolean().value(row))),
+        DataType::Int8 => out.extend(i16::from(value::<Int8Type>(array, row)).to_be_bytes()),
+        DataType::UInt8 => out.extend(i16::from(value::<UInt8Type>(array, row)).to_be_bytes()),
         DataType::Int16 => out.extend(value::<Int16Type>(array, row).to_be_bytes()),
+        DataType::UInt16 => out.extend(i32::from(value::<UInt16Type>(array, row)).to_be_bytes()),
         DataType::Int32 => out.extend(value::<Int32Type>(array, row).to_be_bytes()),
+        DataType::UInt32 => out.extend(i64::from(value::<UInt32Type>(array, row)).to_be_bytes()),
         DataType::Int64 => out.extend(value::<Int64Type>(array, row).to_be_bytes()),
+        DataType::UInt64 => push_numeric(value::<UInt64Type>(array, row).into(), 0, out),
+        DataType::Float16 => out.extend(value::<Float16Type>(array, row).to_f32().to_be_bytes()),
         DataType::Float32 => out.extend(value::<Float32Type>(array, row).to_be_bytes()),
         DataType::Float64 => out.extend(value::<Float64Type>(array, row).to_be_bytes()),
-        DataType::Date32 => {
-            let days = value::<Date32Type>(array, row).checked_sub(EPOCH_DAYS);
+        DataType::Date32 | DataType::Date64 => {
+            let days = match array.as_primitive_opt::<Date32Type>() {
+                Some(days) => Some(days.value(row)),
+                None => (value::<Date64Type>(array, row) / DAY_MILLISECONDS)
+                    .try_into()
+                    .ok(),
+            };
+            let days = days.and_then(|days| days.checked_sub(EPOCH_DAYS));
             out.extend(days.ok_or_else(beyond)?.to_be_bytes());
         }
-        DataType::Time64(_) => {
-            out.extend(value::<Time64MicrosecondType>(array, row).to_be_bytes());
+        DataType::Time32(_) | DataType::Time64(_) => {
+            out.extend(microseconds(array, row).ok_or_else(beyond)?.to_be_bytes());
         }
         DataType::Timestamp(..) => {
-            let time = value::<TimestampMicrosecondType>(array, row);
-            let time = time.checked_sub(EPOCH_MICROSECONDS);
+            let time = microseconds(array, row);
+            let time = time.and_then(|time| time.checked_sub(EPOCH_MICROSECONDS));
             out.extend(time.ok_or_else(beyond)?.to_be_bytes());
+        }
+        DataType::Decimal32(_, scale) => {
+            push_numeric(value::<Decimal32Type>(array, row).into(), *scale, out);
+        }
+        DataType::Decimal64(_, scale) => {
+            push_numeric(value::<Decimal64Type>(array, row).into(), *scale, out);
         }
         DataType::Decimal128(_, scale) => {
             push_numeric(value::<Decimal128Type>(array, row), *scale, out);
         }
+        DataType::Binary => out.extend_from_slice(array.as_binary::<i32>().value(row)),
         DataType::LargeBinary => out.extend_from_slice(array.as_binary::<i64>().value(row)),
-        DataType::LargeUtf8 => {
-            let text = array.as_string::<i64>().value(row).as_bytes();
-            if memchr::memchr(0, text).is_some() {
-                return Err("it holds a NUL character, which PostgreSQL's text cannot".to_owned());
-            }
-            out.extend_from_slice(text);
+        DataType::BinaryView => out.extend_from_slice(array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) => {
+            out.extend_from_slice(array.as_fixed_size_binary().value(row));
         }
+        DataType::Utf8 => push_text(array.as_string::<i32>().value(row), out)?,
+        DataType::LargeUtf8 => push_text(array.as_string::<i64>().value(row), out)?,
+        DataType::Utf8View => push_text(array.as_string_view().value(row), out)?,
         other => return Err(format!("PostgreSQL has no type for {other}")),
     }
     Ok(())
+}
+
+fn push_text(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+    if memchr::memchr(0, text.as_bytes()).is_some() {
+        return Err("it holds a NUL character, which PostgreSQL's text cannot".to_owned());
+    }
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
+/// A time of any unit; `None` beyond 64 bits.
+fn microseconds(array: &ArrayRef, row: usize) -> Option<i64> {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    match array.data_type() {
+        DataType::Time32(Second) => {
+            Some(i64::from(value::<Time32SecondType>(array, row)) * 1_000_000)
+        }
+        DataType::Time32(_) => Some(i64::from(value::<Time32MillisecondType>(array, row)) * 1_000),
+        DataType::Time64(Nanosecond) => Some(value::<Time64NanosecondType>(array, row) / 1_000),
+        DataType::Time64(_) => Some(value::<Time64MicrosecondType>(array, row)),
+        DataType::Timestamp(Second, _) => {
+            value::<TimestampSecondType>(array, row).checked_mul(1_000_000)
+        }
+        DataType::Timestamp(Millisecond, _) => {
+            value::<TimestampMillisecondType>(array, row).checked_mul(1_000)
+        }
+        DataType::Timestamp(Microsecond, _) => Some(value::<TimestampMicrosecondType>(array, row)),
+        DataType::Timestamp(Nanosecond, _) => {
+            Some(value::<TimestampNanosecondType>(array, row) / 1_000)
+        }
+        _ => None,
+    }
 }
 
 /// A `numeric`: digits to the base of 10,000, the place of the first, the sign, and the decimal places shown.

@@ -8,14 +8,13 @@ mod fields;
 
 use std::io::Write;
 
-use arrow::datatypes::Schema;
-
 use self::fields::{Fields, sql_type};
 use super::columns::for_json;
 use super::encoding::{Encoding, VectorColumn};
 use super::quantize::{Dtype, Elements};
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
+use crate::arrow::datatypes::Schema;
 use crate::error::{Error, Place, Result};
 use crate::hash::Hash;
 use crate::record::Rows;

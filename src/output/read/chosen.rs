@@ -1,6 +1,7 @@
 //! Vectors of chosen rows: of matrices and Parquet without reading what lies between; other files are laid out as a
 //! matrix in a temporary file first.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -12,11 +13,11 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::file::metadata::PageIndexPolicy;
-use arrow::datatypes::DataType;
 
 use super::binary::{self, floats};
 use super::lists::{Vectors, element};
 use super::{guarded, read_as, unreadable};
+use crate::arrow::datatypes::DataType;
 use crate::error::{Error, Result};
 use crate::input::Chunks;
 use crate::output::options::OutputFormat;
@@ -179,7 +180,9 @@ impl ChosenVectors {
                     while let Some(batch) = guarded(named, || reader.next().transpose())? {
                         let lists = (columns.iter())
                             .filter_map(|name| batch.column_by_name(name))
-                            .map(|column| guarded(named, || Vectors::of(column)))
+                            .map(|column| {
+                                guarded(named, || Ok::<_, Infallible>(Vectors::of(column)))
+                            })
                             .collect::<Result<Vec<_>>>()?;
                         for row in 0..batch.num_rows() {
                             let parts = lists.iter().filter_map(|column| column.get(row));

@@ -8,14 +8,13 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float32Type, Schema};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader};
+use half::f16;
 
 use super::{CUT, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
-use crate::error::{Error, Result};
+use crate::arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
+use crate::arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
+use crate::arrow::ipc::reader::{FileReader, StreamReader};
+use crate::error::Result;
 use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
 use crate::output::quantize::Dtype;
 use crate::storage::Readable;
@@ -119,8 +118,7 @@ fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
         let Some(dtype) = element(column.data_type()) else {
             continue;
         };
-        let vectors = Vectors::of(column)
-            .map_err(|error| Error::internal(format!("reading vectors: {error}")))?;
+        let vectors = Vectors::of(column);
         for values in (0..column.len()).filter_map(|row| vectors.get(row)) {
             take(StoredVector {
                 column: field.name(),
@@ -135,19 +133,25 @@ fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
 /// A column of lists of numbers, these as float32.
 pub(super) struct Vectors<'a> {
     lists: &'a ArrayRef,
-    values: ArrayRef,
+    values: Float32Array,
 }
 
 impl<'a> Vectors<'a> {
     /// Those of a column of which [`element`] knows what is in it.
-    pub(super) fn of(lists: &'a ArrayRef) -> Result<Self, ArrowError> {
+    pub(super) fn of(lists: &'a ArrayRef) -> Self {
         let values = match lists.data_type() {
             DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
             DataType::List(_) => lists.as_list::<i32>().values(),
             _ => lists.as_list::<i64>().values(),
         };
-        let values = cast(values, &DataType::Float32)?;
-        Ok(Self { lists, values })
+        let values = match values.data_type() {
+            DataType::Float16 => values.as_primitive::<Float16Type>().unary(f16::to_f32),
+            DataType::Float64 => values.as_primitive::<Float64Type>().unary(|it| it as f32),
+            DataType::Int8 => values.as_primitive::<Int8Type>().unary(f32::from),
+            DataType::UInt8 => values.as_primitive::<UInt8Type>().unary(f32::from),
+            _ => values.as_primitive().clone(),
+        };
+        Self { lists, values }
     }
 
     /// The numbers of a row; `None` where it is null.
@@ -170,9 +174,6 @@ impl<'a> Vectors<'a> {
                 index(offsets[row])?..index(offsets[row + 1])?
             }
         };
-        self.values
-            .as_primitive::<Float32Type>()
-            .values()
-            .get(range)
+        self.values.values().get(range)
     }
 }

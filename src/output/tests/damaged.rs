@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
-use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
 
 use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
+use crate::arrow::array::{RecordBatch, new_null_array};
+use crate::arrow::datatypes::{DataType, Field, Schema};
 use crate::error::{ErrorKind, Result, assert_no_bug};
 use crate::mutation::{arrow_losing_batches, each};
 use crate::storage::Readable;

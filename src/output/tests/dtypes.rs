@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow::buffer::NullBuffer;
 use serde_json::{Value, json};
 
+use crate::arrow::buffer::NullBuffer;
 use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::output::testing::*;

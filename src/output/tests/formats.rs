@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use arrow::array::Array;
-use arrow::datatypes::{DataType, Field, Schema};
 use serde_json::{Value, json};
 
 use super::parquet::read_parquet;
+use crate::arrow::array::Array;
+use crate::arrow::datatypes::{DataType, Field, Schema};
 use crate::error::ErrorKind;
 use crate::output::testing::*;
 use crate::output::{Compression, Destination, OutputFormat, OutputOptions, RunFiles, create};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use ::parquet::file::metadata::ParquetMetaData;
-use arrow::array::{Array, AsArray, RecordBatch, StringArray, new_null_array};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Float32Type, IntervalUnit, Schema};
 use serde_json::Value;
 
 use super::formats::write_kept;
+use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray, new_null_array};
+use crate::arrow::compute::concat_batches;
+use crate::arrow::datatypes::{DataType, Field, Float32Type, IntervalUnit, Schema};
 use crate::output::testing::*;
 use crate::output::{RunFiles, create};
 
@@ -53,7 +53,7 @@ fn parquet_keeps_every_type_and_null() {
     );
     let floats = batch
         .column(3)
-        .as_primitive::<arrow::datatypes::Float64Type>();
+        .as_primitive::<crate::arrow::datatypes::Float64Type>();
     assert_eq!(floats.value(0), 0.1);
     assert!(floats.is_null(1) && floats.value(2).is_nan());
     let expected: Vec<f32> = (0..5).flat_map(|row| vector(row, 2)).collect();
