@@ -3,7 +3,10 @@
 
 pub use arrow_buffer::buffer;
 pub use arrow_ipc as ipc;
-pub use arrow_json as json;
+
+mod shown;
+
+pub(crate) use shown::shown;
 
 /// Arrays of values, and how they are made.
 pub mod array {
@@ -31,10 +34,4 @@ pub mod datatypes {
 /// What goes wrong.
 pub mod error {
     pub use arrow_schema::ArrowError;
-}
-
-/// Values as text.
-pub mod text {
-    pub use arrow_cast::cast::cast_single_string_to_boolean_default as to_bool;
-    pub use arrow_cast::display::{ArrayFormatter, FormatOptions};
 }

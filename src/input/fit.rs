@@ -13,7 +13,6 @@ use crate::arrow::array::{
     new_null_array,
 };
 use crate::arrow::datatypes::{DataType, Float32Type, Float64Type};
-use crate::arrow::text::to_bool;
 
 use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
@@ -90,7 +89,7 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
                 Arc::new(parsed.collect::<Float64Array>())
             }
         },
-        DataType::Boolean => Arc::new((texts()?.iter()).map(|text| to_bool(text?)).collect::<BooleanArray>()),
+        DataType::Boolean => Arc::new((texts()?.iter()).map(|text| truth(text?)).collect::<BooleanArray>()),
         DataType::Utf8 => Arc::new(texts()?.iter().collect::<StringArray>()),
         DataType::LargeUtf8 => Arc::new(texts()?.iter().collect::<LargeStringArray>()),
         DataType::Utf8View => Arc::new(texts()?.iter().collect::<StringViewArray>()),
@@ -113,6 +112,15 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         _ => return Err(Error::internal(format!("a column of {kind} as one of {to}"))),
     })
+}
+
+/// The words that stand for truth in tables elsewhere, too.
+fn truth(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 /// The integers that the values are, or that their texts are.

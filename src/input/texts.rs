@@ -8,8 +8,8 @@ use crate::arrow::array::{
 use crate::arrow::compute::take;
 use crate::arrow::datatypes::DataType;
 use crate::arrow::error::ArrowError;
-use crate::arrow::text::{ArrayFormatter, FormatOptions};
-use crate::error::Result;
+use crate::arrow::shown;
+use crate::error::{Error, Result};
 
 use super::columns::unsound;
 
@@ -36,12 +36,13 @@ impl Strings {
             DataType::Utf8 => Self::Small(array.as_string().clone()),
             DataType::LargeUtf8 => Self::Large(array.as_string().clone()),
             DataType::Utf8View => Self::View(array.as_string_view().clone()),
+            DataType::Null => Self::View(StringViewArray::new_null(array.len())),
             _ => {
-                let view = unpacked(array).and_then(|plain| match plain.as_string_view_opt() {
-                    Some(view) => Ok(view.clone()),
-                    None => written(&plain),
-                });
-                Self::View(view.map_err(unsound)?)
+                let plain = unpacked(array).map_err(unsound)?;
+                Self::View(match plain.as_string_view_opt() {
+                    Some(view) => view.clone(),
+                    None => written(&plain)?,
+                })
             }
         })
     }
@@ -82,13 +83,9 @@ pub(super) fn unpacked(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Each value as it is shown; null where it cannot be.
-fn written(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
-    let options = FormatOptions::new();
-    let formatter = ArrayFormatter::try_new(array, &options)?;
-    let nulls = array.logical_nulls();
-    let texts = (0..array.len()).map(|row| {
-        let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-        formatter.value(row).try_to_string().ok().filter(|_| valid)
-    });
+fn written(array: &ArrayRef) -> Result<StringViewArray> {
+    let value =
+        shown(array).ok_or_else(|| Error::internal(format!("{} as strings", array.data_type())))?;
+    let texts = (0..array.len()).map(|row| array.is_valid(row).then(|| value(row)).flatten());
     Ok(texts.collect())
 }

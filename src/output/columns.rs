@@ -1,19 +1,10 @@
 //! The columns `id` and kept fields, as JSON.
 
-use std::sync::LazyLock;
-
-use serde::Serialize;
-
-use super::retype;
+use super::json;
 use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use crate::arrow::datatypes::{DataType, Field};
-use crate::arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
-
-/// Objects have all their fields.
-static OPTIONS: LazyLock<EncoderOptions> =
-    LazyLock::new(|| EncoderOptions::default().with_explicit_nulls(true));
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {
@@ -25,7 +16,7 @@ enum Values<'a> {
     /// Texts that are JSON already.
     Json(&'a StringArray),
     /// Any of Arrow's types.
-    Other(NullableEncoder<'a>),
+    Other(json::Append<'a>),
 }
 
 /// Whether a column's strings are JSON.
@@ -34,17 +25,8 @@ pub(super) fn is_json(field: &Field) -> bool {
     field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }
 
-/// Columns in types that [`Columns`] takes.
-///
-/// # Errors
-/// If one cannot be had so, which is a bug.
-pub(super) fn for_json(batch: &RecordBatch) -> Result<RecordBatch> {
-    retype::batch(batch, retype::without_named_zone)
-        .map_err(|error| Error::internal(format!("columns for JSON: {error}")))
-}
-
 impl<'a> Columns<'a> {
-    /// Looks at each type of a batch of [`for_json`] once.
+    /// Looks at each column's type once.
     ///
     /// # Errors
     /// If JSON has no form for one.
@@ -52,16 +34,12 @@ impl<'a> Columns<'a> {
         let schema = batch.schema_ref();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
-            let mut key = Vec::new();
-            push(&mut key, field.name());
-            key.push(b':');
             let values = if is_json(field) {
                 Values::Json(array.as_string())
             } else {
-                let encoder = make_encoder(field, array.as_ref(), &OPTIONS);
-                Values::Other(encoder.map_err(|_| without_form(field))?)
+                Values::Other(json::values(array).ok_or_else(|| without_form(field))?)
             };
-            Ok((key, values))
+            Ok((json::key(field.name()), values))
         });
         let columns = columns.collect::<Result<_>>()?;
         Ok(Self { columns })
@@ -73,14 +51,14 @@ impl<'a> Columns<'a> {
     }
 
     /// Appends `"name":value` of one column and row.
-    pub fn write(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
+    pub fn write(&self, column: usize, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.columns[column].0);
         self.write_value(column, row, out);
     }
 
     /// Appends the value of one column and row.
-    pub fn write_value(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
-        let (_, values) = &mut self.columns[column];
+    pub fn write_value(&self, column: usize, row: usize, out: &mut Vec<u8>) {
+        let (_, values) = &self.columns[column];
         match values {
             // A line break can only stand between tokens here, and a row is a line.
             Values::Json(array) if array.is_valid(row) => {
@@ -89,8 +67,8 @@ impl<'a> Columns<'a> {
                     byte => byte,
                 }));
             }
-            Values::Other(encoder) if !encoder.is_null(row) => encoder.encode(row, out),
-            _ => out.extend_from_slice(b"null"),
+            Values::Json(_) => out.extend_from_slice(b"null"),
+            Values::Other(append) => append(row, out),
         }
     }
 }
@@ -101,25 +79,15 @@ fn without_form(field: &Field) -> Error {
         .with_remedy("leave it out, or choose -f parquet or -f arrow")
 }
 
-/// Appends a value as JSON; numbers in their shortest form that reads back equal, those that JSON
-/// lacks as null.
-pub(super) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(out, value)
-        .expect("a Vec takes every byte, and these types always encode");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::array::{
-        ArrayRef, Decimal128Array, DictionaryArray, Int8Array, ListArray, StructArray,
-        TimestampMillisecondArray, UnionArray,
-    };
-    use crate::arrow::datatypes::{Int8Type, Schema, UInt8Type};
+    use crate::arrow::array::*;
+    use crate::arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
     use crate::output::testing::kept_batch;
     use std::sync::Arc;
 
-    fn row(columns: &mut Columns<'_>, row: usize) -> String {
+    fn row(columns: &Columns<'_>, row: usize) -> String {
         let mut out = Vec::new();
         for column in 0..columns.len() {
             if column > 0 {
@@ -133,17 +101,17 @@ mod tests {
     #[test]
     fn every_type_and_its_nulls() {
         let batch = kept_batch();
-        let mut columns = Columns::new(&batch).unwrap();
+        let columns = Columns::new(&batch).unwrap();
         assert_eq!(
-            row(&mut columns, 0),
+            row(&columns, 0),
             r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
         );
         assert_eq!(
-            row(&mut columns, 1),
+            row(&columns, 1),
             r#""id":null "a.b":null "int":null "float":null "bool":null "json":null"#
         );
         assert_eq!(
-            row(&mut columns, 2),
+            row(&columns, 2),
             r#""id":"" "a.b":"" "int":0 "float":null "bool":false "json":"日本\n""#
         );
     }
@@ -155,10 +123,7 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![field]));
         let array = StringArray::from(vec!["{\r\n\"a\":1}"]);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap();
-        assert_eq!(
-            row(&mut Columns::new(&batch).unwrap(), 0),
-            "\"j\":{  \"a\":1}"
-        );
+        assert_eq!(row(&Columns::new(&batch).unwrap(), 0), "\"j\":{  \"a\":1}");
     }
 
     #[test]
@@ -180,16 +145,50 @@ mod tests {
             ("both", Arc::new(both)),
         ])
         .unwrap();
-        let batch = for_json(&batch).unwrap();
-        let mut columns = Columns::new(&batch).unwrap();
+        let columns = Columns::new(&batch).unwrap();
         assert_eq!(
-            row(&mut columns, 0),
+            row(&columns, 0),
             r#""time":"1970-01-01T00:00:01.500Z" "price":-12.34 "word":"a" "list":[1,null] "both":{"x":null}"#
         );
         assert_eq!(
-            row(&mut columns, 1),
+            row(&columns, 1),
             r#""time":null "price":null "word":null "list":null "both":{"x":null}"#
         );
+    }
+
+    #[test]
+    fn nested_and_repeated_values_have_their_form() {
+        let nothing: DictionaryArray<Int8Type> = [None::<&str>, None].into_iter().collect();
+        let ends = Int16Array::from(vec![1, 2]);
+        let runs = RunArray::try_new(&ends, &StringArray::from(vec![None, Some("b")])).unwrap();
+        let mut map = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        map.keys().append_value("a\"");
+        map.values().append_null();
+        map.append(true).unwrap();
+        map.append(true).unwrap();
+        let bytes = FixedSizeBinaryArray::try_from_iter([[1, 0xab], [0, 0]].iter()).unwrap();
+        let lists = [Some(vec![Some(f32::NAN), Some(0.5)]), None];
+        let lists = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(lists, 2);
+        let batch = RecordBatch::try_from_iter([
+            ("nothing", Arc::new(nothing) as ArrayRef),
+            ("runs", Arc::new(runs)),
+            ("map", Arc::new(map.finish())),
+            ("bytes", Arc::new(bytes)),
+            ("lists", Arc::new(lists)),
+        ]);
+        let batch = batch.unwrap();
+        let columns = Columns::new(&batch).unwrap();
+        assert_eq!(
+            row(&columns, 0),
+            r#""nothing":null "runs":null "map":{"a\"":null} "bytes":"01ab" "lists":[null,0.5]"#
+        );
+        assert_eq!(
+            row(&columns, 1),
+            r#""nothing":null "runs":"b" "map":{} "bytes":"0000" "lists":null"#
+        );
+        // Slices keep their place.
+        let slice = batch.slice(1, 1);
+        assert_eq!(row(&Columns::new(&slice).unwrap(), 0), row(&columns, 1));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use super::columns::{Columns, for_json, push};
+use super::columns::Columns;
 use super::encoding::Encoding;
+use super::json;
 use super::options::Compression;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
@@ -73,13 +74,11 @@ impl VectorWriter for JsonlWriter {
         let vectors = self.encoding.encode(&mut rows)?;
         let keys = self.encoding.columns().iter().map(|column| {
             let mut key = vec![b','];
-            push(&mut key, &column.name);
-            key.push(b':');
+            key.extend(json::key(&column.name));
             (key, column.width)
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
-        let kept = for_json(&rows.columns)?;
-        let mut columns = Columns::new(&kept)?;
+        let columns = Columns::new(&rows.columns)?;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });

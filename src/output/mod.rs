@@ -12,6 +12,7 @@ mod encoding;
 pub(crate) mod fault;
 mod handle;
 mod ipc;
+mod json;
 mod jsonl;
 mod made;
 mod matrix;

@@ -5,7 +5,7 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::columns::push;
+use super::json::push;
 use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
 use crate::arrow::buffer::Buffer;
 use crate::arrow::datatypes::DataType;

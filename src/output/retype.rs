@@ -18,16 +18,6 @@ pub(super) fn without_dictionary(kind: &DataType) -> Option<DataType> {
     }
 }
 
-/// The same instants by UTC's clock, where a zone has a name: names need a table of the world's.
-pub(super) fn without_named_zone(kind: &DataType) -> Option<DataType> {
-    match kind {
-        DataType::Timestamp(unit, Some(zone)) if !zone.starts_with(['+', '-']) => {
-            Some(DataType::Timestamp(*unit, Some("+00:00".into())))
-        }
-        _ => None,
-    }
-}
-
 /// The rows in the types of [`schema`].
 pub(super) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
     let schema = schema(batch.schema_ref(), replace);

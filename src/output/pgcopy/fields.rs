@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// The column whose value PostgreSQL would not take, and why.
-    pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
         for (index, (array, is_json)) in self.columns.iter().enumerate() {
             if array.is_null(row) || *array.data_type() == DataType::Null {
                 out.extend((-1_i32).to_be_bytes());

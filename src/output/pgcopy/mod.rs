@@ -9,7 +9,6 @@ mod fields;
 use std::io::Write;
 
 use self::fields::{Fields, sql_type};
-use super::columns::for_json;
 use super::encoding::{Encoding, VectorColumn};
 use super::quantize::{Dtype, Elements};
 use super::target::Target;
@@ -104,9 +103,8 @@ impl VectorWriter for PgcopyWriter {
         }
         self.declare(rows.columns.schema_ref())?;
         let vectors = self.encoding.encode(&mut rows)?;
-        let columns = for_json(&rows.columns)?;
-        let mut fields = Fields::new(&columns)?;
-        let count = columns.num_columns() + vectors.len();
+        let fields = Fields::new(&rows.columns)?;
+        let count = rows.columns.num_columns() + vectors.len();
         let count = i16::try_from(count)
             .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;
         for row in 0..rows.len() {
