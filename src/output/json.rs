@@ -1,13 +1,12 @@
 //! Values of Arrow's types as JSON: times are strings by ISO 8601, decimals are numbers, bytes are hexadecimal, structs
 //! and maps objects. NaN and the infinities are null.
 
-use std::io::Write;
-
 use serde::Serialize;
 
 use crate::arrow::array::{Array, AsArray, ListLikeArray, MapArray, RunArray, downcast_integer};
 use crate::arrow::datatypes::*;
 use crate::arrow::shown;
+use crate::hash::hex;
 
 /// Appends the value of a row.
 pub(super) type Append<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
@@ -40,7 +39,7 @@ fn present(array: &dyn Array) -> Option<Append<'_>> {
     macro_rules! bytes {
         ($values:expr) => {{
             let values = $values;
-            Box::new(move |row, out: &mut Vec<u8>| hexadecimal(values.value(row), out))
+            Box::new(move |row, out: &mut Vec<u8>| push(out, &hex(values.value(row))))
         }};
     }
     Some(downcast_integer! {
@@ -149,14 +148,6 @@ fn joined<T>(
         one(part, out);
     }
     out.push(brackets[1]);
-}
-
-fn hexadecimal(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in bytes {
-        write!(out, "{byte:02x}").expect("a Vec takes every byte");
-    }
-    out.push(b'"');
 }
 
 /// `"name":`

@@ -4,17 +4,18 @@
 //! queries go over them: scores, the softmax of whole rows in base 2, and the weighted sum of values.
 
 mod packing;
+mod scratch;
+mod softmax;
 
-use std::collections::TryReserveError;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use self::packing::{AS_IS, pack_weights, score_top};
+pub use self::scratch::AttentionScratch;
+use self::softmax::{mask, soften};
 use super::isa::{Arithmetic, Isa, with};
-use super::lines::Lines;
-use super::math::exp2_negative;
 use super::operand::round16;
-use super::simd::{MOST_LANES, Simd};
+use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, Sums, multiply, split,
 };
@@ -67,41 +68,6 @@ pub struct RelativeBias<'a> {
     pub table: &'a [f32],
     /// The greatest distance in the table.
     pub reach: usize,
-}
-
-/// Room that calls share. It grows to the longest text, by itself where it was not asked to before, and then
-/// allocates no more.
-#[derive(Debug, Default)]
-pub struct AttentionScratch {
-    keys: Lines,
-    values: Lines,
-    scores: Lines,
-    weights: Vec<i32>,
-    queries: Vec<i32>,
-}
-
-impl AttentionScratch {
-    /// Room for a text of `len` tokens and heads of `width` channels, in any arithmetic and any instructions.
-    ///
-    /// # Errors
-    /// If the system refuses the memory.
-    pub fn try_reserve(&mut self, width: usize, len: usize) -> Result<(), TryReserveError> {
-        let padded = len.next_multiple_of(2 * MOST_LANES);
-        let columns = width.next_multiple_of(2 * MOST_LANES);
-        self.keys.try_grow(padded.saturating_mul(width))?;
-        self.values.try_grow(padded.saturating_mul(columns))?;
-        self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
-        try_fill(&mut self.queries, MOST_ROWS * width)?;
-        try_fill(&mut self.weights, MOST_ROWS * SUMMED)
-    }
-}
-
-/// Lengthens `list` with zeros to `len`, if it is shorter.
-fn try_fill<T: Copy + Default>(list: &mut Vec<T>, len: usize) -> Result<(), TryReserveError> {
-    let more = len.saturating_sub(list.len());
-    list.try_reserve_exact(more)?;
-    list.resize(list.len() + more, T::default());
-    Ok(())
 }
 
 /// Keys whose weighted values are summed at once; even.
@@ -467,53 +433,4 @@ struct Head {
     /// Of a product of query and key, as a power of 2.
     score_worth: f32,
     value_worth: f32,
-}
-
-/// `v` with `otherwise` for the keys that are out of sight.
-#[inline(always)]
-fn mask<S: Simd>(s: S, v: S::I, otherwise: S::I, key: usize, sight: &Range<usize>) -> S::I {
-    if sight.start <= key && key + S::LANES <= sight.end {
-        return v;
-    }
-    let (v, otherwise) = (s.as_float(v), s.as_float(otherwise));
-    let end = s.splat(sight.end.saturating_sub(key) as f32);
-    let mut v = s.select_less(s.iota(), end, v, otherwise);
-    if sight.start > key {
-        let start = s.splat((sight.start - key) as f32);
-        v = s.select_less(s.iota(), start, otherwise, v);
-    }
-    s.as_int(v)
-}
-
-/// Scores of the keys from `key` on, floats or integers, become `2^(score * worth + shift)`, or 0 out of sight;
-/// returns their sum.
-#[inline(always)]
-fn soften<S: Simd, D: Dot, const FLOATS: bool>(
-    s: S,
-    scores: &mut [f32],
-    key: usize,
-    sight: &Range<usize>,
-    (worth, shift): (f32, f32),
-) -> f32 {
-    let (worth, shift) = (s.splat(worth), s.splat(shift));
-    let coarse = D::ARITHMETIC != Arithmetic::F32;
-    let mut sums = [s.splat(0.0); 2];
-    for (i, pair) in scores.chunks_exact_mut(2 * S::LANES).enumerate() {
-        for (j, (sum, x)) in sums
-            .iter_mut()
-            .zip(pair.chunks_exact_mut(S::LANES))
-            .enumerate()
-        {
-            let score = match FLOATS {
-                true => s.load(x),
-                false => s.to_float(s.as_int(s.load(x))),
-            };
-            let weight = exp2_negative(s, s.fma(score, worth, shift), coarse);
-            let key = key + (2 * i + j) * S::LANES;
-            let weight = s.as_float(mask(s, s.as_int(weight), s.splat_i(0), key, sight));
-            *sum = s.add(*sum, weight);
-            s.store(x, weight);
-        }
-    }
-    s.sum(s.add(sums[0], sums[1]))
 }
