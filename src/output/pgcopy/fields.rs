@@ -122,9 +122,11 @@ impl<'a> Fields<'a> {
 
 /// PostgreSQL's clock has microseconds: what is finer would be cut off.
 fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
-    let values = array.as_primitive_opt::<TimestampNanosecondType>();
-    let finer = values.is_some_and(|it| it.iter().flatten().any(|it| it % 1000 != 0));
-    if !finer {
+    fn is_finer<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef) -> bool {
+        let values = array.as_primitive_opt::<T>();
+        values.is_some_and(|it| it.iter().flatten().any(|it| it % 1000 != 0))
+    }
+    if !is_finer::<TimestampNanosecondType>(array) && !is_finer::<Time64NanosecondType>(array) {
         return Ok(());
     }
     Err(Error::usage(format!(
@@ -155,7 +157,8 @@ fn push_value(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Str
         DataType::Date32 | DataType::Date64 => {
             let days = match array.as_primitive_opt::<Date32Type>() {
                 Some(days) => Some(days.value(row)),
-                None => (value::<Date64Type>(array, row) / DAY_MILLISECONDS)
+                None => value::<Date64Type>(array, row)
+                    .div_euclid(DAY_MILLISECONDS)
                     .try_into()
                     .ok(),
             };
@@ -262,6 +265,35 @@ mod tests {
         push_numeric(value, scale, &mut out);
         let (pairs, _) = out.as_chunks::<2>();
         pairs.iter().map(|pair| i16::from_be_bytes(*pair)).collect()
+    }
+
+    #[test]
+    fn times_finer_than_microseconds_are_refused_and_days_begin_at_midnight() {
+        use crate::arrow::array::{Date64Array, Time64NanosecondArray, TimestampNanosecondArray};
+        let fields = |array: ArrayRef| {
+            let batch = RecordBatch::try_from_iter([("when", array)]).unwrap();
+            let mut out = Vec::new();
+            Fields::new(&batch).map(|fields| {
+                fields.write(0, &mut out).unwrap();
+                out
+            })
+        };
+        let arrays: [ArrayRef; 2] = [
+            Arc::new(Time64NanosecondArray::from(vec![1_001])),
+            Arc::new(TimestampNanosecondArray::from(vec![-1])),
+        ];
+        for array in arrays {
+            let error = fields(array).unwrap_err().to_string();
+            assert!(
+                error.contains("--keep when: there are times with nanoseconds"),
+                "{error}"
+            );
+        }
+        let time = fields(Arc::new(Time64NanosecondArray::from(vec![5_000]))).unwrap();
+        assert_eq!(time[4..], 5_i64.to_be_bytes());
+        // A millisecond before 1970 is still 1969.
+        let date = fields(Arc::new(Date64Array::from(vec![-1]))).unwrap();
+        assert_eq!(date[4..], (-1 - EPOCH_DAYS).to_be_bytes());
     }
 
     #[test]
