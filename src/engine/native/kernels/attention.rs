@@ -394,9 +394,11 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                     let factor = s.splat(factors[i]);
                     let out = &mut out[i * stride + head.index * width..][..width][c..];
                     let used = out.len().min(panel);
-                    let out = out[..used].chunks_mut(S::LANES);
-                    for (out, sums) in out.zip(sums.0[i].chunks_exact(S::LANES)) {
-                        let mut value = s.mul(D::value(s, s.load_i(sums)), factor);
+                    // Not zipped: a call to make the iterator took a twentieth of long texts' time.
+                    for at in (0..used).step_by(S::LANES) {
+                        let out = &mut out[at..used.min(at + S::LANES)];
+                        let sums = s.load_i(&sums.0[i][at..]);
+                        let mut value = s.mul(D::value(s, sums), factor);
                         if from != start {
                             value = s.fma(s.load_part(out, 0.0), s.splat(before[i]), value);
                         }
