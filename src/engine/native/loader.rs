@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::architecture::{Architecture, Norm, NormKind};
 use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
-use super::names::{Alternatives, NormNames, Sources};
+use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use crate::error::{Error, Result};
 use crate::safetensors::{Checkpoint, Table, missing};
@@ -80,10 +80,17 @@ impl<'a> Loader<'a> {
             tensor.expect_shape(shape)?;
             tensor.floats()
         };
-        let types = match embeddings.types {
+        let mut types = match embeddings.types {
             0 => Vec::new(),
             types => table(names.token_type, &[types, width])?,
         };
+        if embeddings.tasks > 0 {
+            // A text's task is the first, so that its row may come with a token's type.
+            let tasks = table(TASK_TYPE, &[embeddings.tasks, width])?;
+            for row in types.chunks_exact_mut(width) {
+                (row.iter_mut().zip(&tasks)).for_each(|(value, task)| *value += task);
+            }
+        }
         let projection = if embeddings.projected {
             let (weight, bias) = self.rows("", names.projection, &[*hidden], width, true)?;
             let layout = Layout {

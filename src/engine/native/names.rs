@@ -85,6 +85,9 @@ pub struct Names {
     pub relative_bias: &'static str,
 }
 
+/// ERNIE's table of tasks.
+pub const TASK_TYPE: &str = "embeddings.task_type_embeddings";
+
 const BASE: Names = Names {
     word: &["embeddings.word_embeddings"],
     position: "embeddings.position_embeddings",

@@ -43,7 +43,12 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     sep_token_id mask_token_id unk_token_id decoder_start_token_id use_cache output_attentions
     output_hidden_states output_past return_dict chunk_size_feed_forward attn_implementation _attn_implementation
     _attn_implementation_autoset reference_compile repad_logits_with_grad deterministic_flash_attn use_flash_attn
-    use_memory_efficient_attention unpad_inputs cache_implementation";
+    use_memory_efficient_attention unpad_inputs cache_implementation hidden_dropout emb_size embedding_size
+    task_type_vocab_size use_task_id bos_token eos_token pad_token mask_token unk_token cls_token sep_token
+    eos_token_ids model_max_length max_length min_length do_sample early_stopping num_beams num_beam_groups
+    num_return_sequences top_k top_p typical_p temperature repetition_penalty length_penalty diversity_penalty
+    no_repeat_ngram_size encoder_no_repeat_ngram_size remove_invalid_values output_scores
+    return_dict_in_generate xla_device torchscript license tokenizers_version transformers.js_config _num_labels";
 
 /// A config.json that is being read.
 pub(super) struct Settings {

@@ -36,6 +36,7 @@ pub(super) fn base(
             scale: 1.0,
             positions: None,
             types: 0,
+            tasks: 0,
             norm: None,
             projected: false,
         },

@@ -11,6 +11,7 @@ use crate::word_list::words;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BertLike {
     Bert,
+    Ernie,
     Electra,
     Roberta,
     MpNet,
@@ -18,7 +19,7 @@ pub(super) enum BertLike {
 
 /// BERT and its nearest kin: absolute positions, norms of sums.
 pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
-    use BertLike::{Bert, Electra, MpNet, Roberta};
+    use BertLike::{Bert, Electra, Ernie, MpNet, Roberta};
     let (width, layers, heads, inner) = if kind == Electra {
         (256, 12, 4, 1024)
     } else {
@@ -42,7 +43,7 @@ pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
     all.embeddings.positions = Some(Positions {
         count: settings.count("max_position_embeddings", 512)?,
         after: match kind {
-            Bert | Electra => None,
+            Bert | Ernie | Electra => None,
             MpNet => Some(1), // whatever pad_token_id says
             Roberta => Some(match settings.value("pad_token_id") {
                 None => 1,
@@ -68,8 +69,10 @@ pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
         all.embeddings.types = settings.count("type_vocab_size", 2)?;
         settings.pinned("position_embedding_type", &[json!("absolute")])?;
         settings.pinned("add_cross_attention", &[json!(false)])?;
-        settings.pinned("use_task_id", &[json!(false)])?;
-        settings.value("task_type_vocab_size");
+        // The other classes don't read it.
+        if kind == Ernie && settings.flag("use_task_id", false)? {
+            all.embeddings.tasks = settings.count("task_type_vocab_size", 3)?;
+        }
         if settings.flag("is_decoder", false)? {
             settings.pinned("is_causal", &[json!(true)])?;
             all.layers.iter_mut().for_each(|layer| layer.causal = true);

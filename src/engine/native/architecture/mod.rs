@@ -72,6 +72,8 @@ pub struct Embeddings {
     pub positions: Option<Positions>,
     /// Rows of the table of token types; 0: there is none.
     pub types: usize,
+    /// Rows of the table of tasks, of which every token gets the first; 0: there is none.
+    pub tasks: usize,
     /// The norm of the sum.
     pub norm: Option<Norm>,
     /// Whether a projection follows.
@@ -183,7 +185,8 @@ impl Architecture {
         let model_type = settings.word("model_type", "")?.to_string();
         settings.pinned("is_encoder_decoder", &[json!(false)])?;
         let architecture = match model_type.as_str() {
-            "bert" | "ernie" => bert(&settings, BertLike::Bert)?,
+            "bert" => bert(&settings, BertLike::Bert)?,
+            "ernie" => bert(&settings, BertLike::Ernie)?,
             "electra" => bert(&settings, BertLike::Electra)?,
             "roberta" | "xlm-roberta" | "camembert" => bert(&settings, BertLike::Roberta)?,
             "mpnet" => bert(&settings, BertLike::MpNet)?,
