@@ -131,9 +131,12 @@ pub(super) fn hidden_width(
     transformer: &TransformerConfig,
     pooling: Option<usize>,
 ) -> Option<usize> {
-    let declared = graph
-        .and_then(|graph| graph.output(output.name()))
-        .and_then(|value| value.shape.last().copied().flatten());
+    let Some(graph) = graph else {
+        // Nothing is computed by what Pooling says of the network.
+        return transformer.width().or(pooling);
+    };
+    let declared = graph.output(output.name());
+    let declared = declared.and_then(|value| value.shape.last().copied().flatten());
     declared.or(pooling).or_else(|| transformer.width())
 }
 
@@ -218,4 +221,26 @@ pub(in crate::model) fn dimensions(
         false => kept.iter().sum(),
     };
     Ok((kept, width))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn without_a_graph_the_networks_own_width_counts() {
+        let width = |config| {
+            let transformer = serde_json::from_value(config).unwrap();
+            hidden_width(
+                None,
+                &OutputChoice::Tokens("states".into()),
+                &transformer,
+                Some(24),
+            )
+        };
+        assert_eq!(width(json!({ "hidden_size": 32 })), Some(32));
+        assert_eq!(width(json!({})), Some(24));
+    }
 }
