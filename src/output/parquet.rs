@@ -14,6 +14,7 @@ use ::parquet::schema::types::ColumnPath;
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::made::KEY;
+use super::retype;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
@@ -55,7 +56,7 @@ impl ParquetWriter {
     /// The writer; the first call decides the columns' types.
     fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<Target>> {
         if let Some(target) = self.target.take() {
-            let schema = self.table.schema(columns).clone();
+            let schema = retype::schema(self.table.schema(columns), retype::parquet_times);
             for field in schema.fields() {
                 check_type(field)?;
             }
@@ -81,6 +82,9 @@ impl VectorWriter for ParquetWriter {
             return Ok(());
         }
         let batch = self.table.batch(rows)?;
+        let batch = retype::batch(&batch, retype::parquet_times).map_err(|error| {
+            Error::usage(format!("--keep: Parquet: {error}")).with_remedy("choose -f arrow")
+        })?;
         let shown = self.shown.clone();
         let writer = self.open(&Schema::empty())?;
         writer
@@ -91,7 +95,8 @@ impl VectorWriter for ParquetWriter {
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         let shown = self.shown.clone();
         let provenance = finish.provenance(self.table.encoding(), &[]).to_string();
-        let schema = Schema::clone(self.table.schema(&finish.schema));
+        let schema = self.table.schema(&finish.schema);
+        let schema = Schema::clone(&retype::schema(schema, retype::parquet_times));
         // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
         // (pyarrow's and pandas' read functions) show the metadata of that one alone.
         let metadata = HashMap::from([(KEY.to_owned(), provenance.clone())]);

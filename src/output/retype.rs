@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
 use crate::arrow::compute::take;
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use crate::arrow::datatypes::*;
 use crate::arrow::error::ArrowError;
 
 /// Says what takes a type's place; `None` for those that stay.
@@ -14,6 +14,20 @@ pub(super) type Replace = fn(&DataType) -> Option<DataType>;
 pub(super) fn without_dictionary(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::Dictionary(_, values) => Some(DataType::clone(values)),
+        _ => None,
+    }
+}
+
+/// Of times that Parquet has no type for, and that other readers would take for numbers, the nearest that it has:
+/// milliseconds for seconds, days for milliseconds that stand for days.
+pub(super) fn parquet_times(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
+        }
+        DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
+        DataType::Date64 => Some(DataType::Date32),
+        DataType::Dictionary(_, values) => parquet_times(values),
         _ => None,
     }
 }
@@ -41,6 +55,9 @@ fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
     if let Some(packed) = make_array(data.clone()).as_any_dictionary_opt() {
         return retyped(take(packed.values(), packed.keys(), None)?.to_data(), kind);
     }
+    if let Some(times) = times(&data, kind) {
+        return times;
+    }
     let inner: Vec<&FieldRef> = match kind {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             vec![item]
@@ -54,6 +71,44 @@ fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
     let inner = inner.collect::<Result<_, _>>()?;
     let builder = data.into_builder().data_type(kind.clone());
     builder.child_data(inner).build()
+}
+
+/// Times in the unit that [`parquet_times`] has for theirs; `None` of all else.
+fn times(data: &ArrayData, kind: &DataType) -> Option<Result<ArrayData, ArrowError>> {
+    use DataType::{Date32, Date64, Time32, Timestamp};
+    use TimeUnit::{Millisecond, Second};
+    const DAY: i64 = 86_400_000;
+    let array = make_array(data.clone());
+    let beyond = |value: i64| {
+        let reason = format!("a time of {value} is beyond what milliseconds or days count to");
+        ArrowError::InvalidArgumentError(reason)
+    };
+    Some(match (data.data_type(), kind) {
+        (Timestamp(Second, _), Timestamp(Millisecond, zone)) => {
+            let times = array.as_primitive::<TimestampSecondType>();
+            let times = times.try_unary::<_, TimestampMillisecondType, _>(|seconds| {
+                seconds.checked_mul(1_000).ok_or_else(|| beyond(seconds))
+            });
+            times.map(|times| times.with_timezone_opt(zone.clone()).into_data())
+        }
+        (Time32(Second), Time32(Millisecond)) => {
+            let times = array.as_primitive::<Time32SecondType>();
+            let times = times.try_unary::<_, Time32MillisecondType, _>(|seconds| {
+                seconds
+                    .checked_mul(1_000)
+                    .ok_or_else(|| beyond(seconds.into()))
+            });
+            times.map(Array::into_data)
+        }
+        (Date64, Date32) => {
+            let times = array.as_primitive::<Date64Type>();
+            let days = times.try_unary::<_, Date32Type, _>(|time| {
+                time.div_euclid(DAY).try_into().map_err(|_| beyond(time))
+            });
+            days.map(Array::into_data)
+        }
+        _ => return None,
+    })
 }
 
 /// The schema with some types replaced; itself where there are none such.

@@ -4,16 +4,16 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use ::parquet::file::metadata::ParquetMetaData;
 use serde_json::Value;
 
 use super::formats::write_kept;
-use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray, new_null_array};
-use crate::arrow::compute::concat_batches;
-use crate::arrow::datatypes::{DataType, Field, Float32Type, IntervalUnit, Schema};
+use crate::arrow::array::*;
+use crate::arrow::compute::{concat_batches, take};
+use crate::arrow::datatypes::{DataType, Field, Float32Type, Int8Type, IntervalUnit, Schema};
 use crate::output::testing::*;
-use crate::output::{RunFiles, create};
+use crate::output::{OutputOptions, RunFiles, create};
 
 pub(super) fn read_parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
@@ -160,6 +160,98 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
         message.contains("--keep span") && message.contains("-f arrow"),
         "{message}"
     );
+}
+
+#[test]
+fn times_that_parquet_has_no_type_for_are_times_for_every_reader() {
+    const DAY: i64 = 86_400_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    let seconds = || TimestampSecondArray::from(vec![Some(-1), None, Some(1_700_000_000)]);
+    let milliseconds =
+        || TimestampMillisecondArray::from(vec![Some(-1_000), None, Some(1_700_000_000_000)]);
+    let inside = |times: ArrayRef| {
+        let field = Arc::new(Field::new("at", times.data_type().clone(), true));
+        Arc::new(StructArray::from(vec![(field, times)])) as ArrayRef
+    };
+    let packed = |times: ArrayRef| {
+        let packed = DictionaryArray::<Int8Type>::new(vec![2, 1, 0].into(), times);
+        Arc::new(packed) as ArrayRef
+    };
+    // As they come, and as a reader has them who knows Parquet alone.
+    let cases: [(&str, ArrayRef, ArrayRef); 6] = [
+        ("plain", Arc::new(seconds()), Arc::new(milliseconds())),
+        (
+            "zoned",
+            Arc::new(seconds().with_timezone("UTC")),
+            Arc::new(milliseconds().with_timezone("UTC")),
+        ),
+        (
+            "time",
+            Arc::new(Time32SecondArray::from(vec![Some(86_399), None, Some(0)])),
+            Arc::new(Time32MillisecondArray::from(vec![
+                Some(86_399_000),
+                None,
+                Some(0),
+            ])),
+        ),
+        (
+            "date",
+            Arc::new(Date64Array::from(vec![Some(-DAY), None, Some(2 * DAY)])),
+            Arc::new(Date32Array::from(vec![Some(-1), None, Some(2)])),
+        ),
+        (
+            "packed",
+            packed(Arc::new(seconds())),
+            take(&milliseconds(), &Int8Array::from(vec![2, 1, 0]), None).unwrap(),
+        ),
+        (
+            "inside",
+            inside(Arc::new(seconds())),
+            inside(Arc::new(milliseconds())),
+        ),
+    ];
+    let ids: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+    let columns = cases
+        .iter()
+        .map(|(name, given, _)| (*name, Arc::clone(given), true));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("id", ids, true)].into_iter().chain(columns))
+            .unwrap();
+    let mut writer = writer(&options(&path)).unwrap();
+    let schema = batch.schema();
+    writer.write(rows(batch, 0, 2)).unwrap();
+    finish(writer, schema).unwrap();
+    for skip in [true, false] {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(skip);
+        let file = File::open(&path).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).unwrap();
+        let read = reader.build().unwrap().next().unwrap().unwrap();
+        for (name, _, expected) in &cases {
+            assert_eq!(&read[*name], expected, "{name}");
+        }
+    }
+    let beyond: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
+    let batch = RecordBatch::try_from_iter_with_nullable([("id", beyond, true)]).unwrap();
+    let error = writer_error(&path, batch);
+    assert!(
+        error.contains("9223372036854775807") && error.contains("-f arrow"),
+        "{error}"
+    );
+}
+
+/// What is wrong with the first rows.
+fn writer_error(path: &Path, batch: RecordBatch) -> String {
+    let options = OutputOptions {
+        force: true,
+        ..options(path)
+    };
+    chain(
+        &writer(&options)
+            .unwrap()
+            .write(rows(batch, 0, 2))
+            .unwrap_err(),
+    )
 }
 
 #[test]
