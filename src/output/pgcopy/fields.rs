@@ -109,6 +109,7 @@ impl<'a> Fields<'a> {
                 true => {
                     out.push(JSONB);
                     self.json.write_value(index, row, out);
+                    check_json(&out[start + 5..]).map_err(|it| (self.names[index], it))?;
                 }
                 false => push_value(array, row, out).map_err(|it| (self.names[index], it))?,
             }
@@ -204,6 +205,33 @@ fn push_text(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses what is JSON and no `jsonb`: escapes of NUL, and of half a character.
+fn check_json(json: &[u8]) -> Result<(), String> {
+    let mut rest = json;
+    let mut high = false; // whether the first half of a pair was just before
+    while let Some(escape) = memchr::memchr(b'\\', rest) {
+        let half = "it holds half a surrogate pair, which PostgreSQL's jsonb cannot";
+        let digits = rest
+            .get(escape + 2..escape + 6)
+            .filter(|_| rest[escape + 1] == b'u');
+        let unit = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let unit = unit.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        let is_low = unit.is_some_and(|unit| (0xdc00..0xe000).contains(&unit));
+        if high != is_low {
+            return Err(half.to_owned());
+        }
+        if unit == Some(0) {
+            return Err("it holds a NUL character, which PostgreSQL's jsonb cannot".to_owned());
+        }
+        high = unit.is_some_and(|unit| (0xd800..0xdc00).contains(&unit));
+        rest = &rest[escape + if unit.is_some() { 6 } else { 2 }..];
+        if high && rest.first() != Some(&b'\\') {
+            return Err(half.to_owned());
+        }
+    }
+    Ok(())
+}
+
 /// A time of any unit; `None` beyond 64 bits.
 fn microseconds(array: &ArrayRef, row: usize) -> Option<i64> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
@@ -259,6 +287,27 @@ fn push_numeric(value: i128, scale: i8, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_that_is_no_jsonb_is_refused() {
+        for json in [
+            r#""\u0000""#,
+            r#"{"a":"x\\\u0000"}"#,
+            r#""\ud800""#,
+            r#""\ud83dx\ude00""#,
+            r#""\ude00""#,
+            r#""\ud83d\n""#,
+        ] {
+            assert!(check_json(json.as_bytes()).is_err(), "{json}");
+        }
+        for json in [
+            r#""\\u0000""#,
+            r#""\ud83d\ude00 \u00e4\n""#,
+            r#"["\\", "\\ud800"]"#,
+        ] {
+            assert_eq!(check_json(json.as_bytes()), Ok(()), "{json}");
+        }
+    }
 
     fn numeric(value: i128, scale: i8) -> Vec<i16> {
         let mut out = Vec::new();
