@@ -42,11 +42,6 @@ impl BatchWriter {
     fn done<T>(&self, result: Result<T, ArrowError>) -> Result<T> {
         result.map_err(|error| encoding_error(&self.shown, "Arrow", &error))
     }
-
-    fn sink(&mut self) -> Option<&mut Sink> {
-        let stream = self.stream.as_mut().map(StreamWriter::get_mut);
-        stream.or(self.sink.as_mut())
-    }
 }
 
 impl VectorWriter for BatchWriter {
@@ -112,8 +107,10 @@ impl VectorWriter for BatchWriter {
 impl Drop for BatchWriter {
     fn drop(&mut self) {
         // The buffer writes its rest when it is dropped; nobody wants it.
-        if let Some(sink) = self.sink() {
-            sink.get_mut().abandon();
+        match (&mut self.stream, &mut self.sink) {
+            (Some(stream), _) => stream.get_mut().get_mut().break_off(),
+            (None, Some(sink)) => sink.get_mut().abandon(),
+            (None, None) => {}
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct IpcWriter {
     shown: PathBuf,
     table: Table,
     is_file: bool,
+    /// Whether a reader has its end.
+    ended: bool,
 }
 
 enum Writer {
@@ -71,6 +73,7 @@ impl IpcWriter {
             shown,
             table: Table::new(encoding),
             is_file,
+            ended: false,
         }
     }
 
@@ -118,6 +121,8 @@ impl VectorWriter for IpcWriter {
         let writer = self.open(&finish.schema)?;
         let finished = writer.finish(&provenance);
         finished.map_err(|error| encoding_error(&shown, "Arrow", &error))?;
+        self.ended = true;
+        let writer = self.open(&finish.schema)?;
         let is_file = matches!(writer, Writer::File(_));
         let hash = writer.sink().get_ref().hash.clone();
         let with_hash = finish.provenance(self.table.encoding(), &[("stream", &hash)]);
@@ -132,13 +137,14 @@ impl VectorWriter for IpcWriter {
 impl Drop for IpcWriter {
     fn drop(&mut self) {
         // The buffer writes its rest when it is dropped; nobody wants it.
-        if let Some(sink) = self
-            .writer
-            .as_mut()
-            .map(Writer::sink)
-            .or(self.sink.as_mut())
-        {
-            sink.get_mut().target.abandon();
+        let begun = self.writer.as_mut().map(Writer::sink);
+        let breaks_off = begun.is_some() && !self.is_file && !self.ended;
+        if let Some(sink) = begun.or(self.sink.as_mut()) {
+            let target = &mut sink.get_mut().target;
+            match breaks_off {
+                true => target.break_off(),
+                false => target.abandon(),
+            }
         }
     }
 }

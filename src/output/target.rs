@@ -222,6 +222,15 @@ impl Target {
     pub fn abandon(&mut self) {
         self.sink = Sink::Abandoned;
     }
+
+    /// Gives up a stream of Arrow that has begun, with the head of a message that never comes: where a stream ends
+    /// between two batches, readers take it for complete.
+    pub fn break_off(&mut self) {
+        if let Sink::Open(stream) = &mut self.sink {
+            let _ = stream.write_all(&[0xff, 0xff, 0xff, 0xff, 8, 0, 0, 0]);
+        }
+        self.abandon();
+    }
 }
 
 impl Write for Target {
