@@ -13,7 +13,7 @@ const COUNTS: &str = "rows tokens sha256 profile part schema";
 
 /// What differs between files whose vectors mix all the same: names, versions, what did the work. How near
 /// engines are to each other is measured when they run.
-const HARMLESS: &str = "tool model.id model.revision engine job text";
+const HARMLESS: &str = "tool model.id model.revision engine job text vector_columns";
 
 /// Of these, what decides vectors all the same.
 const GRAVE: &str = "engine.precision";

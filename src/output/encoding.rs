@@ -13,6 +13,9 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::error::{Error, Place, Result};
 use crate::record::Rows;
 
+/// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
+pub(super) const VECTOR_COLUMNS: &str = "vector_columns";
+
 /// How vectors are written.
 #[derive(Debug)]
 pub(super) struct Encoding {
@@ -184,6 +187,8 @@ impl Encoding {
     /// Adds to a run's provenance how its vectors were written.
     pub fn describe(&self, provenance: &mut Map<String, Value>) {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());
         let columns = self.columns.iter();
         let ranges = columns.filter_map(|it| Some((it.name.clone(), it.ranges.as_ref()?)));
         let ranges: Map<String, Value> = ranges.map(|(name, it)| (name, json!(it))).collect();

@@ -130,6 +130,7 @@ pub(crate) fn provenance() -> Value {
 pub(crate) fn written() -> Value {
     let mut provenance = provenance();
     provenance["dtype"] = "f32".into();
+    provenance["vector_columns"] = json!(["embedding"]);
     provenance
 }
 

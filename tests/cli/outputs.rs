@@ -109,6 +109,20 @@ fn arrow_goes_to_standard_output_as_a_stream_and_to_a_file_with_its_provenance()
 }
 
 #[test]
+fn vectors_in_steps_give_no_ranges() {
+    let sandbox = sandbox();
+    embed(&sandbox, "-o calibration.npy");
+    for ending in ["jsonl", "parquet"] {
+        let line = format!("-o one.{ending} --dtype int8 --calibration calibration.npy");
+        embed(&sandbox, &line);
+        let line = format!("texts.txt -o two.npy --dtype int8 --calibration one.{ending}");
+        let run = sandbox.embed(&line);
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains("neither a vector of float32"), "{run}");
+    }
+}
+
+#[test]
 fn int8_by_the_ranges_of_vectors_and_of_a_provenance() {
     let sandbox = sandbox();
     embed(&sandbox, "-o calibration.npy");

@@ -16,7 +16,7 @@ use ::parquet::file::metadata::PageIndexPolicy;
 
 use super::binary::{self, floats};
 use super::lists::{Vectors, element};
-use super::{guarded, read_as, unreadable};
+use super::{Said, guarded, read_as, unreadable};
 use crate::arrow::datatypes::DataType;
 use crate::error::{Error, Result};
 use crate::input::Chunks;
@@ -258,7 +258,11 @@ fn laid_out(
             .sum()
     ];
     let mut filled = 0;
-    read_as(source, format, &mut |vector| {
+    let said = Said {
+        columns: columns.iter().map(|(name, _)| name.clone()).collect(),
+        dtype: None,
+    };
+    read_as(source, format, &said, &mut |vector| {
         // Matrices and PostgreSQL's format have no names.
         let has_names = !format.is_matrix() && format != OutputFormat::Pgcopy;
         let is = |name: &str| !has_names || name == vector.column;

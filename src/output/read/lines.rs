@@ -1,10 +1,13 @@
 //! Arrays of numbers in lines of JSON.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::{CUT, StoredVector, TakeVector, decompressed, failed, in_order};
+use super::{CUT, Said, StoredVector, TakeVector, decompressed, failed, in_order};
 use crate::error::{Error, Place, Result};
 use crate::output::options::Compression;
 use crate::output::quantize::Dtype;
@@ -13,9 +16,14 @@ use crate::storage::Readable;
 /// A line that is longer holds no vector of any model.
 const MAX_LINE: u64 = 64 << 20;
 
+/// A name; borrowed from its line where it holds no escape.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
 pub(super) fn jsonl(
     file: &Readable,
     compression: Compression,
+    said: &Said,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let failed = |error| failed(file, error);
@@ -28,22 +36,23 @@ pub(super) fn jsonl(
         if length.map_err(failed)? == 0 {
             return Ok(());
         }
-        let object: Map<String, Value> = serde_json::from_slice(&line).map_err(|error| {
-            let place = Place::file(&file.name).line(number);
-            Error::record(place, format!("it is no JSON object: {error}")).with_remedy(CUT)
-        })?;
-        for (column, value) in &object {
-            let Some(list) = value.as_array() else {
+        // Values that were kept may be beyond what a number holds here.
+        let object: BTreeMap<Key<'_>, &RawValue> =
+            serde_json::from_slice(&line).map_err(|error| {
+                let place = Place::file(&file.name).line(number);
+                Error::record(place, format!("it is no JSON object: {error}")).with_remedy(CUT)
+            })?;
+        let names = || object.keys().map(|key| key.0.as_ref());
+        for (Key(column), value) in &object {
+            if !said.takes(column, names()) {
                 continue;
-            };
-            #[allow(clippy::cast_possible_truncation)] // they were float32 when they were written
-            let values = list.iter().map(|value| value.as_f64().map(|it| it as f32));
-            let Some(values) = values.collect::<Option<Vec<f32>>>() else {
+            }
+            let Ok(values) = serde_json::from_str::<Vec<f32>>(value.get()) else {
                 continue;
             };
             take(StoredVector {
                 column,
-                dtype: Dtype::F32,
+                dtype: said.dtype.unwrap_or(Dtype::F32),
                 values: &values,
             })?;
         }

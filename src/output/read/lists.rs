@@ -10,7 +10,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use half::f16;
 
-use super::{CUT, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
+use super::{CUT, Said, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
 use crate::arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
 use crate::arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
 use crate::arrow::ipc::reader::{FileReader, StreamReader};
@@ -28,11 +28,11 @@ const BATCH_NUMBERS: usize = 4 << 20;
 /// A width up to this is believed, however little the file holds: its rows may all be null.
 const WIDE: usize = 1 << 16;
 
-pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+pub(super) fn parquet(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     let chunks = Chunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
     let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
-    let columns = vectors_in(metadata.schema());
+    let columns = vectors_in(metadata.schema(), said);
     let groups = metadata.metadata().row_groups();
     let values = groups.iter().flat_map(RowGroupMetaData::columns);
     let held = values.map(ColumnChunkMetaData::num_values).max();
@@ -59,29 +59,29 @@ pub(super) fn parquet(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> 
             .build()
     })?;
     while let Some(batch) = guarded(file, || reader.next().transpose())? {
-        of_batch(&batch, take)?;
+        of_batch(&batch, said, take)?;
     }
     Ok(())
 }
 
-pub(super) fn arrow_file(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+pub(super) fn arrow_file(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     let schema = guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
-    let columns = Some(vectors_in(&schema));
+    let columns = Some(vectors_in(&schema, said));
     let mut reader = guarded(file, || FileReader::try_new(file.seeking(), columns))?;
     let mut read = 0;
     while let Some(batch) = guarded(file, || next_arrow_batch(&mut reader, &mut read))? {
-        of_batch(&batch, take)?;
+        of_batch(&batch, said, take)?;
     }
     Ok(())
 }
 
 /// A stream, or several one after another.
-pub(super) fn arrow_stream(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+pub(super) fn arrow_stream(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     let mut bytes = in_order(file)?;
     loop {
         let mut reader = guarded(file, || StreamReader::try_new(&mut bytes, None))?;
         while let Some(batch) = guarded(file, || reader.next().transpose())? {
-            of_batch(&batch, take)?;
+            of_batch(&batch, said, take)?;
         }
         drop(reader);
         let rest = bytes.fill_buf().map_err(|error| failed(file, error))?;
@@ -91,9 +91,12 @@ pub(super) fn arrow_stream(file: &Readable, take: &mut TakeVector<'_>) -> Result
     }
 }
 
-fn vectors_in(schema: &Schema) -> Vec<usize> {
-    let fields = schema.fields().iter().enumerate();
-    let vectors = fields.filter(|(_, field)| element(field.data_type()).is_some());
+/// The columns of vectors.
+fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
+    let lists =
+        || (schema.fields().iter().enumerate()).filter(|(_, it)| element(it.data_type()).is_some());
+    let names = || lists().map(|(_, field)| field.name().as_str());
+    let vectors = lists().filter(|(_, field)| said.takes(field.name(), names()));
     vectors.map(|(index, _)| index).collect()
 }
 
@@ -113,8 +116,9 @@ pub(super) fn element(list: &DataType) -> Option<Dtype> {
     }
 }
 
-fn of_batch(batch: &RecordBatch, take: &mut TakeVector<'_>) -> Result<()> {
-    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    for index in vectors_in(batch.schema_ref(), said) {
+        let (field, column) = (batch.schema_ref().field(index), batch.column(index));
         let Some(dtype) = element(column.data_type()) else {
             continue;
         };

@@ -12,6 +12,10 @@ use std::path::Path;
 
 pub use chosen::{Aside, ChosenVectors};
 
+use serde_json::Value;
+
+use super::encoding::VECTOR_COLUMNS;
+use super::made;
 use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
 use crate::error::{Error, Place, Result};
@@ -32,9 +36,9 @@ pub struct StoredVector<'a> {
 /// Takes vectors, row by row; an error ends the reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
-/// Hands every vector of a file to `take`: of all columns that are lists of numbers, or of the matrix. Rows
-/// without a vector are passed over. The format is by the ending of its name. Of Parquet the columns of vectors
-/// alone are read.
+/// Hands every vector of a file to `take`: of the columns that its provenance names, of all that are lists of numbers
+/// where it names none of those that are there, or of the matrix. Rows without a vector are passed over. The format is
+/// by the ending of its name. Of Parquet the columns of vectors alone are read.
 ///
 /// # Errors
 /// If the file cannot be read, is of another format, or `take` says so.
@@ -46,16 +50,58 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
         )
         .with_remedy(format!("end it in {}", super::options::endings()))
     })?;
-    read_as(file, format, take)
+    // Of a matrix nothing else is there, and PostgreSQL's format names its fields by itself.
+    let made = match format.is_matrix() || format == OutputFormat::Pgcopy {
+        true => None,
+        false => made::provenance(file, format)?,
+    };
+    let said = made.as_ref().map_or_else(Said::default, Said::of);
+    read_as(file, format, &said, take)
+}
+
+/// What a provenance says of vectors.
+#[derive(Debug, Clone, Default)]
+struct Said {
+    /// Names of their columns.
+    columns: Vec<String>,
+    /// What their elements are, where a format does not say so itself.
+    dtype: Option<Dtype>,
+}
+
+impl Said {
+    fn of(made: &Value) -> Self {
+        let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
+        let names = names.filter_map(Value::as_str).map(str::to_owned);
+        let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());
+        Self {
+            columns: names.collect(),
+            dtype: dtype.map(|dtype| match dtype {
+                Dtype::Binary => Dtype::Int8,
+                Dtype::Ubinary => Dtype::Uint8,
+                other => other,
+            }),
+        }
+    }
+
+    /// Whether a column of `all` is to be read.
+    fn takes<'n>(&self, name: &str, mut all: impl Iterator<Item = &'n str>) -> bool {
+        let named = |name: &str| self.columns.iter().any(|column| column == name);
+        named(name) || !all.any(named)
+    }
 }
 
 /// As [`read_vectors`], of a file whose format is known.
-fn read_as(file: &Readable, format: OutputFormat, take: &mut TakeVector<'_>) -> Result<()> {
+fn read_as(
+    file: &Readable,
+    format: OutputFormat,
+    said: &Said,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
     match format {
-        OutputFormat::Parquet => lists::parquet(file, take),
-        OutputFormat::Arrow => lists::arrow_file(file, take),
-        OutputFormat::Arrows => lists::arrow_stream(file, take),
-        OutputFormat::Jsonl(compression) => lines::jsonl(file, compression, take),
+        OutputFormat::Parquet => lists::parquet(file, said, take),
+        OutputFormat::Arrow => lists::arrow_file(file, said, take),
+        OutputFormat::Arrows => lists::arrow_stream(file, said, take),
+        OutputFormat::Jsonl(compression) => lines::jsonl(file, compression, said, take),
         OutputFormat::Npy => binary::npy(file, in_order(file)?, take),
         OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
             binary::bin(file, in_order(file)?, format, take)
