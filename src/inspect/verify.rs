@@ -77,7 +77,7 @@ pub fn verify(
     }
     let wanted = rows(column.vectors, count);
     let vectors = vectors(&file.file, &column.column, &wanted)?;
-    let found = self::texts(texts, &wanted, column.vectors, cancel)?;
+    let found = self::texts(texts, made, &wanted, column.vectors, cancel)?;
 
     let options = model_options(made, model, options, engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
@@ -132,9 +132,28 @@ fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>
     Ok(found)
 }
 
+/// Reads texts that are made of what they were made of then, unless a field is named, or there are no fields.
+fn reader(texts: &Texts, made: &Value) -> Result<RecordReader> {
+    let mut input = texts.input.clone();
+    if let Some(text) = made["text"].as_str().filter(|_| input.text().is_none()) {
+        match text.parse() {
+            Ok(template) => input.text_template = Some(template),
+            Err(_) => text.clone_into(&mut input.text_field),
+        }
+    }
+    RecordReader::open(&texts.sources, input)
+        .or_else(|_| RecordReader::open(&texts.sources, texts.input.clone()))
+}
+
 /// The wanted rows' texts. There must be as many as there are vectors: what is left out cannot be told.
-fn texts(texts: &Texts, wanted: &[u64], all: u64, cancel: &CancelToken) -> Result<Vec<String>> {
-    let mut reader = RecordReader::open(&texts.sources, texts.input.clone())?;
+fn texts(
+    texts: &Texts,
+    made: &Value,
+    wanted: &[u64],
+    all: u64,
+    cancel: &CancelToken,
+) -> Result<Vec<String>> {
+    let mut reader = reader(texts, made)?;
     let names = reader.names();
     let mut found = Vec::with_capacity(wanted.len());
     let mut row = 0;

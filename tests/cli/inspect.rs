@@ -2,6 +2,10 @@
 
 use std::fs;
 
+use std::sync::Arc;
+
+use embedctl::arrow::array::{ArrayRef, Float32Builder, ListBuilder, RecordBatch, StringArray};
+use embedctl::arrow::ipc::writer::FileWriter;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
@@ -411,6 +415,85 @@ fn rows_are_embedded_again() {
         run.stderr.contains("is not the one that made the vectors"),
         "{run}"
     );
+}
+
+#[test]
+fn kept_lists_are_no_vectors() {
+    let sandbox = Sandbox::new();
+    // What a number cannot hold is kept as it is written.
+    let lines = [("one", "[0.5,2]", "1e400"), ("two words", "[1]", "7")];
+    let lines =
+        lines.map(|(text, bow, n)| format!("{{\"text\":\"{text}\",\"bow\":{bow},\"n\":{n}}}\n"));
+    sandbox.write("in.jsonl", lines.concat());
+    let mut lists = ListBuilder::new(Float32Builder::new());
+    lists.append_value([Some(0.5), Some(f32::NAN)]);
+    lists.append_value([Some(1.0)]);
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["one", "two words"]));
+    let bow: ArrayRef = Arc::new(lists.finish());
+    let batch = RecordBatch::try_from_iter([("text", texts), ("bow", bow)]).unwrap();
+    let file = fs::File::create(sandbox.path("in.arrow")).unwrap();
+    let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    for (input, output) in [
+        ("in.jsonl --keep text,bow:json,n:json", "out.jsonl"),
+        ("in.arrow --keep text,bow", "out.parquet"),
+        ("in.arrow --keep text,bow", "out.arrow"),
+        ("in.arrow --keep text,bow", "out.arrows"),
+    ] {
+        let run = sandbox.embed(&format!("{input} -o {output}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        let (code, found) = inspect(&sandbox, &format!("{output} --verify 2 --provider rten"));
+        assert_eq!(code, Some(0), "{output}: {found}");
+        assert_eq!(found["verified"]["same"], true, "{output}: {found}");
+        let columns = found["files"][0]["columns"].as_array().unwrap();
+        assert_eq!(columns.len(), 1, "{output}: {found}");
+        assert_eq!(columns[0]["column"], "embedding", "{output}");
+        let line = format!("{input} -o two.npy --force --dtype int8 --calibration {output}");
+        let run = sandbox.embed(&line);
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let run = sandbox.embed("in.jsonl -o three.npy --reuse out.jsonl");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("2 rows not counted"), "{run}");
+}
+
+#[test]
+fn texts_are_made_again_of_what_they_were_made_of() {
+    let sandbox = Sandbox::new();
+    let record = r#"{"text":"x","title":"one","body":"two words"}"#;
+    sandbox.write("in.jsonl", format!("{record}\n{record}\n"));
+    for (made, kept) in [
+        ("--text-template {title}:\\t{body} --keep text", None),
+        (
+            "--text-template {title}:\\t{body} --keep text,title,body",
+            Some(""),
+        ),
+        ("--text-field body --keep text,body", Some("")),
+    ] {
+        let run = sandbox.embed(&format!("in.jsonl {made} -o out.parquet --force"));
+        assert_eq!(run.code, Some(0), "{run}");
+        for input in kept.into_iter().chain(["--input in.jsonl"]) {
+            let line = format!("out.parquet --verify 2 --provider rten {input}");
+            let (code, found) = inspect(&sandbox, &line);
+            assert_eq!(code, Some(0), "{made} {input}: {found}");
+        }
+        // A text that was never the one that was embedded is not taken for it.
+        if kept.is_none() {
+            let run = table(&sandbox, "out.parquet --verify 2 --provider rten");
+            assert_eq!(run.code, Some(2), "{run}");
+            assert!(run.stderr.contains("title"), "{run}");
+        }
+    }
+    // Lines are texts as they are.
+    let run = sandbox.embed("in.jsonl --text-template {title}:\\t{body} -o out.npy");
+    assert_eq!(run.code, Some(0), "{run}");
+    sandbox.write("as.txt", "one:\ttwo words\n".repeat(2));
+    let (code, found) = inspect(
+        &sandbox,
+        "out.npy --verify 2 --provider rten --input as.txt",
+    );
+    assert_eq!(code, Some(0), "{found}");
 }
 
 #[test]
