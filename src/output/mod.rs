@@ -129,7 +129,7 @@ fn plan(
         (format, _) => format,
     };
     check_options(format, options, dimensions)?;
-    check_names(format, options, dimensions, columns, sources)?;
+    check_names(options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
             "{format} needs a regular file, since its header is completed at the end, and {} is none",
@@ -179,13 +179,16 @@ fn check_options(
 }
 
 /// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
-fn check_names(
-    format: OutputFormat,
+///
+/// # Errors
+/// If one is, or the format is not known.
+pub(crate) fn check_names(
     options: &OutputOptions,
     dimensions: &[usize],
     columns: &Schema,
     sources: usize,
 ) -> Result<()> {
+    let format = options.resolved_format()?;
     let own: Vec<String> = match format.is_matrix() {
         true if sources > 1 => ["row", "line", "file"].map(String::from).into(),
         true => ["row", "line"].map(String::from).into(),

@@ -10,7 +10,7 @@ use super::reading::{End, Passed};
 use super::start::{Parts, Run, Threads, start};
 use super::workers::collect;
 use super::{EmbedOptions, Summary};
-use crate::arrow::datatypes::Schema;
+use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::cancel::CancelToken;
 use crate::engine::Provider;
 use crate::error::{Error, Place, Result};
@@ -149,6 +149,7 @@ impl Run<'_> {
     ) -> Result<End> {
         let Threads { windows, workers } = threads;
         let clocks = &self.clocks;
+        let mut named = false;
         loop {
             let message = select! {
                 recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
@@ -157,6 +158,12 @@ impl Run<'_> {
             };
             match message {
                 Passed::Window(in_flight) => {
+                    // Which fields `--keep '*'` stands for is known by the first text.
+                    let window = &in_flight.window;
+                    if !named && window.batch.is_none() && !window.texts.is_empty() {
+                        self.columns(&window.columns.schema())?;
+                        named = true;
+                    }
                     let finished = collect(&in_flight, workers, progress, cancel)?;
                     clocks.write.time(|| ledger.settle(*in_flight, &finished))?;
                     if let Some(settled) = &self.settled {
@@ -175,6 +182,15 @@ impl Run<'_> {
                 Passed::End(end) => return Ok(end),
             }
         }
+    }
+
+    /// The columns of rows whose records have these, none of which bears a name of the output's own.
+    fn columns(&self, records: &Schema) -> Result<SchemaRef> {
+        let schema = self.options.extra().schema(records)?;
+        let dimensions = self.model.config.vectors().0;
+        let output = self.options.output();
+        output::check_names(&output, &dimensions, &schema, self.names.len())?;
+        Ok(schema)
     }
 
     /// Whether every record that was `read` is accounted for, and there is one at all where there must be.
@@ -208,7 +224,7 @@ impl Run<'_> {
         counts: &Counts,
         made: job::Made<'_>,
     ) -> Result<bool> {
-        let schema = self.options.extra().schema(&end.schema)?;
+        let schema = self.columns(&end.schema)?;
         self.clocks.write.time(|| match (sink, ending) {
             (Sink::Whole { writer, rejects }, _) => {
                 let finish = Finish {

@@ -109,6 +109,31 @@ fn arrow_goes_to_standard_output_as_a_stream_and_to_a_file_with_its_provenance()
 }
 
 #[test]
+fn all_fields_are_kept_and_none_bears_a_name_of_the_outputs_own() {
+    let sandbox = Sandbox::new();
+    let record =
+        r#"{"text":"a","title":"T","line":8,"embedding_8":1,"chunk":2,"embedding_error":3}"#;
+    sandbox.write("all.jsonl", format!("{record}\n").repeat(3));
+    for (output, name) in [
+        ("out.parquet --embedding-field title", "title"),
+        ("out/ --embedding-field title", "title"),
+        ("out.parquet --resume --embedding-field title", "title"),
+        ("out.pgcopy --embedding-field title", "title"),
+        ("out.jsonl --dimensions 8,16", "embedding_8"),
+        ("out.npy", "line"),
+        ("out.arrow --chunk tokens", "chunk"),
+        ("out.arrow --on-error null", "embedding_error"),
+    ] {
+        let run = sandbox.embed(&format!("all.jsonl --keep * -o {output}"));
+        assert_eq!(run.code, Some(2), "{output}: {run}");
+        assert!(run.stderr.contains(name), "{output}: {run}");
+        assert!(!run.stderr.contains("3 records read"), "{output}: {run}");
+    }
+    // Jobs that have begun, and no output.
+    assert_eq!(sandbox.files(), ["all.jsonl", "out", "out.parquet.parts"]);
+}
+
+#[test]
 fn vectors_in_steps_give_no_ranges() {
     let sandbox = sandbox();
     embed(&sandbox, "-o calibration.npy");
