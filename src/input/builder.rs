@@ -1,13 +1,25 @@
-//! The rows of one column, as they are gathered.
+//! One kept column, and its rows as they are gathered.
 
 use std::sync::Arc;
 
-use super::cells::Cell;
+use super::cells::{self, Basis, Cell};
 use super::fields::KeepType;
 use crate::arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
-use crate::arrow::datatypes::DataType;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::error::{Cause, Result};
+use crate::record::JSON_COLUMN;
+
+/// A kept column.
+pub(super) struct Column {
+    pub name: String,
+    /// How records of lines are read; `None`: the first window has not decided yet.
+    pub kind: Option<(KeepType, Basis)>,
+    /// As a table has it.
+    pub field: Option<FieldRef>,
+    pub builder: Builder,
+}
 
 /// Gathers values of one type; or of none yet, as they are written.
 pub(super) enum Builder {
@@ -76,5 +88,52 @@ impl Builder {
             // Only a window without any row closes while types are undecided.
             Self::Undecided(_) => Arc::new(StringBuilder::new().finish()),
         }
+    }
+}
+
+impl Column {
+    /// Without any row.
+    pub(super) fn new(name: &str, kind: Option<(KeepType, Basis)>) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            field: None,
+            builder: Builder::new(kind.map(|kind| kind.0)),
+        }
+    }
+
+    /// Its name and type.
+    pub(super) fn field(&self) -> FieldRef {
+        if let Some(field) = &self.field {
+            return Arc::clone(field);
+        }
+        let field = Field::new(&self.name, self.builder.data_type(), true);
+        Arc::new(if matches!(self.kind, Some((KeepType::Json, _))) {
+            let (key, value) = JSON_COLUMN;
+            field.with_metadata([(key.to_owned(), value.to_owned())])
+        } else {
+            field
+        })
+    }
+
+    /// What it will hold for a value as it is written.
+    ///
+    /// # Errors
+    /// The reason for which the value cannot stand in this column.
+    pub(super) fn cell<'a>(&self, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
+        let name = &self.name;
+        let Some((kind, basis)) = self.kind else {
+            return Ok(raw.map_or(Cell::Null, Cell::Json));
+        };
+        cells::convert(name, kind, basis, raw)
+    }
+
+    /// What it will hold for a field of plain text.
+    ///
+    /// # Errors
+    /// As [`Column::cell`].
+    pub(super) fn text_cell<'a>(&self, text: &'a str) -> Result<Cell<'a>, Cause> {
+        let kind = self.kind.map_or(KeepType::String, |(kind, _)| kind);
+        cells::of_text(&self.name, kind, text)
     }
 }

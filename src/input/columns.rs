@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::builder::Builder;
+use super::builder::{Builder, Column};
 use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
@@ -24,6 +24,8 @@ use crate::record::{JSON_COLUMN, Origin, SourceNames};
 pub(super) struct Columns {
     id: Builder,
     kept: Vec<Column>,
+    /// Name of the field that is the text, where one is.
+    text: Option<String>,
     /// Whether the types are those of a window that was closed, or of a table.
     fixed: bool,
     /// Whether every field is kept.
@@ -40,30 +42,21 @@ struct Places {
     lines: Int64Builder,
 }
 
-struct Column {
-    name: String,
-    /// How records of lines are read; `None`: the first window has not decided yet.
-    kind: Option<(KeepType, Basis)>,
-    /// As a table has it.
-    field: Option<FieldRef>,
-    builder: Builder,
-}
-
 impl Columns {
-    /// Columns without any row. The text is a string whatever the records hold.
+    /// Columns without any row.
     pub(super) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+        let text = match options.text_template {
+            None => Some(options.text_field.clone()),
+            Some(_) => None,
+        };
         let kept: Vec<Column> = options
             .kept()
             .map(|keep| {
-                let text =
-                    (keep.name == options.text_field).then_some((KeepType::String, Basis::Values));
-                let kind = keep.kind.map(|kind| (kind, Basis::Declared)).or(text);
-                Column {
-                    name: keep.name.clone(),
-                    kind,
-                    field: None,
-                    builder: Builder::new(kind.map(|kind| kind.0)),
-                }
+                let kind = keep.kind.map(|kind| (kind, Basis::Declared));
+                Column::new(
+                    &keep.name,
+                    kind.or_else(|| of_text(text.as_deref(), &keep.name)),
+                )
             })
             .collect();
         let id = Builder::new(Some(match options.id_type {
@@ -73,6 +66,7 @@ impl Columns {
         let mut columns = Self {
             id,
             kept,
+            text,
             fixed: false,
             all: options.keeps_all(),
             places: options.source_columns.then(|| Places {
@@ -127,12 +121,9 @@ impl Columns {
                 ))
                 .with("rename the field, or name the fields to be kept one by one"));
             }
-            self.kept.push(Column {
-                name: name.to_owned(),
-                kind: None,
-                field: None,
-                builder: Builder::Undecided(vec![None; self.id.len()]),
-            });
+            let mut column = Column::new(name, of_text(self.text.as_deref(), name));
+            (0..self.id.len()).for_each(|_| column.builder.push(&Cell::Null));
+            self.kept.push(column);
         }
         if !left_out.is_empty() {
             warnings.push(format!(
@@ -235,11 +226,7 @@ impl Columns {
     /// # Errors
     /// The reason for which the value cannot stand in this column.
     pub(super) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
-        let column = &self.kept[index];
-        match column.kind {
-            Some((kind, basis)) => cells::convert(&column.name, kind, basis, raw),
-            None => Ok(raw.map_or(Cell::Null, Cell::Json)),
-        }
+        self.kept[index].cell(raw)
     }
 
     /// What the kept column of number `index` will hold for a field of plain text.
@@ -247,9 +234,19 @@ impl Columns {
     /// # Errors
     /// As [`Columns::cell`].
     pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
-        let column = &self.kept[index];
-        let kind = column.kind.map_or(KeepType::String, |(kind, _)| kind);
-        cells::of_text(&column.name, kind, text)
+        self.kept[index].text_cell(text)
+    }
+
+    /// What the kept columns hold for a line that is all text: the text's holds it, the others nothing.
+    ///
+    /// # Errors
+    /// As [`Columns::cell`].
+    pub(super) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
+        let cells = self.kept.iter().map(|column| match self.text.as_ref() {
+            Some(text) if *text == column.name => column.text_cell(line),
+            _ => Ok(Cell::Null),
+        });
+        cells.collect()
     }
 
     /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
@@ -368,6 +365,11 @@ fn lines_kind(field: &Field) -> Option<KeepType> {
     })
 }
 
+/// A text is a string whatever the records hold.
+fn of_text(text: Option<&str>, name: &str) -> Option<(KeepType, Basis)> {
+    (text == Some(name)).then_some((KeepType::String, Basis::Values))
+}
+
 fn line_number(line: u64) -> i64 {
     i64::try_from(line).expect("no source has 2^63 lines")
 }
@@ -375,20 +377,4 @@ fn line_number(line: u64) -> i64 {
 fn place_name(names: &SourceNames, origin: Origin) -> &str {
     let name = names.get(origin.source as usize);
     name.map_or("", String::as_str)
-}
-
-impl Column {
-    /// Its name and type.
-    fn field(&self) -> FieldRef {
-        if let Some(field) = &self.field {
-            return Arc::clone(field);
-        }
-        let field = Field::new(&self.name, self.builder.data_type(), true);
-        Arc::new(if matches!(self.kind, Some((KeepType::Json, _))) {
-            let (key, value) = JSON_COLUMN;
-            field.with_metadata([(key.to_owned(), value.to_owned())])
-        } else {
-            field
-        })
-    }
 }

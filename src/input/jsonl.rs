@@ -90,19 +90,18 @@ impl Jsonl {
         }
         let mut new = names(line);
         new.retain(|name| !self.met.contains(name));
-        if new.is_empty() {
-            return Ok(());
+        if !new.is_empty() {
+            columns.expand(
+                new.iter().map(String::as_str),
+                &self.options.id_field,
+                warnings,
+            )?;
+            self.met.extend(new);
         }
-        let before = columns.kept();
-        columns.expand(
-            new.iter().map(String::as_str),
-            &self.options.id_field,
-            warnings,
-        )?;
-        for name in columns.names().skip(before) {
+        // Those of other formats, too.
+        for name in columns.names().skip(self.paths.len() - self.kept) {
             self.paths.add(name);
         }
-        self.met.extend(new);
         Ok(())
     }
 

@@ -294,9 +294,15 @@ impl RecordReader {
             return Ok(false);
         };
         let columnar = source.format.is_table();
-        // Columns of tables and records of lines don't share a window. And a source may wait for its
-        // writer: records of others don't wait with it.
-        if (columnar != self.columnar || source.may_pause()) && !self.filling.is_empty() {
+        let has_header = matches!(source.format, InputFormat::Csv | InputFormat::Tsv);
+        // Columns of tables and records of lines don't share a window. A header decides the columns, unless
+        // the records before it have. And a source may wait for its writer: records of others don't wait
+        // with it.
+        if (columnar != self.columnar
+            || has_header && !self.filling.columns.is_fixed()
+            || source.may_pause())
+            && !self.filling.is_empty()
+        {
             return Ok(false);
         }
         self.columnar = columnar;
@@ -306,7 +312,7 @@ impl RecordReader {
             stdin: &mut self.stdin,
             pace: &mut self.pace,
         };
-        let (options, limit) = (&self.options, self.options.max_record_bytes);
+        let options = &self.options;
         self.opened = match source.format {
             InputFormat::Parquet | InputFormat::Arrow => {
                 columnar::open(source, options, &mut from, filling)?
@@ -315,10 +321,7 @@ impl RecordReader {
                 source, options, &mut from, filling,
             )?)),
             InputFormat::Text | InputFormat::Jsonl => Some(Box::new(RowReader::open(
-                source,
-                &mut from,
-                limit,
-                &filling.columns,
+                source, options, &mut from, filling,
             )?)),
         };
         Ok(self.opened.is_some())

@@ -91,9 +91,8 @@ impl Parser {
                 {
                     return Err(self.looks_like_jsonl(source, text, has_text));
                 }
-                let (id_type, kept) = (self.options.id_type, columns.kept());
-                let record = text::record(text, line.number, id_type, kept);
-                Ok(Parsed::Record(record))
+                let record = text::record(text, line.number, self.options.id_type, columns);
+                Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
             InputFormat::Jsonl => {

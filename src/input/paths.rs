@@ -54,6 +54,11 @@ impl Paths {
         paths
     }
 
+    /// How many fields are wanted.
+    pub(super) fn len(&self) -> usize {
+        self.fields
+    }
+
     /// Wants one more field: the key `name` at the top.
     pub(super) fn add(&mut self, name: &str) {
         let slot = 2 * self.fields;

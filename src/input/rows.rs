@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::columns::Columns;
-use super::format;
-use super::options::Part;
+use super::format::{self, InputFormat};
+use super::options::{InputOptions, Part};
 use super::pace::Pace;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
@@ -26,12 +25,19 @@ impl RowReader {
     /// Opens the source and reads its first bytes.
     pub(super) fn open(
         source: &Arc<Planned>,
+        options: &InputOptions,
         from: &mut From<'_>,
-        limit: usize,
-        columns: &Columns,
+        filling: &mut Filling,
     ) -> Result<Self> {
+        let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
         columns.check_lines().map_err(|cause| source.usage(cause))?;
-        let opened = source.open(from, limit)?;
+        if source.format == InputFormat::Text {
+            let text = std::iter::once(options.text_field.as_str());
+            columns
+                .expand(text, &options.id_field, warnings)
+                .map_err(|cause| source.usage(cause))?;
+        }
+        let opened = source.open(from, options.max_record_bytes)?;
         if source.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
         {

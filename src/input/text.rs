@@ -3,17 +3,26 @@
 use std::borrow::Cow;
 
 use super::cells::Cell;
+use super::columns::Columns;
 use super::fields::IdType;
 use super::window::Record;
+use crate::error::Cause;
 
-/// The record of line `number`. The one field that can be kept from text is the text itself: each of
-/// the `kept` columns holds it.
-pub(super) fn record(text: &str, number: u64, id_type: IdType, kept: usize) -> Record<'_> {
-    Record {
+/// The record of line `number`.
+///
+/// # Errors
+/// If a type was named that the text does not have: the reason.
+pub(super) fn record<'a>(
+    text: &'a str,
+    number: u64,
+    id_type: IdType,
+    columns: &Columns,
+) -> Result<Record<'a>, Cause> {
+    Ok(Record {
         text: Cow::Borrowed(text),
         id: id(number, id_type),
-        kept: vec![Cell::String(Cow::Borrowed(text)); kept],
-    }
+        kept: columns.line_cells(text)?,
+    })
 }
 
 /// The id of line `number`.

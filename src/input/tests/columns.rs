@@ -1,10 +1,14 @@
 //! Ids and kept fields.
 
+use super::tables::{arrow_file, arrow_stream};
 use super::*;
 use crate::arrow::array::{
-    Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int8Array, Int16Array,
+    Int64Array, NullArray, RecordBatch, StringArray, StructArray,
 };
-use crate::arrow::datatypes::DataType;
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema};
+use crate::input::texts::Strings;
 use crate::record::JSON_COLUMN;
 
 fn strings<'a>(columns: &'a RecordBatch, name: &str) -> Vec<Option<&'a str>> {
@@ -221,3 +225,72 @@ fn text_itself_can_be_kept() {
         [Some("one"), Some("two")]
     );
 }
+
+/// A table with texts and a column `k`.
+fn table(k: ArrayRef) -> RecordBatch {
+    let texts = (0..k.len()).map(|row| format!("row {row}"));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let fields = [&text, &k].into_iter().zip(["text", "k"]);
+    let fields = fields.map(|(array, name)| Field::new(name, array.data_type().clone(), true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), vec![text, k]).unwrap()
+}
+
+/// A column's values as texts, and of the rejects lines and what they held.
+pub fn read(files: &Files, name: &str, options: InputOptions) -> (Vec<String>, Vec<(u64, String)>) {
+    let (mut values, mut rejects) = (Vec::new(), Vec::new());
+    for window in files.read(options) {
+        let column = Strings::new(&window.columns[name]).unwrap();
+        values.extend(
+            column
+                .iter()
+                .map(|value| value.unwrap_or("null").to_owned()),
+        );
+        for reject in window.rejects {
+            let raw = String::from_utf8(reject.raw).unwrap();
+            rejects.push((reject.origin.line, raw));
+        }
+    }
+    (values, rejects)
+}
+
+#[test]
+fn lines_of_text_fill_the_column_of_the_text_alone() {
+    let numbers = arrow_file(&[table(Arc::new(Int16Array::from(vec![1])))]);
+    for (files, k) in [
+        (Files::new(), vec![]),
+        (Files::new().with("a.csv", "text,k\nrow 0,x\n"), vec!["x"]),
+        (
+            Files::new().with("a.jsonl", "{\"k\":2,\"text\":\"row 0\"}\n"),
+            vec!["2"],
+        ),
+        (Files::new().with("a.arrow", numbers), vec!["1"]),
+    ] {
+        let files = files.with("b.txt", "line\n");
+        let rows = [&vec!["row 0"; k.len()][..], &["line"]].concat();
+        assert_eq!(read(&files, "text", keeping(&["*"])).0, rows);
+        if !k.is_empty() {
+            assert_eq!(
+                read(&files, "k", keeping(&["*"])).0,
+                [&k[..], &["null"]].concat()
+            );
+        }
+    }
+}
+
+#[test]
+fn formats_follow_one_another_under_any_columns() {
+    let lines = "{\"text\":\"c\",\"k\":\"1\"}\n";
+    for (first, second, k) in [
+        (("a.jsonl", lines), ("b.csv", "text,k\nb,2\n"), ["1", "2"]),
+        (("a.csv", "text,k\nb,2\n"), ("b.jsonl", lines), ["2", "1"]),
+    ] {
+        let files = Files::new().with(first.0, first.1).with(second.0, second.1);
+        for keep in ["k", "*"] {
+            assert_eq!(read(&files, "k", keeping(&[keep])).0, k, "{first:?} {keep}");
+        }
+    }
+    let files = Files::new().with("a.txt", "a\n").with("b.csv", "text\nb\n");
+    assert_eq!(read(&files, "text", keeping(&["text"])).0, ["a", "b"]);
+}
+
