@@ -216,9 +216,9 @@ impl Columns {
         self.kept.len()
     }
 
-    /// Whether a kept field waits for the first window to decide.
+    /// Whether a kept field waits for the first window to decide, or one that is yet to come may.
     pub(super) fn undecided(&self) -> bool {
-        !self.fixed && self.kept.iter().any(|column| column.kind.is_none())
+        !self.fixed && (self.all || self.kept.iter().any(|column| column.kind.is_none()))
     }
 
     /// What the kept column of number `index` will hold for a value as it is written.

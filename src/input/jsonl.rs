@@ -11,7 +11,7 @@ use super::columns::Columns;
 use super::fields::IdType;
 use super::json::{self, JsonType};
 use super::options::InputOptions;
-use super::paths::{Paths, Values};
+use super::paths::{self, Paths, Values};
 use super::window::{Known, Record};
 use crate::error::Cause;
 
@@ -291,13 +291,9 @@ pub(super) fn fields(line: &str) -> String {
     format!(" (it has {})", names.join(", "))
 }
 
-/// The names of an object's fields.
+/// The names of an object's fields, each once; none of what is no object.
 fn names(object: &str) -> Vec<String> {
-    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(object);
-    object.map_or_else(
-        |_| Vec::new(),
-        |object| object.into_iter().map(|(name, _)| name).collect(),
-    )
+    paths::keys(object).unwrap_or_default()
 }
 
 #[cfg(test)]

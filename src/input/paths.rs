@@ -1,5 +1,6 @@
 //! Finding wanted fields in a JSON object in one pass, without building anything for the others.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -184,6 +185,34 @@ impl<'n> Visitor<'_> for Key<'n> {
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         Ok(self.0.iter().find(|node| node.key == key))
     }
+}
+
+/// The keys of `object` in their order, each once. What stands under them is read as no value, so that it may be of
+/// any size and depth, as for [`Paths::find`].
+pub(super) fn keys(object: &str) -> serde_json::Result<Vec<String>> {
+    struct Keys;
+    impl<'a> Visitor<'a> for Keys {
+        type Value = Vec<String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a JSON object")
+        }
+
+        fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<Vec<String>, M::Error> {
+            let mut seen = HashSet::new();
+            let mut keys = Vec::new();
+            while let Some((key, IgnoredAny)) = map.next_entry::<String, _>()? {
+                if seen.insert(key.clone()) {
+                    keys.push(key);
+                }
+            }
+            Ok(keys)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(object);
+    let keys = json.deserialize_map(Keys)?;
+    json.end()?;
+    Ok(keys)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Templates, all fields, where a record stood, the first records and a draw: in every format.
 
+use super::columns::read;
 use super::*;
 use crate::arrow::array::{AsArray, RecordBatch, StringArray};
 use crate::arrow::datatypes::Int64Type;
@@ -246,4 +247,26 @@ fn a_draw_is_even() {
         drawn.iter().all(|&times| (12..70).contains(&times)),
         "{drawn:?}"
     );
+}
+
+#[test]
+fn all_fields_are_kept_whatever_they_hold() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for value in ["1e400", r#""\ud800""#, &deep] {
+        let line = format!(r#"{{"n":{value},"text":"a","text":"b","k":5}}"#);
+        let files = Files::new().with("a.jsonl", line);
+        let (values, _) = read(&files, "k", keeping(&["*", "n:json"]));
+        assert_eq!(values, ["5"]);
+    }
+}
+
+#[test]
+fn a_misfit_in_a_field_that_came_late_is_rejected_as_it_stood() {
+    let misfit = r#"{"text":"c","n":"s"}"#;
+    for rest in ["", "{\"text\":\"d\",\"n\":2}\n"] {
+        let lines = format!("{{\"text\":\"a\"}}\n{{\"text\":\"b\",\"n\":1}}\n{misfit}\n{rest}");
+        let files = Files::new().with("a.jsonl", lines);
+        let (_, rejects) = read(&files, "n", keeping(&["*", "text:string"]));
+        assert_eq!(rejects, [(3, misfit.to_owned())]);
+    }
 }
