@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::cells::{self, Basis, Cell};
 use super::fields::KeepType;
+use super::fit;
 use crate::arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
@@ -125,7 +126,17 @@ impl Column {
         let Some((kind, basis)) = self.kind else {
             return Ok(raw.map_or(Cell::Null, Cell::Json));
         };
-        cells::convert(name, kind, basis, raw)
+        let cell = cells::convert(name, kind, basis, raw)?;
+        match (&cell, &self.field) {
+            (Cell::Int(number), Some(field)) if !fit::holds(field.data_type(), *number) => {
+                let to = field.data_type();
+                Err(Cause::of(format!(
+                    "the kept field `{name}` ({number}) does not fit into {to}, the type of what was read before"
+                ))
+                .with(format!("use `--keep {name}:int`")))
+            }
+            _ => Ok(cell),
+        }
     }
 
     /// What it will hold for a field of plain text.

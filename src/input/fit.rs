@@ -12,7 +12,7 @@ use crate::arrow::array::{
     LargeStringArray, PrimitiveArray, StringArray, StringViewArray, downcast_integer, make_array,
     new_null_array,
 };
-use crate::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use crate::arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 
 use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
@@ -46,6 +46,19 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
         (DataType::Float16, DataType::Float32 | DataType::Float64)
         | (DataType::Float32, DataType::Float64) => true,
         _ => false,
+    }
+}
+
+/// Whether a column of type `to` holds this integer, where it holds integers.
+pub(super) fn holds(to: &DataType, number: i64) -> bool {
+    macro_rules! whole {
+        ($type:ty) => {
+            <$type as ArrowPrimitiveType>::Native::try_from(number).is_ok()
+        };
+    }
+    downcast_integer! {
+        to => (whole),
+        _ => true
     }
 }
 

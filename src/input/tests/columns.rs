@@ -294,3 +294,16 @@ fn formats_follow_one_another_under_any_columns() {
     assert_eq!(read(&files, "text", keeping(&["text"])).0, ["a", "b"]);
 }
 
+#[test]
+fn integers_of_lines_beyond_those_of_a_table_are_rejected() {
+    let table = table(Arc::new(Int16Array::from(vec![1, 300])));
+    let beyond = "{\"text\":\"c\",\"k\":40000}";
+    let files = Files::new().with("a.arrow", arrow_file(&[table])).with(
+        "b.jsonl",
+        format!("{beyond}\n{{\"text\":\"d\",\"k\":-5}}\n"),
+    );
+    let (values, rejects) = read(&files, "k", keeping(&["k"]));
+    assert_eq!(values, ["1", "300", "-5"]);
+    assert_eq!(rejects, [(1, beyond.to_owned())]);
+    assert_eq!(read(&files, "k", keeping(&["k:int"])).0[2], "40000");
+}
