@@ -180,6 +180,7 @@ impl Columns {
                 }
                 _ => {
                     let field = found.as_ref().clone().with_name(name).with_nullable(true);
+                    let field = field.with_data_type(fit::of_several(from));
                     column.kind = lines_kind(&field).map(|kind| (kind, Basis::Values));
                     column.field = Some(Arc::new(field));
                     column.builder = Builder::new(column.kind.map(|kind| kind.0));

@@ -39,6 +39,7 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
         return true;
     }
     match (from, to) {
+        (DataType::Dictionary(_, from), DataType::Dictionary(_, to)) if from == to => true,
         (DataType::Dictionary(_, from), to) => follows(from, to),
         (from, DataType::Dictionary(_, to)) => is_text(from) && is_text(to),
         _ if is_text(from) && is_text(to) => true,
@@ -46,6 +47,17 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
         (DataType::Float16, DataType::Float32 | DataType::Float64)
         | (DataType::Float32, DataType::Float64) => true,
         _ => false,
+    }
+}
+
+/// The type of a column that holds values of `from`: keys of a dictionary have 32 bits at least, since the
+/// values of several tables and batches come together in one.
+pub(super) fn of_several(from: &DataType) -> DataType {
+    match from {
+        DataType::Dictionary(keys, values) if keys.primitive_width() < Some(4) => {
+            DataType::Dictionary(Box::new(DataType::Int32), values.clone())
+        }
+        _ => from.clone(),
     }
 }
 
@@ -69,6 +81,13 @@ pub(super) fn holds(to: &DataType, number: i64) -> bool {
 pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
+    }
+    if let (Some(dictionary), DataType::Dictionary(keys, values)) =
+        (array.as_any_dictionary_opt(), to)
+        && dictionary.values().data_type() == values.as_ref()
+    {
+        let keys = fit(&make_array(dictionary.keys().to_data()), keys)?;
+        return packed(&keys, dictionary.values(), to);
     }
     let array = &unpacked(array).map_err(unsound)?;
     let kind = array.data_type();
@@ -118,13 +137,17 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             });
             let found: ArrayRef = Arc::new(found.collect::<Int64Array>());
             let distinct: ArrayRef = Arc::new(StringViewArray::from(distinct));
-            let values = fit(&distinct, values)?.to_data();
-            let keys = fit(&found, keys)?.to_data().into_builder();
-            let both = keys.data_type(to.clone()).add_child_data(values).build();
-            make_array(both.map_err(unsound)?)
+            packed(&fit(&found, keys)?, &fit(&distinct, values)?, to)?
         }
         _ => return Err(Error::internal(format!("a column of {kind} as one of {to}"))),
     })
+}
+
+/// The dictionary of type `to` of these keys and values.
+fn packed(keys: &ArrayRef, values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let keys = keys.to_data().into_builder().data_type(to.clone());
+    let both = keys.add_child_data(values.to_data()).build();
+    Ok(make_array(both.map_err(unsound)?))
 }
 
 /// The words that stand for truth in tables elsewhere, too.

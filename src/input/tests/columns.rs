@@ -307,3 +307,61 @@ fn integers_of_lines_beyond_those_of_a_table_are_rejected() {
     assert_eq!(rejects, [(1, beyond.to_owned())]);
     assert_eq!(read(&files, "k", keeping(&["k:int"])).0[2], "40000");
 }
+
+#[test]
+fn dictionaries_of_several_tables_come_together() {
+    let words = |from: usize| (from..from + 100).map(|word| word.to_string());
+    let strings = |from| -> ArrayRef {
+        let words: Vec<String> = words(from).collect();
+        Arc::new(DictionaryArray::<Int8Type>::from_iter(
+            words.iter().map(|word| word.as_str()),
+        ))
+    };
+    let numbers = |from: usize| -> ArrayRef {
+        let keys = Int8Array::from_iter_values(0..100);
+        let values = words(from).map(|word| word.parse::<i16>().unwrap());
+        let values = Int16Array::from_iter_values(values);
+        Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+    };
+    let expected: Vec<String> = words(0).chain(words(100)).collect();
+    for batches in [
+        [table(strings(0)), table(strings(100))],
+        [table(numbers(0)), table(numbers(100))],
+    ] {
+        let [first, second] = batches.clone().map(|batch| arrow_file(&[batch]));
+        let two = Files::new().with("a.arrow", first).with("b.arrow", second);
+        for files in [two, Files::new().with("a.arrows", arrow_stream(&batches))] {
+            let options = || InputOptions {
+                window_rows: 1000,
+                ..keeping(&["k"])
+            };
+            assert_eq!(read(&files, "k", options()).0, expected);
+            let drawn = InputOptions {
+                sample: Some(200),
+                window_rows: 100,
+                ..options()
+            };
+            assert_eq!(read(&files, "k", drawn).0, expected);
+        }
+    }
+    let lines: String = words(100)
+        .chain(words(200))
+        .map(|word| format!("{{\"text\":\"\",\"k\":\"{word}\"}}\n"))
+        .collect();
+    let files = Files::new()
+        .with("a.arrow", arrow_file(&[table(strings(0))]))
+        .with("b.jsonl", lines);
+    let all = [expected, words(200).collect()].concat();
+    assert_eq!(
+        read(
+            &files,
+            "k",
+            InputOptions {
+                window_rows: 1000,
+                ..keeping(&["k"])
+            }
+        )
+        .0,
+        all
+    );
+}
