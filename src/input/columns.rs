@@ -357,6 +357,7 @@ pub(super) fn is_json(field: &Field) -> bool {
 /// How records of lines fill a table's column; `None` where they cannot.
 fn lines_kind(field: &Field) -> Option<KeepType> {
     Some(match field.data_type() {
+        DataType::Null => return None,
         _ if is_json(field) => KeepType::Json,
         kind if is_text(kind) => KeepType::String,
         DataType::Boolean => KeepType::Bool,

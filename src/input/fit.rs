@@ -39,6 +39,7 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
         return true;
     }
     match (from, to) {
+        (_, DataType::Null) => false,
         (DataType::Dictionary(_, from), DataType::Dictionary(_, to)) if from == to => true,
         (DataType::Dictionary(_, from), to) => follows(from, to),
         (from, DataType::Dictionary(_, to)) => is_text(from) && is_text(to),

@@ -62,6 +62,11 @@ impl Column {
         for key in rest {
             let parent = array.as_struct_opt().ok_or_else(missing)?;
             let child = parent.column_by_name(key).ok_or_else(missing)?;
+            // A column of nulls alone has no bits for them.
+            if parent.nulls().is_none() || *child.data_type() == DataType::Null {
+                array = Arc::clone(child);
+                continue;
+            }
             let nulls = NullBuffer::union(parent.nulls(), child.nulls());
             let inside = child.to_data().into_builder().nulls(nulls).build();
             let inside = inside.map_err(|error| Error::internal(error.to_string()))?;

@@ -365,3 +365,52 @@ fn dictionaries_of_several_tables_come_together() {
         all
     );
 }
+
+#[test]
+fn nothing_but_nulls_follows_after_a_column_without_a_type() {
+    let nulls = || arrow_file(&[table(Arc::new(NullArray::new(2)))]);
+    let words = arrow_file(&[table(Arc::new(StringArray::from(vec!["a"])))]);
+    for (name, content) in [
+        ("b.arrow", words),
+        ("b.csv", b"text,k\nx,a\n".to_vec()),
+        ("b.jsonl", b"{\"text\":\"x\",\"k\":\"a\"}\n".to_vec()),
+    ] {
+        let files = Files::new().with("a.arrow", nulls()).with(name, content);
+        let error = failure(windows(files.open(keeping(&["k"])).unwrap()));
+        assert!(
+            error.contains("Null") && error.contains("`--keep k:string`"),
+            "{error}"
+        );
+        assert_eq!(
+            read(&files, "k", keeping(&["k:string"])).0,
+            ["null", "null", "a"]
+        );
+    }
+    let files = Files::new()
+        .with("a.arrow", nulls())
+        .with("b.arrow", nulls());
+    assert_eq!(read(&files, "k", keeping(&["k:int"])).0, ["null"; 4]);
+    assert_eq!(
+        files.window(keeping(&["k"])).columns["k"].data_type(),
+        &DataType::Null
+    );
+}
+
+#[test]
+fn nulls_without_a_type_are_found_in_structs() {
+    let fields = Fields::from(vec![Field::new("x", DataType::Null, true)]);
+    let inside = vec![Arc::new(NullArray::new(2)) as ArrayRef];
+    for nulls in [None, Some(NullBuffer::from(vec![true, false]))] {
+        let k = StructArray::new(fields.clone(), inside.clone(), nulls);
+        let files = Files::new().with("a.arrow", arrow_file(&[table(Arc::new(k))]));
+        assert_eq!(
+            read(&files, "k.x", keeping(&["k.x:string"])).0,
+            ["null", "null"]
+        );
+        let id = InputOptions {
+            id_field: "k.x".to_owned(),
+            ..options()
+        };
+        assert_eq!(read(&files, "id", id).0, ["null", "null"]);
+    }
+}
