@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::RecordBatch;
+use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::buffer::NullBuffer;
-use crate::error::Cause;
+use crate::arrow::compute::filter_record_batch;
+use crate::error::{Cause, Error, Result};
 use crate::position::Position;
 
 /// Where a record was read.
@@ -148,6 +149,19 @@ impl Window {
         let accepted = self.origins.first().map(|origin| origin.line);
         let rejected = self.rejects.first().map(|reject| reject.origin.line);
         accepted.into_iter().chain(rejected).min()
+    }
+
+    /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
+    ///
+    /// # Errors
+    /// Only of a kind that a defect of ours has.
+    pub(crate) fn retain(&mut self, stays: Vec<bool>) -> Result<()> {
+        let rows = || (0..stays.len()).filter(|&row| stays[row]);
+        self.texts = rows().map(|row| self.texts.get(row)).collect();
+        self.origins = rows().map(|row| self.origins[row]).collect();
+        self.columns = filter_record_batch(&self.columns, &BooleanArray::from(stays))
+            .map_err(|error| Error::internal(format!("leaving out records: {error}")))?;
+        Ok(())
     }
 }
 

@@ -178,7 +178,8 @@ impl Begun {
             end: part.info.end.clone(),
         };
         let parts = self.state.parts.values();
-        parts.filter(|part| !part.info.retry).map(part).collect()
+        let covers = |part: &&Part| !part.info.retry && part.info.end.records > 0;
+        parts.filter(covers).map(part).collect()
     }
 
     /// Begins to write what is missing.

@@ -1,6 +1,5 @@
 //! The part in hand: windows added to it, and what it says of itself when it is published.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -30,8 +29,6 @@ pub struct Done {
     /// Places of its embedded records, in lines ([`RecordPlace::to_line`](super::RecordPlace::to_line)); only where
     /// records are tried again.
     pub embedded: Vec<u8>,
-    /// Indices of the sources that it was read from.
-    pub sources: BTreeSet<u32>,
     /// Counts of the run, this window counted.
     pub counts: Counts,
 }
@@ -45,6 +42,8 @@ pub(super) struct Open {
     pub start: Point,
     pub end: Point,
     pub position: Option<Position>,
+    /// Index of the source in which the part before it ends.
+    pub source: u32,
     /// Records in it, as far as its size is concerned.
     pub records: u64,
     pub counts: Counts,
@@ -52,7 +51,6 @@ pub(super) struct Open {
     pub rejects: Vec<u8>,
     pub embedded: Vec<u8>,
     pub texts: Hashes,
-    pub sources: BTreeSet<u32>,
     pub bytes: u64,
     pub began: Instant,
 }
@@ -66,7 +64,6 @@ impl Open {
             texts,
             rejects,
             embedded,
-            sources,
             counts,
         } = done;
         self.bytes += bytes(&rows);
@@ -78,7 +75,6 @@ impl Open {
         self.rejects.extend(rejects);
         self.embedded.extend(embedded);
         self.records += records;
-        self.sources.extend(sources);
         self.position = mark.position;
         self.end = Point {
             records: mark.end,
@@ -101,9 +97,14 @@ impl Open {
             sources: match about.job.retries() {
                 // All of them were compared.
                 true => about.sources.clone(),
-                false => (self.sources.iter())
-                    .filter_map(|&index| about.sources.get(index as usize).cloned())
-                    .collect(),
+                // Also what had no record: it may have some when the next run comes by.
+                false => {
+                    let behind = self
+                        .position
+                        .map_or(0, |position| position.source as usize + 1);
+                    let sources = about.sources.iter().take(behind);
+                    sources.skip(self.source as usize).cloned().collect()
+                }
             },
             rows: self.texts.rows,
             embedded: counts.embedded,

@@ -168,6 +168,10 @@ pub struct ShardEnd {
     pub rows: u64,
     /// Records that were rejected.
     pub rejected: u64,
+    /// Records of a window at most: the hash of the end is one over windows.
+    pub window: u64,
+    /// The sources of the shard, as they were at the end.
+    pub sources: Vec<SourceState>,
 }
 
 /// The whole output, once all shards are at their ends.

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,18 @@ pub struct About {
     pub fingerprint: String,
     /// The sources, as they were when the run began.
     pub sources: Vec<SourceState>,
+    /// Indices of the first one that the shard reads, and of the one behind its last.
+    pub share: Range<u32>,
+}
+
+impl About {
+    /// The sources that the shard reads.
+    fn of_share(&self) -> &[SourceState] {
+        let Range { start, end } = self.share;
+        self.sources
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
 }
 
 /// Writes the parts of a shard that are missing.
@@ -72,6 +85,7 @@ pub struct Parts {
     open: Option<Open>,
     /// Counts at the end of the last part.
     counted: Counts,
+    end: Option<ShardEnd>,
 }
 
 impl Parts {
@@ -104,6 +118,7 @@ impl Parts {
             known,
             open: None,
             counted: Counts::default(),
+            end: None,
         })
     }
 
@@ -216,6 +231,8 @@ impl Parts {
             parts: stretches().count() as u64,
             rows: sum(|part| part.rows),
             rejected: sum(|part| part.rejected),
+            window: self.limits.window,
+            sources: self.about.of_share().to_vec(),
         };
         let text = sealed(&end)?.to_string();
         let name = names::shard(self.about.job.shard().index);
@@ -223,7 +240,14 @@ impl Parts {
             .job
             .storage
             .put(&name, Content::Durable(text.as_bytes()))?;
+        self.end = Some(end);
         Ok(())
+    }
+
+    /// What [`Parts::finish`] has said of the end.
+    #[must_use]
+    pub fn end(&self) -> Option<&ShardEnd> {
+        self.end.as_ref()
     }
 
     /// The job.
@@ -241,6 +265,7 @@ impl Parts {
         let mut known = self.known.values().rev();
         let before = known.find(|part| part.info.end.records <= mark.start);
         let number = before.map_or(0, |part| part.info.number + 1);
+        let position = before.and_then(|part| part.info.position);
         if self.known.contains_key(&number) {
             return Err(Error::internal(format!(
                 "part {number} would be written twice"
@@ -258,13 +283,13 @@ impl Parts {
             },
             end: Point::default(),
             position: None,
+            source: position.map_or(self.about.share.start, |position| position.source),
             records: 0,
             counts: self.counted,
             schema,
             rejects: Vec::new(),
             embedded: Vec::new(),
             texts: Hashes::create(self.scratch.join(format!("{name}.sha256")))?,
-            sources: BTreeSet::new(),
             bytes: 0,
             began: Instant::now(),
         })

@@ -4,11 +4,12 @@
 use sha2::{Digest, Sha256};
 
 use super::part::Point;
+use super::rejected::{Places, RecordPlace};
 use crate::arrow::ipc::writer::StreamWriter;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
-use crate::record::{Mark, TextHash, Window};
+use crate::record::{Mark, Reject, TextHash, Window};
 
 /// A stretch of the input that is embedded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub struct JobReader {
     chain: Chain,
     /// What is still to be read past, in order.
     covered: std::collections::VecDeque<Covered>,
+    /// Records that a part holds already which is not of this stretch: they were tried again.
+    held: Places,
+    /// Whether the input is another than the one that they were read from.
+    has_changed: bool,
     /// The output, for messages.
     shown: String,
 }
@@ -39,7 +44,20 @@ impl JobReader {
             records: from.records,
             chain: Chain(from.hash),
             covered: covered.into(),
+            held: Places::default(),
+            has_changed: false,
             shown,
+        }
+    }
+
+    /// Rejects the records at the places `held`, which a part holds already: they were tried again, and the part is
+    /// gone that had rejected them. `has_changed`: the input is another since, so nobody knows whether they are.
+    #[must_use]
+    pub fn without(self, held: Places, has_changed: bool) -> Self {
+        Self {
+            held,
+            has_changed,
+            ..self
         }
     }
 
@@ -58,7 +76,7 @@ impl JobReader {
             let start = self.records;
             let before = self.chain.0.clone();
             self.records += (window.texts.len() + window.rejects.len()) as u64;
-            let texts = self.chain.add(&window)?;
+            let mut texts = self.chain.add(&window)?;
             let end = self.records;
             let hash = self.chain.0.clone();
             if let Some(covered) = self.covered.front() {
@@ -79,6 +97,7 @@ impl JobReader {
                     return Err(self.differs(covered.start.records));
                 }
             }
+            self.leave_out(&mut window, &mut texts)?;
             window.mark = Some(Mark {
                 position: Some(window.position),
                 start,
@@ -95,12 +114,64 @@ impl JobReader {
         }
     }
 
+    /// Rejects what another part holds, of a window and the hashes of its texts.
+    fn leave_out(&mut self, window: &mut Window, texts: &mut Vec<TextHash>) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let names = self.inner.names();
+        for reject in &window.rejects {
+            self.held.take(&RecordPlace::of(&names, &reject.origin));
+        }
+        let origins = window.origins.iter();
+        let stays: Vec<bool> = origins
+            .map(|origin| !self.held.take(&RecordPlace::of(&names, origin)))
+            .collect();
+        let rows = stays.iter().enumerate();
+        for (row, _) in rows.filter(|(_, stays)| !**stays) {
+            let origin = window.origins[row];
+            if self.has_changed {
+                let place = RecordPlace::of(&names, &origin);
+                return Err(Error::usage(format!(
+                    "{place} was embedded by --retry-rejects, and the input has changed since"
+                ))
+                .with_remedy(
+                    "give the input as it was then, or put back what was removed, or start anew with --force",
+                ));
+            }
+            let raw = window.texts.get(row).as_bytes();
+            window.rejects.push(Reject {
+                origin,
+                cause: Cause::of("was embedded by --retry-rejects, and stands in a later part")
+                    .with("--on-error skip leaves it out here"),
+                raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
+            });
+        }
+        let place = |reject: &Reject| (reject.origin.source, reject.origin.line);
+        window.rejects.sort_by_key(place);
+        let mut stay = stays.iter();
+        texts.retain(|_| stay.next().is_some_and(|&stays| stays));
+        window.retain(stays)
+    }
+
     /// The end of what was read.
     #[must_use]
     pub fn end(&self) -> Point {
         Point {
             records: self.records,
             hash: self.chain.0.clone(),
+        }
+    }
+
+    /// Reads the whole input, which must have the `end` that it had.
+    ///
+    /// # Errors
+    /// As [`JobReader::next_window`].
+    pub fn compare(mut self, end: &Point) -> Result<()> {
+        while self.next_window()?.is_some() {}
+        match self.end() == *end {
+            true => Ok(()),
+            false => Err(self.differs(end.records)),
         }
     }
 

@@ -106,6 +106,8 @@ pub struct Rejected {
     lines: Vec<Option<(RecordPlace, Vec<u8>)>>,
     /// Those that have been embedded since.
     pub embedded: Places,
+    /// Those of them that no part lists as rejected: that part is gone.
+    pub unlisted: Places,
 }
 
 impl Rejected {
@@ -133,8 +135,9 @@ impl Rejected {
                 }
             }
             for (place, _) in part.retried(storage)? {
-                if let Some(indices) = at.get_mut(&place).filter(|indices| !indices.is_empty()) {
-                    all.lines[indices.remove(0)] = None;
+                match at.get_mut(&place).filter(|indices| !indices.is_empty()) {
+                    Some(indices) => all.lines[indices.remove(0)] = None,
+                    None => all.unlisted.add(place.clone()),
                 }
                 all.embedded.add(place);
             }

@@ -10,8 +10,6 @@ use super::part::{Part, Point};
 use super::reader::text_hash;
 use super::rejected::{Places, RecordPlace};
 use super::storage::Storage;
-use crate::arrow::array::BooleanArray;
-use crate::arrow::compute::filter_record_batch;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Texts, Window};
@@ -71,21 +69,15 @@ impl RetryReader {
         if window.rejects.is_empty() && !keep.contains(&true) {
             return Ok(None);
         }
-        let kept = |index: &usize| keep[*index];
-        let rows = || (0..keep.len()).filter(kept);
-        let texts: Texts = rows().map(|row| window.texts.get(row)).collect();
-        window.origins = rows().map(|row| window.origins[row]).collect();
-        window.columns = filter_record_batch(&window.columns, &BooleanArray::from(keep.clone()))
-            .map_err(|error| Error::internal(format!("leaving out records: {error}")))?;
+        window.retain(keep)?;
         window.mark = Some(Mark {
             start: self.end.records,
             end: self.end.records,
             before: self.end.hash.clone(),
             hash: self.end.hash.clone(),
             position: None,
-            texts: texts.iter().map(text_hash).collect(),
+            texts: window.texts.iter().map(text_hash).collect(),
         });
-        window.texts = texts;
         Ok(Some(window))
     }
 }

@@ -83,7 +83,9 @@ impl Scene {
         };
         let (reader, names) = self.reader(begun.window)?;
         let (columns, covered) = (reader.schema(), begun.covered());
-        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned());
+        let held = Rejected::read(job.storage().as_ref(), begun.state(), None)?.unlisted;
+        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned())
+            .without(held, false);
         let mut parts = self.parts(&job, begun, names.clone(), columns)?;
         let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
         let mut counts = Counts::default();
@@ -165,6 +167,7 @@ impl Scene {
             job: job.clone(),
             fingerprint: fingerprint.hash(),
             sources: vec![SourceState::of(&source, &names[0])],
+            share: 0..1,
         };
         let format = self.format;
         let create: Create = Box::new(move |path| {
@@ -293,7 +296,6 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
         embedded: Vec::new(),
         texts: mark.texts.iter().flatten().copied().collect(),
         rejects: rejects.iter().flat_map(line).collect(),
-        sources: [0].into(),
         rows: Rows {
             columns,
             refs: origins

@@ -100,10 +100,13 @@ impl Ending {
         }
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
-            let fingerprint = serde_json::to_value(&self.fingerprint);
-            let fingerprint = fingerprint
-                .map_err(|error| Error::internal(format!("writing the fingerprint: {error}")))?;
+            let failed = |error| Error::internal(format!("writing the fingerprint: {error}"));
+            let fingerprint = serde_json::to_value(&self.fingerprint).map_err(failed)?;
             object.insert("job".to_owned(), fingerprint);
+            object.insert(
+                "end".to_owned(),
+                serde_json::to_value(parts.end()).map_err(failed)?,
+            );
         }
         writer.finish(Finish {
             schema,

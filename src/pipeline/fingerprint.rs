@@ -47,6 +47,11 @@ fn listed(values: impl Iterator<Item = Value>) -> Value {
     json!({"count": count, "sha256": all.hash()})
 }
 
+/// What stands under [`SIZES`].
+pub(super) fn sizes(sources: &[SourceState]) -> Value {
+    listed(sources.iter().map(|source| json!(source.size)))
+}
+
 /// Names of inputs that a fingerprint lists; of more it holds a hash.
 const LISTED: usize = 20;
 
@@ -89,10 +94,7 @@ pub(super) fn fingerprint(
         "inputs",
         listed(sources.iter().map(|source| json!(source.name))),
     );
-    all.set(
-        SIZES,
-        listed(sources.iter().map(|source| json!(source.size))),
-    );
+    all.set(SIZES, sizes(sources));
     // Whoever adds an option decides here whether it changes what is written.
     let InputOptions {
         format,

@@ -5,16 +5,22 @@ use std::path::Path;
 use serde_json::json;
 
 use super::EmbedOptions;
-use super::fingerprint::{SIZES, fingerprint};
-use super::job::{MENDED, of, sources};
+use super::fingerprint::{SIZES, fingerprint, sizes};
+use super::job::{MENDED, of, range, shares, sources};
+use super::retry::hashes;
 use crate::engine::{self, EngineInfo, Provider};
 use crate::error::{Error, Result};
-use crate::input::RecordReader;
-use crate::job::{Fingerprint, Job, Manifest, SourceState, State, clear_parts, nothing_to_retry};
+use crate::input::{InputOptions, RecordReader, Share, Source};
+use crate::job::{
+    self, Fingerprint, Job, JobReader, Manifest, Point, Rejected, ShardEnd, State, clear_parts,
+    nothing_to_retry,
+};
 use crate::model::Model;
 use crate::output::{self, Destination};
 use crate::remedies::TAKEN;
 use crate::storage::Readable;
+use crate::threads::usable_cores;
+use crate::tokenize::TextTokenizer;
 
 /// A complete output that there is nothing left to do for.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ pub struct Complete {
 }
 
 /// Under `--resume` and `--retry-rejects`, the output, if there is nothing left to do: it is complete and was made from
-/// the same input with the same settings. Opens no engine.
+/// the same input with the same settings. Opens no engine; reads the input only where it is newer than what was read.
 ///
 /// # Errors
 /// If it is complete and was made with others, or cannot be read.
@@ -46,10 +52,18 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         None => of_folder(&job, &state)?,
     };
     let made = made.filter(|made| !options.job.retry || made.rejected == 0);
-    let Some(Said { then, rejected, .. }) = made else {
+    let Some(made) = made else {
         return Ok(None);
     };
-    let names = RecordReader::open(&options.sources, options.input.clone())?.names();
+    let Said {
+        mut then,
+        rejected,
+        end,
+        ..
+    } = made;
+    let input = RecordReader::open(&options.sources, options.input.clone())?;
+    let (names, shares) = (input.names(), shares(&job, options, &input)?);
+    drop(input);
     let (model_options, _) = engine::settle(&options.model, &options.engine)?;
     let model = Model::open(&model_options)?;
     let native = then.get("precision").and_then(|it| it.get("engine")) == Some(&json!("native"));
@@ -75,13 +89,17 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     let named = manifest.iter().flat_map(|manifest| &manifest.parts);
     let parts = state.parts.values().chain(named).map(|part| &part.info);
     let retried = parts.filter(|part| part.retry && part.shard == index);
-    let sizes = |sources: &[SourceState]| -> Vec<_> {
-        let sources = sources.iter();
-        sources.map(|it| (it.name.clone(), it.size)).collect()
+    let retried = retried.max_by_key(|part| part.number);
+    let share = range(shares.as_deref(), sources.len());
+    let (last, present) = match retried {
+        Some(part) => (&part.sources, &sources[..]),
+        None => (
+            &end.sources,
+            &sources[share.start as usize..share.end as usize],
+        ),
     };
-    let last = retried.max_by_key(|part| part.number);
-    if last.is_some_and(|part| sizes(&part.sources) == sizes(&sources)) {
-        except.push(SIZES);
+    if retried.is_some() || job.shard().count == 1 {
+        then.set(SIZES, sizes(last)); // the first run may have read another, and have stopped at a record
     }
     if let Err(error) = job.differ(&then, &now, &except) {
         except.push(SIZES);
@@ -92,6 +110,10 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
             ),
             false => error,
         });
+    }
+    if last != present && !options.job.retry && !options.sources.contains(&Source::Stdin) {
+        let tried = retried.map(|_| &state);
+        same_input(&job, options, shares, &end, tried, &model)?;
     }
     if let Some(path) = file {
         // Those of a run that was killed; one that tries rejected records again may be at work.
@@ -119,6 +141,45 @@ pub(super) struct Said {
     pub(super) read: u64,
     /// Those of them that are rejected.
     pub(super) rejected: u64,
+    /// The end of what its shard has read.
+    end: ShardEnd,
+}
+
+/// Reads an input that has changed in its times, and refuses one that has in its records. Of an output in whose `state`
+/// records were tried again, texts are compared, but for theirs: these were mended since the `end` was written.
+fn same_input(
+    job: &Job,
+    options: &EmbedOptions,
+    shares: Option<Vec<Share>>,
+    end: &ShardEnd,
+    state: Option<&State>,
+    model: &Model,
+) -> Result<()> {
+    let input = InputOptions {
+        window_rows: end.window as usize,
+        shares,
+        ..options.input.clone()
+    };
+    let reader = RecordReader::open(&options.sources, input)?;
+    let Some(state) = state else {
+        let shown = job.shown().to_owned();
+        return JobReader::new(reader, Point::default(), Vec::new(), shown).compare(&end.end);
+    };
+    let (storage, index) = (job.storage().as_ref(), job.shard().index);
+    let rejected = Rejected::read(storage, state, Some(index))?;
+    let mut places = rejected.places();
+    places.add_all(&rejected.embedded);
+    let tokenizer = match &options.chunking {
+        Some(chunking) => {
+            let tokenizer = TextTokenizer::new(model, usable_cores())?;
+            let chunked = tokenizer.chunked(chunking)?;
+            Some((tokenizer, chunked))
+        }
+        None => None,
+    };
+    let chunks = (tokenizer.as_ref()).map(|(tokenizer, chunked)| (tokenizer, *chunked));
+    let parts: Vec<_> = state.of_shard(index).cloned().collect();
+    job::compare(reader, storage, &parts, places, &mut hashes(chunks))
 }
 
 /// What a complete folder of parts says; `None` if it is not complete.
@@ -135,6 +196,7 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<Said>> {
         then: settled.fingerprint.clone(),
         read: state.ends.values().map(|end| end.end.records).sum(),
         rejected: state.rejected(),
+        end: state.ends[&job.shard().index].clone(),
     }))
 }
 
@@ -154,6 +216,7 @@ pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<Said
             then: job,
             read: count("read")?,
             rejected: count("rejected")?,
+            end: serde_json::from_value(all.get("end")?.clone()).ok()?,
         })
     });
     if made.is_some() {

@@ -1,5 +1,6 @@
 //! A run that is a job: its fingerprint, its parts, and the single file that they may become.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
-    About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, SourceState,
-    Spool, is_inside, plan, remove_parts,
+    About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
+    SourceState, Spool, is_inside, plan, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
@@ -205,7 +206,11 @@ fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Ke
 }
 
 /// What the job's shard reads of the input; `None`: all of it.
-fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Option<Vec<Share>>> {
+pub(super) fn shares(
+    job: &Job,
+    options: &EmbedOptions,
+    input: &RecordReader,
+) -> Result<Option<Vec<Share>>> {
     let shard = job.shard();
     if shard.count == 1 {
         return Ok(None);
@@ -218,6 +223,16 @@ fn shares(job: &Job, options: &EmbedOptions, input: &RecordReader) -> Result<Opt
     }
     let listed: Vec<Listed> = input.listed().collect();
     plan(&listed, shard, &|number| input.stretches(number)).map(Some)
+}
+
+/// Indices of the first source of these shares, and of the one behind the last; of so many sources.
+pub(super) fn range(shares: Option<&[Share]>, sources: usize) -> Range<u32> {
+    match shares {
+        None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
+        Some([]) => 0..0,
+        Some([first, .., last]) => first.source..last.source + 1,
+        Some([one]) => one.source..one.source + 1,
+    }
 }
 
 impl JobRun {
@@ -239,7 +254,11 @@ impl JobRun {
         };
         let reader = RecordReader::open(&self.options.sources, input)?;
         let shown = self.job.shown().to_owned();
-        Ok(JobReader::new(reader, from, covered, shown))
+        let storage = self.job.storage().as_ref();
+        let index = self.job.shard().index;
+        let held = Rejected::read(storage, self.begun.state(), Some(index))?.unlisted;
+        let has_changed = held.files().iter().any(|file| self.has_changed(file));
+        Ok(JobReader::new(reader, from, covered, shown).without(held, has_changed))
     }
 
     /// Where to go on without reading what comes before: where the parts follow one another from the start, the
@@ -336,6 +355,7 @@ impl JobRun {
             options,
             aside,
             then,
+            shares,
             ..
         } = self;
         let fingerprint = job.settle(&begun, &fingerprint, except)?;
@@ -344,6 +364,7 @@ impl JobRun {
         let about = About {
             job: job.clone(),
             fingerprint: fingerprint.hash(),
+            share: range(shares.as_deref(), sources.len()),
             sources,
         };
         let create: Create = match job.format() {

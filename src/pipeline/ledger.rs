@@ -129,13 +129,10 @@ impl Ledger<'_> {
                 };
                 let lines = rejects.iter().map(|it| rejects::line(it, self.names));
                 let rows = assembly.rows(&planned)?;
-                let rejected = rejects.iter().map(|reject| &reject.origin);
-                let origins = rows.origins.iter().chain(rejected);
                 let done = job::Done {
                     texts: hashes(&mark, &in_flight, &planned),
                     rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
                     embedded,
-                    sources: origins.map(|origin| origin.source).collect(),
                     mark,
                     rows,
                     counts: self.counts,

@@ -3,8 +3,8 @@
 use super::job::JobRun;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Part, RecordReader, Share, Source};
-use crate::job::{self, RetryReader, RowHashes, SourceState, text_hash};
-use crate::record::Texts;
+use crate::job::{self, RetryReader, SourceState, text_hash};
+use crate::record::{TextHash, Texts};
 use crate::stage::Clocks;
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
@@ -38,7 +38,7 @@ impl JobRun {
     }
 
     /// Whether a source is another than the one that was read last, or may be.
-    fn has_changed(&self, name: &str) -> bool {
+    pub(super) fn has_changed(&self, name: &str) -> bool {
         let parts = self.begun.state().of_shard(self.job.shard().index);
         let mut then = None;
         for source in parts.flat_map(|part| &part.info.sources) {
@@ -74,24 +74,10 @@ impl JobRun {
             return Ok(());
         };
         let reader = RecordReader::open(&self.options.sources, self.input())?;
-        let clocks = Clocks::default();
-        let hashes: &mut RowHashes<'_> = &mut |texts: &Texts| match chunked {
-            None => Ok(texts.iter().map(|text| vec![text_hash(text)]).collect()),
-            Some(chunked) => {
-                let chunks = tokenizer.chunk(texts, chunked, &clocks.tokenize)?;
-                let Chunks {
-                    texts: rows, spans, ..
-                } = chunks;
-                let mut hashes = vec![Vec::new(); texts.len()];
-                for (span, text) in spans.iter().zip(rows.iter()) {
-                    hashes[span.text as usize].push(text_hash(text));
-                }
-                Ok(hashes)
-            }
-        };
         let parts: Vec<_> = self.begun.state().of_shard(1).cloned().collect();
         let storage = self.job.storage().as_ref();
-        job::compare(reader, storage, &parts, places.clone(), hashes)
+        let chunks = chunked.map(|chunked| (tokenizer, chunked));
+        job::compare(reader, storage, &parts, places.clone(), &mut hashes(chunks))
     }
 
     /// How the input is read: in windows of the job's size.
@@ -100,5 +86,25 @@ impl JobRun {
             window_rows: self.begun.window,
             ..self.options.input.clone()
         }
+    }
+}
+
+/// How the rows' texts are hashed that records become; they are chunks where these are cut.
+pub(super) fn hashes(
+    chunks: Option<(&TextTokenizer, Chunked)>,
+) -> impl FnMut(&Texts) -> Result<Vec<Vec<TextHash>>> {
+    let clocks = Clocks::default();
+    move |texts| {
+        let Some((tokenizer, chunked)) = chunks else {
+            return Ok(texts.iter().map(|text| vec![text_hash(text)]).collect());
+        };
+        let Chunks {
+            texts: rows, spans, ..
+        } = tokenizer.chunk(texts, chunked, &clocks.tokenize)?;
+        let mut hashes = vec![Vec::new(); texts.len()];
+        for (span, text) in spans.iter().zip(rows.iter()) {
+            hashes[span.text as usize].push(text_hash(text));
+        }
+        Ok(hashes)
     }
 }

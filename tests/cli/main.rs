@@ -18,6 +18,7 @@ mod info;
 mod inspect;
 mod jobs;
 mod jobs_again;
+mod jobs_input;
 mod jobs_live;
 mod jobs_reuse;
 mod jobs_shards;

@@ -1,0 +1,167 @@
+//! Jobs whose input changes between runs, and what they do then.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::jobs::{code, files, joined, json};
+use crate::sandbox::Sandbox;
+
+/// Writes a file that is newer than one that stood there.
+fn rewrite(sandbox: &Sandbox, name: &str, content: &str) {
+    let before = fs::metadata(sandbox.path(name)).and_then(|it| it.modified());
+    sandbox.write(name, content);
+    let before = before.unwrap_or_else(|_| SystemTime::now());
+    set_time(&sandbox.path(name), before + Duration::from_secs(2));
+}
+
+fn set_time(path: &Path, time: SystemTime) {
+    let file = fs::File::options().append(true).open(path).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+/// Takes away what a run has written last: the part, and that the input is at its end.
+fn interrupt(sandbox: &Sandbox, part: &str) {
+    for gone in [
+        part,
+        "_SUCCESS",
+        "_embedctl/manifest.json",
+        "_embedctl/shards/00001.json",
+    ] {
+        fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+    }
+}
+
+/// An input that was empty has records when the run goes on behind it.
+#[test]
+fn records_of_an_input_that_was_empty_are_not_passed_over() {
+    let sandbox = Sandbox::new();
+    for (records, part) in [(4, 2), (6, 2), (8, 3)] {
+        let lines = |name: &str, count: usize| -> String {
+            (0..count).map(|line| format!("{name} {line}\n")).collect()
+        };
+        sandbox.write("a.txt", lines("a", records));
+        sandbox.write("b.txt", "");
+        sandbox.write("c.txt", lines("c", 6));
+        let line = "a.txt b.txt c.txt -o out/ -f jsonl --part-rows 4";
+        code(&sandbox.embed(&format!("{line} --force")), 0);
+        interrupt(&sandbox, &format!("part-00001-0000{part}.jsonl"));
+        sandbox.write("b.txt", "one\ntwo\n");
+        let refused = sandbox.embed(&format!("{line} --resume"));
+        assert!(code(&refused, 2).stderr.contains("records differ"));
+        sandbox.write("b.txt", "");
+        code(&sandbox.embed(&format!("{line} --resume")), 0);
+        assert_eq!(joined(&sandbox, "out").lines().count(), records + 6);
+    }
+}
+
+/// A complete output stands for the input that it was made of: what has another time is read again, and compared.
+#[test]
+fn a_complete_output_is_not_one_of_another_input() {
+    let sandbox = Sandbox::new();
+    let (one, other) = ("one\ntwo\nthree\n", "one\ntwo\ntree!\n");
+    for output in ["out/ -f jsonl --part-rows 2", "out.jsonl"] {
+        sandbox.write("in.txt", one);
+        let line = format!("in.txt -o {output} --resume");
+        code(&sandbox.embed(&line), 0);
+        for (input, status, said) in [
+            (one, 0, "nothing to do"),
+            (other, 2, "first 3 records differ"),
+            (one, 0, "nothing to do"),
+        ] {
+            rewrite(&sandbox, "in.txt", input);
+            let run = sandbox.embed(&line);
+            assert!(code(&run, status).stderr.contains(said), "{run}");
+        }
+    }
+}
+
+/// So it is with records that were tried again, which no hash over the whole input knows.
+#[test]
+fn an_output_of_mended_records_is_not_one_of_another_input() {
+    let sandbox = Sandbox::new();
+    for chunks in ["", " --chunk tokens --chunk-tokens 3"] {
+        let line = format!("in.jsonl -o out/ -f jsonl --on-error skip{chunks}");
+        let good = "{\"text\": \"the first of them\"}\n";
+        sandbox.write("in.jsonl", format!("{good}no JSON\n"));
+        code(&sandbox.embed(&format!("{line} --force")), 3);
+        let mended = format!("{good}{good}");
+        rewrite(&sandbox, "in.jsonl", &mended);
+        code(&sandbox.embed(&format!("{line} --retry-rejects")), 0);
+        for (input, status, said) in [
+            (mended.clone(), 0, "nothing to do"),
+            (
+                mended.replacen("first", "third", 1),
+                2,
+                "in.jsonl:1 reads otherwise",
+            ),
+        ] {
+            rewrite(&sandbox, "in.jsonl", &input);
+            let run = sandbox.embed(&format!("{line} --resume"));
+            assert!(code(&run, status).stderr.contains(said), "{run}");
+        }
+    }
+}
+
+/// The record that stopped the first run was mended, so the output is one of a longer input than the first run's.
+#[test]
+fn an_output_is_complete_once_what_stopped_it_was_mended() {
+    let sandbox = Sandbox::new();
+    for output in ["out/ -f jsonl", "out.jsonl"] {
+        sandbox.write("in.jsonl", "{\"text\": \"one\"}\nno JSON\n");
+        let line = format!("in.jsonl -o {output} --window 1 --resume");
+        code(&sandbox.embed(&line), 1);
+        sandbox.write(
+            "in.jsonl",
+            "{\"text\": \"one\"}\n{\"text\": \"the second\"}\n",
+        );
+        code(&sandbox.embed(&line), 0);
+        let again = sandbox.embed(&line);
+        assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
+    }
+}
+
+/// A part is made again that had rejected a record, which was embedded since and stands in a part of its own.
+#[test]
+fn records_that_were_tried_again_stand_once() {
+    let sandbox = Sandbox::new();
+    for (bad, left) in [(&[2, 4][..], 1), (&[2], 0)] {
+        let line = |number: i32| match bad.contains(&number) {
+            true => "no JSON\n".to_owned(),
+            false => format!("{{\"id\": {number}, \"text\": \"text {number}\"}}\n"),
+        };
+        let input: String = (1..=5).map(line).collect();
+        sandbox.write("in.jsonl", &input);
+        let command = "in.jsonl -o out/ -f jsonl --on-error skip";
+        code(&sandbox.embed(&format!("{command} --force")), 3);
+        let mended = input.replacen("no JSON", "{\"id\": 2, \"text\": \"text 2\"}", 1);
+        rewrite(&sandbox, "in.jsonl", &mended);
+        let status = if left == 0 { 0 } else { 3 };
+        code(
+            &sandbox.embed(&format!("{command} --retry-rejects")),
+            status,
+        );
+        let tried = fs::metadata(sandbox.path("in.jsonl")).unwrap();
+        let tried = tried.modified().unwrap();
+        let (names, rows) = (files(&sandbox.path("out")), joined(&sandbox, "out"));
+        let part = sandbox.path("out/part-00001-00000.jsonl");
+
+        // Who knows what it is that stands in that line now?
+        fs::remove_file(&part).unwrap();
+        rewrite(&sandbox, "in.jsonl", &mended.replace("text 2", "text 9"));
+        let refused = sandbox.embed(&format!("{command} --resume"));
+        let said = "in.jsonl:2 was embedded by --retry-rejects, and the input has changed since";
+        assert!(code(&refused, 2).stderr.contains(said), "{refused}");
+        assert!(!part.exists());
+
+        sandbox.write("in.jsonl", &mended);
+        set_time(&sandbox.path("in.jsonl"), tried);
+        code(&sandbox.embed(&format!("{command} --resume")), status);
+        assert_eq!(joined(&sandbox, "out"), rows);
+        assert_eq!(files(&sandbox.path("out")), names);
+        let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+        let counts = ["records", "rows", "rejected"].map(|key| manifest[key].as_u64().unwrap());
+        assert_eq!(counts, [5, 5 - left, left]);
+        code(&sandbox.embed(&format!("{command} --resume")), status);
+    }
+}
