@@ -106,6 +106,7 @@ pub fn provenance() -> Value {
 pub fn written() -> Value {
     let mut provenance = provenance();
     provenance["dtype"] = "f32".into();
+    provenance["vector_columns"] = ["embedding"].into();
     provenance
 }
 
