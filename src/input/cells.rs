@@ -93,6 +93,15 @@ pub(super) fn convert<'a>(
             Ok(Cell::String(Cow::Borrowed(raw)))
         }
         (KeepType::Int, JsonType::Integer) => raw.parse().map(Cell::Int).or_else(|_| mismatch()),
+        // Nobody has asked for a float here, so it takes no digits away.
+        (KeepType::Float, JsonType::Integer)
+            if basis != Basis::Declared
+                && !raw
+                    .parse()
+                    .is_ok_and(|whole: i128| whole as f64 as i128 == whole) =>
+        {
+            mismatch()
+        }
         (KeepType::Float, JsonType::Integer | JsonType::Float) => match raw.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Cell::Float(number)),
             _ => mismatch(),
@@ -202,6 +211,11 @@ mod tests {
             (KeepType::Int, "-9223372036854775808", Cell::Int(i64::MIN)),
             (KeepType::Int, "-0", Cell::Int(0)),
             (KeepType::Float, "3", Cell::Float(3.0)),
+            (
+                KeepType::Float,
+                "9007199254740993",
+                Cell::Float(9_007_199_254_740_992.0),
+            ),
             (KeepType::Float, "-1.5E-3", Cell::Float(-0.0015)),
             (KeepType::Bool, "true", Cell::Bool(true)),
             (
@@ -230,6 +244,7 @@ mod tests {
             (KeepType::Int, values, "[1]", "x:json"),
             (KeepType::Float, declared, "1e999", "x:string"),
             (KeepType::Float, declared, "true", "x:string"),
+            (KeepType::Float, values, "9007199254740993", "x:string"),
             (KeepType::Bool, values, "0", "x:string"),
             (KeepType::String, declared, "{}", "x:json"),
             (KeepType::String, values, "1", "x:string"),

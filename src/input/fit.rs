@@ -118,7 +118,8 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             }
             _ => {
                 let texts = texts()?;
-                let parsed = texts.iter().map(|text| text?.parse::<f64>().ok());
+                let number = |text: &str| text.parse().ok().filter(|it: &f64| it.is_finite());
+                let parsed = texts.iter().map(|text| number(text?));
                 Arc::new(parsed.collect::<Float64Array>())
             }
         },
@@ -194,6 +195,20 @@ pub(super) fn misfits<'a>(
     rows.filter(move |&row| {
         after.is_null(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     })
+}
+
+/// The rows whose integers a column of floats holds rounded.
+pub(super) fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
+    let before = unpacked(before).map_err(unsound)?;
+    let (true, Some(floats)) = (
+        before.data_type().is_integer(),
+        after.as_primitive_opt::<Float64Type>(),
+    ) else {
+        return Ok(Vec::new());
+    };
+    let both = integers(&before)?.zip(floats.iter()).enumerate();
+    let rounded = both.filter(|(_, (whole, float))| *whole != float.map(|float| float as i128));
+    Ok(rounded.map(|(row, _)| row).collect())
 }
 
 /// Rows whose string is no JSON.

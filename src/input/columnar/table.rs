@@ -10,7 +10,7 @@ use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::error::{Cause, Error, Result};
 use crate::input::columns::{Columns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
-use crate::input::fit::{fit, misfits, not_json, takes};
+use crate::input::fit::{fit, misfits, not_json, rounded, takes};
 use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
@@ -152,7 +152,16 @@ impl Table {
             };
             let found = column.of(batch)?;
             let array = fit(&found, to)?;
-            for row in misfits(&found, &array) {
+            // Who asks for floats gets them; a file that follows another must not lose digits to it.
+            let asked = self
+                .options
+                .kept()
+                .any(|keep| keep.name == *field.name() && keep.kind.is_some());
+            let rounded = match asked {
+                true => Vec::new(),
+                false => rounded(&found, &array)?,
+            };
+            for row in misfits(&found, &array).chain(rounded) {
                 let cause = || self.misfit(column, field.name(), to, &found, row);
                 causes.entry(row).or_insert_with(cause);
             }

@@ -5,8 +5,11 @@ use parquet::basic::Compression;
 use super::tables::{arrow_file, arrow_stream, batch, parquet, windows_of};
 use super::*;
 use crate::arrow::array::RecordBatch;
-use crate::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, NullArray, StringArray};
+use crate::arrow::array::{
+    Array, ArrayRef, Float64Array, Int32Array, Int64Array, NullArray, StringArray,
+};
 use crate::error::ErrorKind;
+use crate::record::Reject;
 
 #[test]
 fn a_table_without_what_was_asked_for_is_refused() {
@@ -73,6 +76,11 @@ fn declared_types_are_cast_and_misfits_rejected() {
     );
     let window = files.window(keeping(&["k:json"]));
     assert_eq!((window.texts.len(), window.rejects.len()), (2, 1));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["1", "1e400"]));
+    let floats = RecordBatch::try_from_iter([("text", texts), ("k", values)]).unwrap();
+    let floats = Files::new().with("a.arrow", arrow_file(&[floats]));
+    assert_eq!(floats.window(keeping(&["k:float"])).rejects.len(), 1);
     assert_eq!(window.columns.schema().field(1).metadata().len(), 1);
 }
 
@@ -95,6 +103,18 @@ fn types_of_several_tables_must_agree() {
         window.columns["k"].as_ref(),
         &Int64Array::from(vec![Some(1), Some(2), None]) as &dyn Array
     );
+    let integer: ArrayRef = Arc::new(Int64Array::from(vec![9_007_199_254_740_993]));
+    let float: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+    let mixed = Files::new()
+        .with("a.arrow", with(float))
+        .with("b.arrow", with(integer));
+    for (keep, expected) in [("k", 1), ("k:float", 0)] {
+        let windows = windows_of(&mixed, keeping(&[keep])).unwrap();
+        let rejects: Vec<_> = windows.iter().flat_map(|window| &window.rejects).collect();
+        assert_eq!(rejects.len(), expected, "{keep}");
+        let digits = |it: &&Reject| it.cause.to_string().contains("(9007199254740993)");
+        assert!(rejects.iter().all(digits), "{rejects:?}");
+    }
     let files = files.with("d.arrow", with(text));
     let error = failure(windows_of(&files, keeping(&["k"])));
     assert!(
