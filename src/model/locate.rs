@@ -48,6 +48,24 @@ pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
     here.ok_or_else(|| hub::not_cached(&ids[0], &cache, &[]))
 }
 
+impl ModelOptions {
+    /// Whether the model, where it is a folder, is read from a file of that name, be it there or not.
+    #[must_use]
+    pub fn is_read_from(&self, path: &Path) -> bool {
+        let Ok(ModelName::Folder(folder)) = ModelName::of(&self.model) else {
+            return false;
+        };
+        let parent = (path.parent()).filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok();
+        let named = (parent.zip(path.file_name())).map(|(parent, name)| parent.join(name));
+        let meant = named.into_iter().chain(path.canonicalize());
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let weights = self.model_file.as_ref().map(|file| folder.join(file));
+        let mut inside = meant.filter(|path| path.starts_with(&folder));
+        inside.any(|path| weights.as_ref() == Some(&path) || hub::is_read(&path.to_string_lossy()))
+    }
+}
+
 /// The weights in a model's folder: the ONNX file and the checkpoint, or why there is none of that kind.
 pub(super) fn weights(
     folder: &Path,

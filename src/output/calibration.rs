@@ -36,6 +36,11 @@ impl Calibration {
         }
     }
 
+    /// Where its ranges come from.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Whether vectors of `dtype` are quantized by one.
     ///
     /// # Errors

@@ -7,16 +7,19 @@ use super::place::{Identity, OutputPlace};
 use super::sidecar::{former_sidecars, sidecar_path};
 use crate::error::{Error, Result};
 
-/// Refuses an output, a file beside it, `others` that are written with it (with their options) and inputs of
-/// which two are the same file: by name, through links of either kind, or as standard input or output. An
-/// input without a path is standard input.
+/// Refuses an output, a file beside it, `others` that are written with it (with their options), and what is read
+/// (inputs, the calibration, what `--reuse` names) of which two are the same file: by name, through links of either
+/// kind, or as standard input or output; and others in a folder of parts that is written or reused. An input without
+/// a path is standard input.
 ///
 /// # Errors
 /// If two are; the message names both. Or if the output's format is unknown.
 pub fn refuse_overlap<'a>(
     output: &OutputOptions,
+    is_folder: bool,
     others: &[(&str, &Path)],
     inputs: impl IntoIterator<Item = Option<&'a Path>>,
+    reuse: Option<&Path>,
 ) -> Result<()> {
     let mut known = Vec::new();
     let mut add = |what: String, identity: Identity| -> Result<()> {
@@ -38,8 +41,15 @@ pub fn refuse_overlap<'a>(
         // An input may well be read twice.
         let _ = add(what, identity);
     }
+    if let Some(calibration) = &output.calibration {
+        let path = calibration.file();
+        let what = format!("--calibration {}", path.display());
+        let _ = add(what, Identity::of_path(path));
+    }
+    let mut folders = Vec::new();
     match &output.destination {
         Destination::Stdout => add("standard output".to_owned(), Identity::of_stdout())?,
+        Destination::Path(path) if is_folder => folders.push(("-o", path.as_path())),
         Destination::Path(path) => {
             add(format!("-o {}", path.display()), Identity::of_path(path))?;
             let place = OutputPlace::find(&output.destination, "-o")?;
@@ -54,11 +64,23 @@ pub fn refuse_overlap<'a>(
             }
         }
     }
+    if let Some(path) = reuse {
+        folders.push(("--reuse", path));
+        // The output may take its place.
+        let files = former_sidecars(path).chain([path.to_path_buf()]);
+        for file in files {
+            let what = format!("{}, read for --reuse", file.display());
+            let _ = add(what, Identity::of_path(&file));
+        }
+    }
     for (option, path) in others {
-        add(
-            format!("{option} {}", path.display()),
-            Identity::of_path(path),
-        )?;
+        let (shown, identity) = (path.display(), Identity::of_path(path));
+        if let Some((whose, folder)) = (folders.iter()).find(|(_, it)| identity.is_inside(it)) {
+            let reason = format!("{option} {shown} lies in the folder that {whose} names");
+            let folder = folder.display();
+            return Err(Error::usage(reason).with_remedy(format!("write it outside of {folder}")));
+        }
+        add(format!("{option} {shown}"), identity)?;
     }
     Ok(())
 }

@@ -290,6 +290,13 @@ impl Identity {
         }
     }
 
+    /// Whether it lies in a folder that is there.
+    pub(super) fn is_inside(&self, folder: &Path) -> bool {
+        let folder = folder.canonicalize().ok().filter(|it| it.is_dir());
+        let inside = folder.zip(self.path.as_ref());
+        inside.is_some_and(|(folder, path)| path.starts_with(folder))
+    }
+
     pub(super) fn is(&self, other: &Self) -> bool {
         (self.path.is_some() && self.path == other.path)
             || (self.inode.is_some() && self.inode == other.inode)

@@ -58,7 +58,7 @@ use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
 use crate::named::named;
-use crate::output::{self, OutputOptions, RunFiles};
+use crate::output::{self, Destination, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::rejects::RejectsWriter;
@@ -214,16 +214,14 @@ pub fn check(options: &EmbedOptions) -> Result<()> {
     }
 }
 
-/// Whether no two files of the run stand under one name: they would replace each other, or the input.
+/// Whether no two files of the run stand under one name: they would replace each other, or what is read.
 /// Looks at names alone; [`check`] and [`embed`] do so first.
 ///
 /// # Errors
 /// If two do; the message names both.
 pub fn check_places(options: &EmbedOptions) -> Result<()> {
     threads::check(options.engine.workers)?;
-    if job::of(options)?.is_some_and(|job| !job.is_single()) {
-        return Ok(());
-    }
+    let is_folder = job::of(options)?.is_some_and(|job| !job.is_single());
     let inputs = options.sources.iter().map(Source::path);
     let rejects = options.rejects.iter().map(|path| ("--rejects", path));
     let others = options.others.iter().map(|(option, path)| (*option, path));
@@ -231,7 +229,18 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
         .chain(others)
         .map(|(option, path)| (option, path.as_path()))
         .collect();
-    output::refuse_overlap(&options.output, &others, inputs)
+    let out = match &options.output.destination {
+        Destination::Path(path) if !is_folder => Some(("-o", path.as_path())),
+        _ => None,
+    };
+    let mut written = others.iter().copied().chain(out);
+    if let Some((option, path)) = written.find(|(_, path)| options.model.is_read_from(path)) {
+        let (path, model) = (path.display(), &options.model.model);
+        let reason = format!("{option} {path}: the model {model} is read from a file of that name");
+        return Err(Error::usage(reason).with_remedy("write it elsewhere"));
+    }
+    let reuse = options.reuse.as_deref();
+    output::refuse_overlap(&options.output, is_folder, &others, inputs, reuse)
 }
 
 /// A model that is read, hashed and ready to tokenize, for several runs.

@@ -231,6 +231,8 @@ fn a_run_is_followed_while_it_lasts() {
 fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
     let sandbox = Sandbox::new();
     sandbox.write("a.txt", "one\n");
+    sandbox.write("a.parquet", "an earlier output");
+    sandbox.write("c.npy", "vectors");
     fs::create_dir(sandbox.path("folder")).unwrap();
     for (line, code, words) in [
         (
@@ -246,15 +248,49 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             "--metrics both is the same file as --stats both",
         ),
         ("--stats -", 2, "stands for standard output"),
+        ("--stats a.txt -o parts/", 2, "the input a.txt"),
+        ("--stats both --metrics both -o parts/", 2, "--stats both"),
+        (
+            "--stats folder/a.json -o folder",
+            2,
+            "the folder that -o names",
+        ),
+        (
+            "--reuse folder --stats folder/a.json",
+            2,
+            "that --reuse names",
+        ),
+        (
+            "--reuse a.parquet --metrics a.parquet",
+            2,
+            "read for --reuse",
+        ),
+        (
+            "--dtype int8 --calibration c.npy --stats c.npy",
+            2,
+            "--calibration c.npy",
+        ),
+        (
+            "--model folder --stats folder/config.json",
+            2,
+            "the model folder is read",
+        ),
         ("--stats nowhere/stats.json", 1, "in a folder that is there"),
         ("--metrics folder", 1, "is no regular file"),
         #[cfg(unix)]
         ("--metrics /dev/null", 1, "is no regular file"),
     ] {
-        let run = sandbox.embed(&format!("a.txt -o out.npy {line}"));
+        let output = if line.contains("-o ") {
+            ""
+        } else {
+            "-o out.npy"
+        };
+        let run = sandbox.embed(&format!("a.txt {output} {line}"));
         assert_eq!(run.code, Some(code), "{run}");
         assert!(run.stderr.contains(words), "{run}");
-        assert_eq!(sandbox.files(), ["a.txt", "folder"]);
+        let files = ["a.parquet", "a.txt", "c.npy", "folder"];
+        assert_eq!(sandbox.files(), files);
+        assert!(!sandbox.path("folder/a.json").exists(), "{run}");
     }
 }
 

@@ -61,6 +61,7 @@ pub use lockfile::{Lock, LockedModel};
 pub(crate) use origin::{UrlOrigin, host};
 #[cfg(feature = "cloud")]
 pub(crate) use refusal::unreachable;
+pub(super) use select::is_read;
 pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub(super) use store::Store;
 

@@ -36,7 +36,7 @@ fn is_of_transformer(name: &str) -> bool {
 }
 
 /// Whether a file that lies in a model's folder could change what `embed` does, by its name.
-pub(super) fn is_read(path: &str) -> bool {
+pub(in crate::model) fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
         || is_of_transformer(name)

@@ -179,8 +179,10 @@ fn overlap(folder: &tempfile::TempDir, names: [&str; 3]) -> Option<String> {
     let [output, rejects, input] = names.map(|name| at(folder, name));
     let refusal = refuse_overlap(
         &forced(&output),
+        false,
         &[("--rejects", &rejects)],
         [Some(input.as_path())],
+        None,
     );
     refusal.err().map(|error| error.to_string())
 }

@@ -64,7 +64,6 @@ fn embed(
     let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
     super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
 
-    options.output.calibration = calibration.map(Calibration::named);
     let from_hub = matches!(ModelName::of(&options.model.model), Ok(ModelName::Hub(_)));
     if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
@@ -211,6 +210,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Fai
             dtype: args.output.dtype,
             vector_type: args.output.vector_type,
             embedding_field: args.output.embedding_field.clone(),
+            calibration: args.output.calibration.as_deref().map(Calibration::named),
             ..OutputOptions::new(destination(&args.output))
         },
         job: JobOptions {
