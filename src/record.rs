@@ -114,7 +114,7 @@ pub struct Window {
     /// Where the record behind this window stands.
     pub position: Position,
     /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
-    /// of its columns and rows. A text's row there is its [`Origin::line`] less [`Window::first_line`].
+    /// of its columns, and a row for each of its texts and rejects, in their order.
     pub batch: Option<RecordBatch>,
     /// What a user should be told about the input, once.
     pub warnings: Vec<String>,
@@ -143,14 +143,6 @@ pub struct Mark {
 }
 
 impl Window {
-    /// The line or row of the first record, of those that were rejected too; `None` where there is none.
-    #[must_use]
-    pub fn first_line(&self) -> Option<u64> {
-        let accepted = self.origins.first().map(|origin| origin.line);
-        let rejected = self.rejects.first().map(|reject| reject.origin.line);
-        accepted.into_iter().chain(rejected).min()
-    }
-
     /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
     ///
     /// # Errors

@@ -84,8 +84,9 @@ impl Sampler {
         let mut texts = 0;
         for candidates in std::mem::take(&mut self.candidates) {
             texts += candidates.window.texts.len();
+            let is_batch = candidates.window.batch.is_some();
             gathered.push(candidates.window);
-            if texts >= rows {
+            if texts >= rows || is_batch {
                 windows.extend(joined(std::mem::take(&mut gathered))?);
                 texts = 0;
             }
@@ -150,9 +151,18 @@ impl Candidates {
     fn below(self, threshold: u64) -> Result<Self> {
         let stays: Vec<bool> = self.texts.iter().map(|key| *key <= threshold).collect();
         let mut window = self.window;
-        let rows = || (0..stays.len()).filter(|&row| stays[row]);
-        window.texts = rows().map(|row| window.texts.get(row)).collect();
-        window.origins = rows().map(|row| window.origins[row]).collect();
+        if let Some(batch) = &window.batch {
+            // Its rows are texts and rejects, in the order in which they stand there.
+            let origins = window.origins.iter().zip(&self.texts);
+            let rejects = window.rejects.iter().map(|reject| &reject.origin);
+            let rows = origins.chain(rejects.zip(&self.rejects));
+            let mut rows: Vec<_> = rows.map(|(at, key)| (at.line, *key <= threshold)).collect();
+            rows.sort_unstable();
+            let stays: Vec<bool> = rows.into_iter().map(|(_, stays)| stays).collect();
+            let batch = filter_record_batch(batch, &BooleanArray::from(stays));
+            window.batch = Some(batch.map_err(unsound)?);
+        }
+        window.retain(stays)?;
         let rejects = std::mem::take(&mut window.rejects)
             .into_iter()
             .zip(&self.rejects);
@@ -165,10 +175,8 @@ impl Candidates {
             let rejected = filter_record_batch(rejected, &BooleanArray::from(stays));
             window.rejected = Some(rejected.map_err(unsound)?);
         }
-        let texts = rows().map(|row| self.texts[row]).collect();
-        let columns = filter_record_batch(&window.columns, &BooleanArray::from(stays));
-        window.columns = columns.map_err(unsound)?;
-        let mut rejects = self.rejects;
+        let (mut texts, mut rejects) = (self.texts, self.rejects);
+        texts.retain(|key| *key <= threshold);
         rejects.retain(|key| *key <= threshold);
         Ok(Self {
             window,

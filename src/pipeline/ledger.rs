@@ -213,13 +213,11 @@ impl Ledger<'_> {
         in_flight: &InFlight,
         outcome: &Outcome<'_>,
     ) -> Result<(Vec<Planned>, Vec<Reject>)> {
-        // Of a batch that is answered, columns are those that it came with.
-        let first = in_flight.window.first_line().unwrap_or(0);
-        let column = |origin: &Origin, own: u32| match &in_flight.window.batch {
+        // Of a batch that is answered, columns are those that it came with: each record is a row.
+        let first = self.counts.read;
+        let column = |record: u64, own: u32| match &in_flight.window.batch {
             None => own,
-            Some(_) => {
-                u32::try_from(origin.line - first).expect("a batch has fewer than 2^32 rows")
-            }
+            Some(_) => u32::try_from(record - first).expect("a batch has fewer than 2^32 rows"),
         };
         let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
         let records =
@@ -232,7 +230,7 @@ impl Ledger<'_> {
             while let Some((columns, reject)) =
                 rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
             {
-                planned.extend(self.reject(reject, column(&reject.origin, columns))?);
+                planned.extend(self.reject(reject, column(self.counts.read, columns))?);
                 rejected.push(reject.clone());
             }
             let parts = match &in_flight.spans {
@@ -263,7 +261,7 @@ impl Ledger<'_> {
                 let vectors = outcome.vectors[texts.clone()].iter().flatten();
                 self.counts.rows += vectors.count() as u64;
                 planned.extend((0..).zip(texts).map(|(part, text)| Planned {
-                    columns: column(origin, record),
+                    columns: column(self.counts.read, record),
                     origin: *origin,
                     row: RowRef {
                         record: self.counts.read,
@@ -276,7 +274,7 @@ impl Ledger<'_> {
             self.counts.read += 1;
         }
         for (columns, reject) in rejects {
-            planned.extend(self.reject(reject, column(&reject.origin, columns))?);
+            planned.extend(self.reject(reject, column(self.counts.read, columns))?);
             rejected.push(reject.clone());
         }
         Ok((planned, rejected))

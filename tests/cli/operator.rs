@@ -12,7 +12,8 @@ use insta::assert_snapshot;
 use crate::sandbox::Sandbox;
 use crate::support;
 use embedctl::arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
-use embedctl::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use embedctl::arrow::compute::concat_batches;
+use embedctl::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use embedctl::arrow::ipc::reader::StreamReader;
 use embedctl::arrow::ipc::writer::StreamWriter;
 
@@ -277,9 +278,78 @@ fn a_bad_row_ends_the_stream_without_its_end() {
     broken_off(&child.wait_with_output().unwrap().stdout);
 }
 
+/// The answers to `streams`, each as one batch.
+fn answers(sandbox: &Sandbox, more: &str, streams: &[u8]) -> Vec<RecordBatch> {
+    let mut command = sandbox.embed_command(&format!("-i arrow -f arrow -o - -q {more}"));
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(streams).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let run = sandbox.outcome(&output);
+    assert!([Some(0), Some(3)].contains(&run.code), "{}", run.stderr);
+    let mut rest = output.stdout.as_slice();
+    let mut answers = Vec::new();
+    while !rest.is_empty() {
+        let stream = StreamReader::try_new(&mut rest, None).unwrap();
+        let schema = stream.schema();
+        let batches: Vec<_> = stream.map(Result::unwrap).collect();
+        answers.push(concat_batches(&schema, &batches).unwrap());
+    }
+    answers
+}
+
+/// Of two batches, and of rows that are rejected too, as these are rows of their batch.
+#[test]
+fn a_row_that_is_drawn_has_the_vector_of_its_own_text() {
+    let sandbox = Sandbox::new();
+    let schema = schema(["n", "text"]);
+    let texts: [_; 7] = [
+        Some("one"),
+        None,
+        Some("two"),
+        Some("three"),
+        Some("four"),
+        None,
+        Some("five"),
+    ];
+    let all = batch(&schema, &texts);
+    let bytes = stream(&schema, &[all.slice(0, 4), all.slice(4, 3)]);
+    let more = "--on-error null --window 2";
+    let whole = answers(&sandbox, more, &bytes).remove(0);
+    for (sample, seed) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)] {
+        let more = format!("{more} --sample {sample} --seed {seed}");
+        let drawn = answers(&sandbox, &more, &bytes).remove(0);
+        assert_eq!(drawn.num_rows(), sample);
+        let rows = drawn.column(0).as_primitive::<Int32Type>().values();
+        for (row, &of) in rows.iter().enumerate() {
+            let of = usize::try_from(of).unwrap();
+            assert_eq!(drawn.slice(row, 1), whole.slice(of, 1), "{sample} {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_falls_inside_of_a_stream_leaves_the_next_ones_whole() {
+    let sandbox = Sandbox::new();
+    let schema = schema(["n", "text"]);
+    let three = batch(&schema, &[Some("one"), Some("two"), Some("three")]);
+    let one = stream(&schema, &[three.slice(0, 2), three.slice(2, 1)]);
+    for (limit, expected) in [(1, [1, 0, 0]), (3, [3, 0, 0]), (4, [3, 1, 0])] {
+        let answers = answers(
+            &sandbox,
+            &format!("--streams --limit {limit}"),
+            &one.repeat(3),
+        );
+        let rows: Vec<_> = answers.iter().map(RecordBatch::num_rows).collect();
+        assert_eq!(rows, expected);
+    }
+}
+
 #[test]
 fn streams_are_for_arrow_alone() {
     assert_snapshot!(Sandbox::new().embed("--streams -i jsonl -o -"));
+    let run = Sandbox::new().embed("--streams -i arrow -f arrow -o - --sample 2");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("--sample cannot draw"), "{run}");
 }
 
 #[test]

@@ -237,6 +237,8 @@ impl Batches for ArrowStream {
     }
 
     fn next_stream(&mut self) -> Result<bool> {
+        // Where a limit was reached in the middle of this one, the rest of it comes first.
+        while self.next()?.is_some() {}
         let next = || ("the next stream".into(), 0);
         if !guarded(&self.source, next, || self.shared.goes_on())? {
             return Ok(false);

@@ -195,7 +195,10 @@ fn reading_goes_on_at_any_position() {
         let rest = files.read(by(1, Some(window.position)));
         assert_eq!(texts(&rest), texts(&all[done..]));
         let lines = |windows: &[Window]| -> Vec<_> {
-            windows.iter().filter_map(Window::first_line).collect()
+            let rejects = windows.iter().flat_map(|window| &window.rejects);
+            let origins = windows.iter().flat_map(|window| &window.origins);
+            let origins = origins.chain(rejects.map(|reject| &reject.origin));
+            origins.map(|origin| origin.line).collect()
         };
         assert_eq!(lines(&rest), lines(&all[done..]));
     }

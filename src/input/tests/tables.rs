@@ -305,7 +305,7 @@ fn a_batch_can_be_a_window() {
         .map(|window| window.batch.clone().unwrap())
         .collect();
     assert_eq!(found, batches);
-    assert_eq!(windows[2].first_line(), Some(5));
+    assert_eq!(windows[2].origins[0].line, 5);
 
     // Stream after stream from standard input.
     let streams = [

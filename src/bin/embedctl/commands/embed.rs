@@ -341,6 +341,12 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
             "--streams: all columns come back, so --keep has nothing to choose; leave it out",
         ));
     }
+    if args.input.streams && args.input.sample.is_some() {
+        return Err(Failure::usage(
+            "--streams: each stream is answered before the next one is read, so --sample cannot draw from all of \
+             them; leave it out",
+        ));
+    }
     Ok(answers && args.input.keep.is_empty())
 }
 
