@@ -78,15 +78,16 @@ pub struct Listed {
     pub bytes: Option<u64>,
     /// Whether its records are rows of a table, whose columns have types.
     pub is_table: bool,
-    /// Whether its name promises compression.
-    pub is_compressed: bool,
+    /// Whether it can only be read from its beginning: it is compressed, or CSV, whose header stands there and whose
+    /// records may go over several lines.
+    pub is_whole: bool,
 }
 
 impl Listed {
     /// Whether it can be cut between lines.
     #[must_use]
     pub fn has_lines(&self) -> bool {
-        !self.is_table && !self.is_compressed
+        !self.is_table && !self.is_whole
     }
 }
 
@@ -178,7 +179,7 @@ impl RecordReader {
         self.sources.iter().map(|source| Listed {
             bytes: source.bytes,
             is_table: source.format.is_table(),
-            is_compressed: source.encoding.is_some(),
+            is_whole: source.is_whole(),
         })
     }
 

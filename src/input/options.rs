@@ -117,7 +117,7 @@ pub enum Part {
     /// All of it.
     #[default]
     Whole,
-    /// Of lines that are not compressed: those that begin in these bytes. Cuts that follow one another give
+    /// Of lines that are not compressed, and no CSV: those that begin in these bytes. Cuts that follow one another give
     /// every line once.
     Bytes {
         /// The first byte.

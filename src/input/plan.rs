@@ -191,7 +191,7 @@ pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec
         })?;
         let fits = match part {
             Part::Whole => true,
-            Part::Bytes { .. } => !source.format.is_table() && source.encoding.is_none(),
+            Part::Bytes { .. } => !source.format.is_table() && !source.is_whole(),
             Part::Rows { .. } => source.format.is_table(),
         };
         if !fits {

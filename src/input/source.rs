@@ -275,6 +275,11 @@ impl Planned {
             .with_remedy(format!("name one of them with `{option}`"))
     }
 
+    /// See [`super::Listed::is_whole`].
+    pub(super) fn is_whole(&self) -> bool {
+        self.encoding.is_some() || matches!(self.format, InputFormat::Csv | InputFormat::Tsv)
+    }
+
     /// Whether it is a pipe, a device, or something else whose size nobody knows.
     pub(super) fn may_pause(&self) -> bool {
         self.bytes.is_none()

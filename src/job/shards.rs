@@ -1,7 +1,7 @@
 //! Which shard reads what: decided from the listing alone, so that processes agree without speaking.
 //!
 //! The inputs are laid end to end, and cut at equal distances. A file that is small beside a shard goes whole to
-//! the shard that its middle falls to. A large one of plain lines is cut, at the first line behind each cut; a large
+//! the shard that its middle falls to. A large one of text or JSONL is cut, at the first line behind each cut; a large
 //! table between two rows, by what its footer says of row groups or record batches: those that are small beside a
 //! shard stay whole. Others cannot be entered, and stay whole. So shards follow one another as the input does.
 
@@ -64,11 +64,11 @@ pub fn plan(
     }
     if shard.count > 1
         && let [one] = inputs
-        && (one.is_compressed || one.is_table && stretches(0)?.is_none())
+        && (one.is_whole || one.is_table && stretches(0)?.is_none())
     {
         return refuse(
-            "one input that is compressed, or an Arrow stream, can only be read from its beginning, by one process",
-            "divide it into files first, or write it as Parquet",
+            "one input that is compressed, CSV or an Arrow stream can only be read from its beginning, by one process",
+            "divide it into files first, or write it as Parquet or as JSONL",
         );
     }
     let total: u128 = (inputs.iter())
@@ -191,7 +191,7 @@ mod tests {
             Listed {
                 bytes: Some(self.bytes()),
                 is_table: matches!(self, Self::Table(..)),
-                is_compressed: matches!(self, Self::Compressed(_)),
+                is_whole: matches!(self, Self::Compressed(_)),
             }
         }
     }

@@ -132,6 +132,30 @@ fn shards_divide_one_file() {
     assert!(!sandbox.path("out").exists());
 }
 
+/// A record may look like the header, or like two: only whole files are read as they were written.
+#[test]
+fn files_of_csv_are_dealt_out_whole() {
+    let sandbox = Sandbox::new();
+    for name in ["a.csv", "b.csv"] {
+        let records = (0..30).map(|row| format!("{name} {row}\ntext\n\"two\ntext\n\"\n"));
+        sandbox.write(name, format!("text\n{}", records.collect::<String>()));
+    }
+    let line = "a.csv b.csv -f jsonl --source-columns";
+    code(&sandbox.embed(&format!("{line} -o plain.jsonl")), 0);
+    for number in [2, 3, 1] {
+        let run = sandbox.embed(&format!("{line} -o out/ --shard {number}/3"));
+        code(&run, 0);
+    }
+    let plain = read(&sandbox.path("plain.jsonl"));
+    assert_eq!(joined(&sandbox, "out"), plain);
+    for number in 1..=2 {
+        let run = sandbox.embed(&format!("a.csv -o one/ --shard {number}/2"));
+        let said = &code(&run, 2).stderr;
+        assert!(said.contains("CSV or an Arrow stream can only be"), "{run}");
+    }
+    assert!(!sandbox.path("one").exists());
+}
+
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }

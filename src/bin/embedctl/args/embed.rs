@@ -129,7 +129,7 @@ pub struct OutputArgs {
     /// Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together
     ///
     /// Inputs are divided by the listing alone, so the runs need not know of each other: whole files, and large ones
-    /// of plain lines between two lines. The last one to end says that the output is complete.
+    /// of text and JSONL between two lines. The last one to end says that the output is complete.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
 
