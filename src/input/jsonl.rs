@@ -152,6 +152,11 @@ impl Jsonl {
         })
     }
 
+    /// Whether there is a record, and a named field that none has had so far.
+    pub(super) fn has_unseen(&self) -> bool {
+        self.first.is_some() && !self.unseen.is_empty()
+    }
+
     /// At the end of a window: the first named field that no record has had so far. Only the first window
     /// with a record is asked.
     pub(super) fn unseen(&mut self) -> Option<Unseen> {

@@ -199,13 +199,15 @@ impl RecordReader {
     /// large.
     pub fn begin_small(&mut self) {
         self.filling.begin_small();
+        self.pace.is_awaited = true;
     }
 
     /// For whoever writes the windows, and tells of each that it is written. A source that pauses then closes
-    /// its window while nothing else is to be done; without that only a full window is handed on.
+    /// its window while nothing else is to be done (of an output that nobody waits for, only once the types of kept
+    /// fields are decided); without that only a full window is handed on. `None`: a draw reads everything first.
     #[must_use]
-    pub fn settled(&self) -> Settled {
-        self.pace.settled()
+    pub fn settled(&mut self) -> Option<Settled> {
+        self.sampler.is_none().then(|| self.pace.settled())
     }
 
     /// Reads the next window; `None` at the end. A window may hold rejects alone.
@@ -222,7 +224,6 @@ impl RecordReader {
         };
         self.sample = Some(VecDeque::new());
         while let Some(window) = self.read_window()? {
-            self.pace.handed_back();
             sampler.take(window)?;
         }
         let mut sample = sampler.finish(self.options.window_rows)?;
@@ -296,12 +297,13 @@ impl RecordReader {
         };
         let columnar = source.format.is_table();
         let has_header = matches!(source.format, InputFormat::Csv | InputFormat::Tsv);
+        let decides = self.parser.decides(&self.filling.columns);
         // Columns of tables and records of lines don't share a window. A header decides the columns, unless
         // the records before it have. And a source may wait for its writer: records of others don't wait
         // with it.
         if (columnar != self.columnar
             || has_header && !self.filling.columns.is_fixed()
-            || source.may_pause())
+            || source.may_pause() && self.pace.may_end(decides))
             && !self.filling.is_empty()
         {
             return Ok(false);

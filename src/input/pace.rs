@@ -2,7 +2,9 @@
 //!
 //! A thread reads ahead of whoever parses, so that it is known when nothing more is waiting. A window that is
 //! not full is then handed on, but only while nobody works on an earlier one: as long as there is work, waiting
-//! for more records costs nobody anything, and windows stay as full as they would be without this.
+//! for more records costs nobody anything, and windows stay as full as they would be without this. What the first
+//! window decides (types of fields, which of them there are) must not depend on the moment, so it waits to be full,
+//! unless somebody waits for the output; and where nobody writes windows as they come, all do.
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Arc, Mutex};
@@ -117,6 +119,10 @@ impl Settled {
 pub(super) struct Pace {
     settled: (Sender<()>, Receiver<()>),
     in_flight: u64,
+    /// Whether somebody writes windows as they come, and tells; otherwise a pause ends none.
+    is_told: bool,
+    /// Whether somebody waits for the output.
+    pub(super) is_awaited: bool,
     /// The source that is read, if it may pause.
     pub(super) source: Option<Ahead>,
 }
@@ -126,12 +132,15 @@ impl Pace {
         Self {
             settled: unbounded(),
             in_flight: 0,
+            is_told: false,
+            is_awaited: false,
             source: None,
         }
     }
 
     /// For whoever writes the windows.
-    pub(super) fn settled(&self) -> Settled {
+    pub(super) fn settled(&mut self) -> Settled {
+        self.is_told = true;
         Settled(self.settled.0.clone())
     }
 
@@ -140,15 +149,15 @@ impl Pace {
         self.in_flight += 1;
     }
 
-    /// The last one stays here.
-    pub(super) fn handed_back(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    /// Whether a pause may end a window; `decides`: one by which it is decided what all others hold.
+    pub(super) fn may_end(&self, decides: bool) -> bool {
+        self.is_told && (self.is_awaited || !decides)
     }
 
     /// Waits until the source has something to read, or until it pauses while no window is in flight: true
-    /// then.
-    pub(super) fn pauses(&mut self) -> bool {
-        let Some(source) = &self.source else {
+    /// then. False at once where no pause may end the window.
+    pub(super) fn pauses(&mut self, decides: bool) -> bool {
+        let Some(source) = self.source.as_ref().filter(|_| self.may_end(decides)) else {
             return false;
         };
         let mut inlet = locked(&source.0);
@@ -197,23 +206,40 @@ mod tests {
         let ahead = Ahead::of(Box::new(Sent(receiver))).unwrap();
         let mut pace = Pace::new();
         pace.source = Some(ahead.clone());
+        let _ = pace.settled();
         (sender, ahead, pace)
     }
 
     #[test]
     fn a_silent_source_pauses_and_one_that_has_something_or_has_ended_does_not() {
         let (sender, mut ahead, mut pace) = sent();
-        assert!(pace.pauses());
+        assert!(pace.pauses(false));
         sender.send(b"abc".to_vec()).unwrap();
         let mut two = [0; 2];
         assert_eq!(ahead.read(&mut two).unwrap(), 2);
-        assert!(!pace.pauses(), "a byte is left");
+        assert!(!pace.pauses(false), "a byte is left");
         assert_eq!(ahead.read(&mut two).unwrap(), 1);
-        assert!(pace.pauses());
+        assert!(pace.pauses(false));
         drop(sender);
         let mut rest = Vec::new();
         assert_eq!(ahead.read_to_end(&mut rest).unwrap(), 0);
-        assert!(!pace.pauses());
+        assert!(!pace.pauses(false));
+    }
+
+    #[test]
+    fn a_pause_ends_nothing_that_must_not_depend_on_the_moment() {
+        // Silent all along: a reader that waited for it would hang.
+        let (_sender, _, mut pace) = sent();
+        for (is_told, is_awaited, decides, ends) in [
+            (false, false, false, false),
+            (false, true, true, false),
+            (true, false, true, false),
+            (true, false, false, true),
+            (true, true, true, true),
+        ] {
+            (pace.is_told, pace.is_awaited) = (is_told, is_awaited);
+            assert_eq!(pace.pauses(decides), ends);
+        }
     }
 
     #[test]
@@ -222,14 +248,14 @@ mod tests {
         pace.handed_on();
         pace.handed_on();
         let settled = pace.settled();
-        let waiting = std::thread::spawn(move || (pace.pauses(), pace));
+        let waiting = std::thread::spawn(move || (pace.pauses(false), pace));
         settled.window();
         settled.window();
         let (paused, mut pace) = waiting.join().unwrap();
         assert!(paused);
 
         pace.handed_on();
-        let waiting = std::thread::spawn(move || pace.pauses());
+        let waiting = std::thread::spawn(move || pace.pauses(false));
         sender.send(b"more".to_vec()).unwrap();
         assert!(!waiting.join().unwrap());
         let mut four = [0; 4];

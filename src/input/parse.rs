@@ -126,6 +126,12 @@ impl Parser {
         }
     }
 
+    /// Whether what follows depends on where the window at hand ends: types of kept fields, and which named ones
+    /// there are.
+    pub(super) fn decides(&self, columns: &Columns) -> bool {
+        columns.undecided() || self.jsonl.has_unseen()
+    }
+
     /// At the end of a window: whether every named field was in some record of the first one.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ impl Reader for RowReader {
             }
             // Before each read, not each line: the beginning of a line may come long before its end.
             if !filling.is_empty() && !self.opened.lines.has_line() {
-                if pace.pauses() {
+                if pace.pauses(parser.decides(&filling.columns)) {
                     return Ok(Filled::Window);
                 }
                 let read = self.opened.lines.read_on();

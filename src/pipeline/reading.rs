@@ -65,9 +65,9 @@ impl Reading {
 
     /// Who is told of windows that are written. A job's windows are the same in every run, however its input
     /// comes, so nobody is told.
-    pub(super) fn settled(&self) -> Option<Settled> {
+    pub(super) fn settled(&mut self) -> Option<Settled> {
         match self {
-            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => Some(reader.settled()),
+            Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.settled(),
             Self::Job(_) | Self::Again(_) => None,
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn start<'c>(
 ) -> Result<(Run<'c>, Threads, Output)> {
     let Parts {
         model,
-        reader,
+        mut reader,
         tokenizer,
         ..
     } = parts;

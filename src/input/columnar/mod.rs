@@ -71,7 +71,7 @@ impl Reader for TableReader {
     fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
         while !filling.is_full() {
             let Some((batch, row, seek)) = &mut self.pending else {
-                if !filling.is_empty() && pace.pauses() {
+                if !filling.is_empty() && pace.pauses(false) {
                     break;
                 }
                 match self.batches.next()? {

@@ -250,7 +250,7 @@ impl Reader for CsvReader {
             let found = self.records.next(&self.source, filling.is_empty())?;
             match found {
                 Found::End => return Ok(Filled::End),
-                Found::Waits if pace.pauses() => break,
+                Found::Waits if pace.pauses(false) => break,
                 Found::Waits => {
                     self.records.read_on(&self.source)?;
                     continue;
