@@ -317,6 +317,12 @@ impl JobRun {
         }
     }
 
+    /// Whether earlier runs have embedded anything.
+    pub(super) fn has_rows(&self) -> bool {
+        let mut parts = self.begun.state().parts.values();
+        parts.any(|part| part.info.embedded > 0)
+    }
+
     /// What earlier runs have done, for the user.
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();

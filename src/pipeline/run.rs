@@ -55,7 +55,7 @@ pub(super) fn drive(
     }
     let made = |counts: &Counts| run.maker.provenance(counts);
     let mut notes = run.model.notes(run.maker.info.provider == Provider::Native);
-    let mut rejected_before = 0;
+    let (mut rejected_before, mut may_be_empty) = (0, !run.options.fail_on_empty);
     let (sink, ending) = match output {
         Output::Whole(mut writer, rejects) => {
             writer.about(&|| run.maker.at_first())?;
@@ -66,6 +66,7 @@ pub(super) fn drive(
             let files = run.maker.files()?;
             notes.extend(job.note());
             rejected_before = job.rejected();
+            may_be_empty |= job.has_rows();
             let schema = run.options.extra().schema(&run.schema)?;
             let (parts, ending) = job.parts(&run.model, files, &run.maker.info, schema)?;
             let parts = Box::new(parts);
@@ -95,7 +96,9 @@ pub(super) fn drive(
     };
     drop(threads);
 
-    run.check(&ledger, end.read)?;
+    // A shard may have no share of the input.
+    may_be_empty |= end.read == 0 && run.options.job.shard.count > 1;
+    run.check(&ledger, end.read, may_be_empty)?;
     if cancel.is_cancelled() && matches!(ledger.sink, Sink::Whole { .. }) {
         return Err(Error::interrupted());
     }
@@ -194,7 +197,7 @@ impl Run<'_> {
     }
 
     /// Whether every record that was `read` is accounted for, and there is one at all where there must be.
-    fn check(&self, ledger: &Ledger<'_>, read: u64) -> Result<()> {
+    fn check(&self, ledger: &Ledger<'_>, read: u64, may_be_empty: bool) -> Result<()> {
         let counts = &ledger.counts;
         if counts.read != read || counts.embedded + counts.rejected != read {
             return Err(Error::internal(format!(
@@ -202,7 +205,7 @@ impl Run<'_> {
                 counts.read, counts.embedded, counts.rejected
             )));
         }
-        if self.options.fail_on_empty && counts.embedded == 0 {
+        if !may_be_empty && counts.embedded == 0 {
             let reason = match counts.rejected {
                 0 => "there is no record to embed, which --fail-on-empty forbids".to_owned(),
                 rejected => format!(

@@ -132,6 +132,27 @@ fn shards_divide_one_file() {
     assert!(!sandbox.path("out").exists());
 }
 
+/// What earlier runs and other shards have embedded counts.
+#[test]
+fn a_run_that_has_nothing_left_to_embed_is_not_empty() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\ntwo\n");
+    let line = "a.txt -o out/ -f jsonl --fail-on-empty --resume";
+    code(&sandbox.embed(line), 0);
+    // As a kill behind the last part leaves it.
+    fs::remove_file(sandbox.path("out/_SUCCESS")).unwrap();
+    fs::remove_file(sandbox.path("out/_embedctl/manifest.json")).unwrap();
+    fs::remove_dir_all(sandbox.path("out/_embedctl/shards")).unwrap();
+    code(&sandbox.embed(line), 0);
+    assert!(sandbox.path("out/_SUCCESS").exists());
+    // Two lines for three.
+    for number in 1..=3 {
+        let line = format!("a.txt -o three/ -f jsonl --fail-on-empty --shard {number}/3");
+        code(&sandbox.embed(&line), 0);
+    }
+    assert_eq!(joined(&sandbox, "three"), joined(&sandbox, "out"));
+}
+
 /// A record may look like the header, or like two: only whole files are read as they were written.
 #[test]
 fn files_of_csv_are_dealt_out_whole() {
