@@ -4,6 +4,7 @@
 pub use arrow_buffer::buffer;
 pub use arrow_ipc as ipc;
 
+pub(crate) mod retype;
 mod shown;
 
 pub(crate) use shown::shown;

@@ -13,6 +13,7 @@ use crate::arrow::array::{
     new_null_array,
 };
 use crate::arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
+use crate::arrow::retype;
 
 use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
@@ -35,12 +36,11 @@ pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
 
 /// Whether values of `from` can follow values of `to` in one column, each as it is.
 pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
-    if from == to || *from == DataType::Null {
+    if of_several(from) == *to || *from == DataType::Null {
         return true;
     }
     match (from, to) {
         (_, DataType::Null) => false,
-        (DataType::Dictionary(_, from), DataType::Dictionary(_, to)) if from == to => true,
         (DataType::Dictionary(_, from), to) => follows(from, to),
         (from, DataType::Dictionary(_, to)) => is_text(from) && is_text(to),
         _ if is_text(from) && is_text(to) => true,
@@ -51,15 +51,9 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The type of a column that holds values of `from`: keys of a dictionary have 32 bits at least, since the
-/// values of several tables and batches come together in one.
+/// The type of a column that holds values of `from`, of which several tables and batches come together.
 pub(super) fn of_several(from: &DataType) -> DataType {
-    match from {
-        DataType::Dictionary(keys, values) if keys.primitive_width() < Some(4) => {
-            DataType::Dictionary(Box::new(DataType::Int32), values.clone())
-        }
-        _ => from.clone(),
-    }
+    retype::of_type(from, retype::wide_keys)
 }
 
 /// Whether a column of type `to` holds this integer, where it holds integers.
@@ -83,12 +77,9 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
     }
-    if let (Some(dictionary), DataType::Dictionary(keys, values)) =
-        (array.as_any_dictionary_opt(), to)
-        && dictionary.values().data_type() == values.as_ref()
-    {
-        let keys = fit(&make_array(dictionary.keys().to_data()), keys)?;
-        return packed(&keys, dictionary.values(), to);
+    if of_several(array.data_type()) == *to {
+        let wide = retype::retyped(array.to_data(), to).map_err(unsound)?;
+        return Ok(make_array(wide));
     }
     let array = &unpacked(array).map_err(unsound)?;
     let kind = array.data_type();
@@ -139,17 +130,13 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             });
             let found: ArrayRef = Arc::new(found.collect::<Int64Array>());
             let distinct: ArrayRef = Arc::new(StringViewArray::from(distinct));
-            packed(&fit(&found, keys)?, &fit(&distinct, values)?, to)?
+            let values = fit(&distinct, values)?.to_data();
+            let keys = fit(&found, keys)?.to_data().into_builder();
+            let both = keys.data_type(to.clone()).add_child_data(values).build();
+            make_array(both.map_err(unsound)?)
         }
         _ => return Err(Error::internal(format!("a column of {kind} as one of {to}"))),
     })
-}
-
-/// The dictionary of type `to` of these keys and values.
-fn packed(keys: &ArrayRef, values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let keys = keys.to_data().into_builder().data_type(to.clone());
-    let both = keys.add_child_data(values.to_data()).build();
-    Ok(make_array(both.map_err(unsound)?))
 }
 
 /// The words that stand for truth in tables elsewhere, too.

@@ -26,7 +26,6 @@ mod quantize;
 mod read;
 pub mod rejects;
 mod remote;
-mod retype;
 mod sidecar;
 mod table;
 pub(crate) mod target;

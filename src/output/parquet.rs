@@ -14,12 +14,12 @@ use ::parquet::schema::types::ColumnPath;
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::made::KEY;
-use super::retype;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
 use crate::arrow::array::{RecordBatch, new_null_array};
 use crate::arrow::datatypes::{Field, Schema};
+use crate::arrow::retype;
 use crate::error::{Error, Result};
 use crate::record::Rows;
 

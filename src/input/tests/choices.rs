@@ -1,8 +1,9 @@
 //! Templates, all fields, where a record stood, the first records and a draw: in every format.
 
-use super::columns::read;
+use super::columns::{read, table};
+use super::tables::arrow_file;
 use super::*;
-use crate::arrow::array::{AsArray, RecordBatch, StringArray};
+use crate::arrow::array::{AsArray, Int16Array, RecordBatch, StringArray};
 use crate::arrow::datatypes::Int64Type;
 use crate::input::compression::tests::xz;
 
@@ -269,4 +270,44 @@ fn a_misfit_in_a_field_that_came_late_is_rejected_as_it_stood() {
         let (_, rejects) = read(&files, "n", keeping(&["*", "text:string"]));
         assert_eq!(rejects, [(3, misfit.to_owned())]);
     }
+}
+
+#[test]
+fn lines_of_text_fill_the_column_of_the_text_alone() {
+    let numbers = arrow_file(&[table(Arc::new(Int16Array::from(vec![1])))]);
+    for (files, k) in [
+        (Files::new(), vec![]),
+        (Files::new().with("a.csv", "text,k\nrow 0,x\n"), vec!["x"]),
+        (
+            Files::new().with("a.jsonl", "{\"k\":2,\"text\":\"row 0\"}\n"),
+            vec!["2"],
+        ),
+        (Files::new().with("a.arrow", numbers), vec!["1"]),
+    ] {
+        let files = files.with("b.txt", "line\n");
+        let rows = [&vec!["row 0"; k.len()][..], &["line"]].concat();
+        assert_eq!(read(&files, "text", keeping(&["*"])).0, rows);
+        if !k.is_empty() {
+            assert_eq!(
+                read(&files, "k", keeping(&["*"])).0,
+                [&k[..], &["null"]].concat()
+            );
+        }
+    }
+}
+
+#[test]
+fn formats_follow_one_another_under_any_columns() {
+    let lines = "{\"text\":\"c\",\"k\":\"1\"}\n";
+    for (first, second, k) in [
+        (("a.jsonl", lines), ("b.csv", "text,k\nb,2\n"), ["1", "2"]),
+        (("a.csv", "text,k\nb,2\n"), ("b.jsonl", lines), ["2", "1"]),
+    ] {
+        let files = Files::new().with(first.0, first.1).with(second.0, second.1);
+        for keep in ["k", "*"] {
+            assert_eq!(read(&files, "k", keeping(&[keep])).0, k, "{first:?} {keep}");
+        }
+    }
+    let files = Files::new().with("a.txt", "a\n").with("b.csv", "text\nb\n");
+    assert_eq!(read(&files, "text", keeping(&["text"])).0, ["a", "b"]);
 }

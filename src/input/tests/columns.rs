@@ -227,7 +227,7 @@ fn text_itself_can_be_kept() {
 }
 
 /// A table with texts and a column `k`.
-fn table(k: ArrayRef) -> RecordBatch {
+pub fn table(k: ArrayRef) -> RecordBatch {
     let texts = (0..k.len()).map(|row| format!("row {row}"));
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
     let fields = [&text, &k].into_iter().zip(["text", "k"]);
@@ -255,46 +255,6 @@ pub fn read(files: &Files, name: &str, options: InputOptions) -> (Vec<String>, V
 }
 
 #[test]
-fn lines_of_text_fill_the_column_of_the_text_alone() {
-    let numbers = arrow_file(&[table(Arc::new(Int16Array::from(vec![1])))]);
-    for (files, k) in [
-        (Files::new(), vec![]),
-        (Files::new().with("a.csv", "text,k\nrow 0,x\n"), vec!["x"]),
-        (
-            Files::new().with("a.jsonl", "{\"k\":2,\"text\":\"row 0\"}\n"),
-            vec!["2"],
-        ),
-        (Files::new().with("a.arrow", numbers), vec!["1"]),
-    ] {
-        let files = files.with("b.txt", "line\n");
-        let rows = [&vec!["row 0"; k.len()][..], &["line"]].concat();
-        assert_eq!(read(&files, "text", keeping(&["*"])).0, rows);
-        if !k.is_empty() {
-            assert_eq!(
-                read(&files, "k", keeping(&["*"])).0,
-                [&k[..], &["null"]].concat()
-            );
-        }
-    }
-}
-
-#[test]
-fn formats_follow_one_another_under_any_columns() {
-    let lines = "{\"text\":\"c\",\"k\":\"1\"}\n";
-    for (first, second, k) in [
-        (("a.jsonl", lines), ("b.csv", "text,k\nb,2\n"), ["1", "2"]),
-        (("a.csv", "text,k\nb,2\n"), ("b.jsonl", lines), ["2", "1"]),
-    ] {
-        let files = Files::new().with(first.0, first.1).with(second.0, second.1);
-        for keep in ["k", "*"] {
-            assert_eq!(read(&files, "k", keeping(&[keep])).0, k, "{first:?} {keep}");
-        }
-    }
-    let files = Files::new().with("a.txt", "a\n").with("b.csv", "text\nb\n");
-    assert_eq!(read(&files, "text", keeping(&["text"])).0, ["a", "b"]);
-}
-
-#[test]
 fn integers_of_lines_beyond_those_of_a_table_are_rejected() {
     let table = table(Arc::new(Int16Array::from(vec![1, 300])));
     let beyond = "{\"text\":\"c\",\"k\":40000}";
@@ -314,7 +274,7 @@ fn dictionaries_of_several_tables_come_together() {
     let strings = |from| -> ArrayRef {
         let words: Vec<String> = words(from).collect();
         Arc::new(DictionaryArray::<Int8Type>::from_iter(
-            words.iter().map(|word| word.as_str()),
+            words.iter().map(String::as_str),
         ))
     };
     let numbers = |from: usize| -> ArrayRef {
@@ -344,6 +304,24 @@ fn dictionaries_of_several_tables_come_together() {
             assert_eq!(read(&files, "k", drawn).0, expected);
         }
     }
+    // In a struct, and the key of nothing.
+    let nested = |from| {
+        let words: ArrayRef = strings(from);
+        let fields = Fields::from(vec![Field::new("x", words.data_type().clone(), true)]);
+        table(Arc::new(StructArray::new(fields, vec![words], None)))
+    };
+    let nothing = DictionaryArray::<Int8Type>::from_iter([None::<&str>]);
+    let batches = [nested(0), nested(100)];
+    let files = Files::new().with("a.arrows", arrow_stream(&batches));
+    let struct_of = files.window(InputOptions {
+        window_rows: 1000,
+        ..keeping(&["k"])
+    });
+    let inside = struct_of.columns["k"].as_struct().column(0);
+    let inside = Strings::new(inside).unwrap();
+    assert!(inside.iter().flatten().eq(expected.iter()));
+    let files = Files::new().with("a.arrow", arrow_file(&[table(Arc::new(nothing))]));
+    assert_eq!(read(&files, "k", keeping(&["k"])).0, ["null"]);
     let lines: String = words(100)
         .chain(words(200))
         .map(|word| format!("{{\"text\":\"\",\"k\":\"{word}\"}}\n"))

@@ -1,26 +1,39 @@
-//! Columns in other types than they came in, where a format lacks theirs: through lists, structs and maps.
+//! Columns in other types than they came in, where theirs would not do: through lists, structs and maps.
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
-use crate::arrow::compute::take;
-use crate::arrow::datatypes::*;
-use crate::arrow::error::ArrowError;
+use super::array::{
+    AnyDictionaryArray, Array, ArrayData, ArrayRef, AsArray, DictionaryArray, Int32Array,
+    RecordBatch, make_array,
+};
+use super::compute::take;
+use super::datatypes::*;
+use super::error::ArrowError;
 
 /// Says what takes a type's place; `None` for those that stay.
-pub(super) type Replace = fn(&DataType) -> Option<DataType>;
+pub(crate) type Replace = fn(&DataType) -> Option<DataType>;
 
 /// A dictionary's values in its place.
-pub(super) fn without_dictionary(kind: &DataType) -> Option<DataType> {
+pub(crate) fn without_dictionary(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::Dictionary(_, values) => Some(DataType::clone(values)),
         _ => None,
     }
 }
 
+/// A dictionary with keys of 32 bits in place of one with fewer: of several such, all values have room in one.
+pub(crate) fn wide_keys(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Dictionary(keys, values) if keys.primitive_width() < Some(4) => Some(
+            DataType::Dictionary(Box::new(DataType::Int32), values.clone()),
+        ),
+        _ => None,
+    }
+}
+
 /// Of times that Parquet has no type for, and that other readers would take for numbers, the nearest that it has:
 /// milliseconds for seconds, days for milliseconds that stand for days.
-pub(super) fn parquet_times(kind: &DataType) -> Option<DataType> {
+pub(crate) fn parquet_times(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::Timestamp(TimeUnit::Second, zone) => {
             Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
@@ -33,7 +46,7 @@ pub(super) fn parquet_times(kind: &DataType) -> Option<DataType> {
 }
 
 /// The rows in the types of [`schema`].
-pub(super) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
     let schema = schema(batch.schema_ref(), replace);
     let columns = batch.columns().iter().zip(schema.fields());
     let columns: Vec<ArrayRef> = columns
@@ -48,11 +61,14 @@ pub(super) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch
 }
 
 /// The same values in the type that [`of_type`] has for theirs.
-fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
+pub(crate) fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
     if data.data_type() == kind {
         return Ok(data);
     }
     if let Some(packed) = make_array(data.clone()).as_any_dictionary_opt() {
+        if wide_keys(data.data_type()).as_ref() == Some(kind) {
+            return Ok(with_wide_keys(packed).into_data());
+        }
         return retyped(take(packed.values(), packed.keys(), None)?.to_data(), kind);
     }
     if let Some(times) = times(&data, kind) {
@@ -71,6 +87,19 @@ fn retyped(data: ArrayData, kind: &DataType) -> Result<ArrayData, ArrowError> {
     let inner = inner.collect::<Result<_, _>>()?;
     let builder = data.into_builder().data_type(kind.clone());
     builder.child_data(inner).build()
+}
+
+/// The same dictionary, of the type that [`wide_keys`] has for its own.
+fn with_wide_keys(packed: &dyn AnyDictionaryArray) -> DictionaryArray<Int32Type> {
+    let keys = match packed.values().is_empty() {
+        true => Int32Array::new_null(packed.len()),
+        false => {
+            let keys = packed.normalized_keys().into_iter();
+            let keys = keys.map(|key| i32::try_from(key).expect("narrower keys"));
+            Int32Array::new(keys.collect(), packed.nulls().cloned())
+        }
+    };
+    DictionaryArray::new(keys, Arc::clone(packed.values()))
 }
 
 /// Times in the unit that [`parquet_times`] has for theirs; `None` of all else.
@@ -112,7 +141,7 @@ fn times(data: &ArrayData, kind: &DataType) -> Option<Result<ArrayData, ArrowErr
 }
 
 /// The schema with some types replaced; itself where there are none such.
-pub(super) fn schema(schema: &SchemaRef, replace: Replace) -> SchemaRef {
+pub(crate) fn schema(schema: &SchemaRef, replace: Replace) -> SchemaRef {
     let fields: Vec<FieldRef> = (schema.fields().iter())
         .map(|field| of_field(field, replace))
         .collect();
@@ -128,7 +157,8 @@ fn of_field(field: &FieldRef, replace: Replace) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(kind))
 }
 
-fn of_type(kind: &DataType, replace: Replace) -> DataType {
+/// The type that takes the place of `kind`, outside and inside.
+pub(crate) fn of_type(kind: &DataType, replace: Replace) -> DataType {
     if let Some(other) = replace(kind) {
         return of_type(&other, replace);
     }
