@@ -212,7 +212,7 @@ fn fixed(width: usize) -> i32 {
 fn beyond_f16(rows: &Rows, index: usize, value: f32) -> Error {
     let record = rows.refs[index / rows.dimensions].record + 1;
     let most = f16::MAX.to_f32();
-    Error::record(
+    Error::input(
         Place::file(format!("record {record}")),
         format!("its vector holds {value}, and f16 ends at {most}"),
     )

@@ -178,7 +178,7 @@ fn streams_are_read_one_after_another_and_matrices_to_their_last_row() {
         ("head.i8bin", "it ends in the middle of a vector"),
         ("wide.u8bin", "would be 4294967295 wide"),
         ("other.pgcopy", "does not begin as PostgreSQL's binary COPY"),
-        ("bad.jsonl", "it is no JSON object"),
+        ("bad.jsonl", "line 2 is no JSON object"),
     ] {
         let run = table(&sandbox, name);
         assert_eq!(run.code, Some(1), "{run}");

@@ -134,6 +134,23 @@ fn all_fields_are_kept_and_none_bears_a_name_of_the_outputs_own() {
 }
 
 #[test]
+fn what_postgresql_refuses_is_an_error_that_no_record_can_be_left_out_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "in.jsonl",
+        "{\"text\":\"a\",\"j\":1}\n{\"text\":\"b\",\"j\":\"\\u0000\"}\n",
+    );
+    for kind in ["json", "string"] {
+        let line = format!("in.jsonl --keep j:{kind} --on-error skip -o out.pgcopy");
+        let run = sandbox.embed(&line);
+        assert_eq!(run.code, Some(1), "{run}");
+        let told = "record 2, field j: it holds a NUL character";
+        assert!(run.stderr.contains(told), "{run}");
+        assert!(!run.stderr.contains("hint"), "{run}");
+    }
+}
+
+#[test]
 fn vectors_in_steps_give_no_ranges() {
     let sandbox = sandbox();
     embed(&sandbox, "-o calibration.npy");

@@ -114,7 +114,7 @@ impl VectorWriter for PgcopyWriter {
                 let record = rows.refs[row].record + 1;
                 let place = Place::file(format!("record {record}, field {field}"));
                 let remedy = "leave the field out of --keep, or choose another output format (-f)";
-                Error::record(place, reason).with_remedy(remedy)
+                Error::input(place, reason).with_remedy(remedy)
             })?;
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {
                 match rows.is_missing(row) {

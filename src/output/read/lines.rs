@@ -39,8 +39,8 @@ pub(super) fn jsonl(
         // Values that were kept may be beyond what a number holds here.
         let object: BTreeMap<Key<'_>, &RawValue> =
             serde_json::from_slice(&line).map_err(|error| {
-                let place = Place::file(&file.name).line(number);
-                Error::record(place, format!("it is no JSON object: {error}")).with_remedy(CUT)
+                let reason = format!("line {number} is no JSON object: {error}");
+                Error::input(Place::file(&file.name), reason).with_remedy(CUT)
             })?;
         let names = || object.keys().map(|key| key.0.as_ref());
         for (Key(column), value) in &object {
