@@ -134,14 +134,17 @@ impl Job {
         if !self.options.goes_on() && !self.anew && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
-                    .with_remedy(TAKEN),
+                    .with_remedy(match count {
+                        1 => TAKEN.to_owned(),
+                        _ => format!("write elsewhere, or {}", self.anew()),
+                    }),
                 false => Error::usage(format!(
                     "{}: an unfinished output is there, with {} rows in {} parts",
                     self.shown,
                     state.rows(),
                     state.parts.len()
                 ))
-                .with_remedy("go on with --resume, or pass --force to start anew"),
+                .with_remedy(format!("go on with --resume, or {}", self.anew())),
             });
         }
         Ok(state)

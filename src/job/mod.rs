@@ -206,6 +206,15 @@ impl Job {
         &self.shown
     }
 
+    /// How to begin it anew, for messages.
+    #[must_use]
+    pub fn anew(&self) -> &'static str {
+        match self.options.shard.count {
+            1 => "start anew with --force",
+            _ => "remove it and run all shards anew",
+        }
+    }
+
     /// The shard that this run is.
     #[must_use]
     pub fn shard(&self) -> Shard {
@@ -298,8 +307,9 @@ impl Job {
             self.shown,
             differences.join(", ")
         ))
-        .with_remedy(
-            "give the same as then to go on, or write elsewhere, or start anew with --force",
-        ))
+        .with_remedy(format!(
+            "give the same as then to go on, or write elsewhere, or {}",
+            self.anew()
+        )))
     }
 }

@@ -27,6 +27,8 @@ use crate::tokenize::TextTokenizer;
 pub struct Complete {
     /// What stands in the folder; nothing, of a single file.
     pub state: State,
+    /// Whether all of it is complete: of a job in shards others may be missing, and this one is.
+    pub all: bool,
     /// Records that it has rejected.
     pub rejected: u64,
     /// Those of them that were tried again, and embedded into parts that somebody has removed.
@@ -105,9 +107,10 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         except.push(SIZES);
         let has_other_size = rejected > 0 && job.differ(&then, &now, &except).is_ok();
         return Err(match has_other_size {
-            true => error.with_remedy(
-                "give --retry-rejects where rejected records were mended, else the same as then, or start anew with --force",
-            ),
+            true => error.with_remedy(format!(
+                "give --retry-rejects where rejected records were mended, else the same as then, or {}",
+                job.anew()
+            )),
             false => error,
         });
     }
@@ -120,6 +123,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         clear_parts(path)?;
         return Ok(Some(Complete {
             state: State::default(),
+            all: true,
             rejected,
             removed: 0,
         }));
@@ -127,6 +131,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     let removed = job.renew_completion(&state, manifest.as_ref())?;
     job.tidy()?;
     Ok(Some(Complete {
+        all: job.shard().count == 1 || job.state()?.success,
         state,
         rejected,
         removed,

@@ -171,7 +171,11 @@ fn what_cannot_be_tried_again() {
     let failed = sandbox.embed("in.jsonl -o unfinished/ --window 1");
     code(&failed, 1);
     code(&sandbox.embed(LINE), 3);
-    code(&sandbox.embed("in.jsonl --on-error null -o null/"), 3);
+    let run = sandbox.embed("in.jsonl --on-error null -o null/");
+    assert!(
+        code(&run, 3).stderr.contains("write the output anew"),
+        "{run}"
+    );
     for (line, said) in [
         ("in.jsonl -o out.npy", "holds no output whose records"),
         (

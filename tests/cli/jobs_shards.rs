@@ -49,8 +49,17 @@ fn shards_agree_without_speaking() {
     );
     // Once more is nothing to do, with the option; without it, it is refused.
     let again = sandbox.embed(&format!("{} --resume", shard(3)));
-    assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
-    code(&sandbox.embed(&shard(3)), 2);
+    let said = &code(&again, 0).stderr;
+    assert!(
+        said.contains("nothing to do: this shard is complete"),
+        "{again}"
+    );
+    let refused = sandbox.embed(&shard(3));
+    let said = &code(&refused, 2).stderr;
+    assert!(
+        said.contains("or remove it and run all shards anew"),
+        "{refused}"
+    );
     // Another number of shards, or another listing, would divide the input otherwise.
     let other = sandbox.embed(&shard(2).replace("/4", "/5"));
     assert!(
@@ -72,6 +81,12 @@ fn shards_agree_without_speaking() {
         (&510.into(), &4.into())
     );
     assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+    let again = sandbox.embed(&format!("{} --resume", shard(3)));
+    let said = &code(&again, 0).stderr;
+    assert!(
+        said.contains("nothing to do: the output is complete"),
+        "{again}"
+    );
     let found = sandbox.run("inspect out/");
     let said = &code(&found, 0).stdout;
     assert!(said.contains("510 read, 0 rejected; 510 rows"), "{found}");

@@ -138,6 +138,7 @@ fn embed(
         profile: options.profile.as_ref(),
         destination: &options.output.destination,
         rejects: options.rejects.as_deref(),
+        nulls: options.on_error == OnError::Null,
     };
     if let Some(numbers) = numbers {
         numbers.summary(&report);

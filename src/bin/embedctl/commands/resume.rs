@@ -13,6 +13,7 @@ use crate::printer::{Printer, count, destination, number};
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
     let Some(Complete {
         state,
+        all,
         rejected,
         removed,
     }) = pipeline::finished(options)?
@@ -30,7 +31,12 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
         0 => String::new(),
         parts => format!(", with {} rows in {parts} parts", count(state.rows())),
     };
-    printer.info(format!("nothing to do: the output is complete{what}"));
+    printer.info(match all {
+        true => format!("nothing to do: the output is complete{what}"),
+        false => format!(
+            "nothing to do: this shard is complete{what}; the output is, when all others are, too"
+        ),
+    });
     Ok(Some(code(rejected)))
 }
 

@@ -25,6 +25,8 @@ pub struct Report<'a> {
     pub destination: &'a Destination,
     /// Where rejected records went.
     pub rejects: Option<&'a Path>,
+    /// Whether they are rows without a vector.
+    pub nulls: bool,
 }
 
 impl Report<'_> {
@@ -240,9 +242,12 @@ impl Printer {
         self.print(Level::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
-                "all of them are listed in _embedctl/rejects of {}; mend them in their lines, and --retry-rejects adds \
-                 them",
-                path.display()
+                "all of them are listed in _embedctl/rejects of {}; mend them in their lines, and {}",
+                path.display(),
+                match report.nulls {
+                    true => "write the output anew, which fills their rows",
+                    false => "--retry-rejects adds them",
+                }
             )),
             _ => self.hint("--rejects PATH writes all of them with file, line and reason"),
         }
