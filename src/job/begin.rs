@@ -152,14 +152,17 @@ impl Job {
 
     /// Refuses a folder that holds somebody else's files, which readers would take for parts.
     fn refuse_others(&self) -> Result<()> {
-        let other =
-            (self.storage.list("")?.into_iter()).find(|entry| !entry.name.starts_with(['_', '.']));
+        let mut names = self.storage.list("")?.into_iter().map(|entry| entry.name);
+        let other = match names.find(|name| !name.starts_with(['_', '.'])) {
+            None => self.storage.stray()?,
+            other => other,
+        };
         match other {
             None => Ok(()),
-            Some(entry) => Err(Error::usage(format!(
-                "-o {}: the folder holds {}, which is no part of an output, and readers of the folder would \
+            Some(name) => Err(Error::usage(format!(
+                "-o {}: the folder holds {name}, which is no part of an output, and readers of the folder would \
                  take it for one",
-                self.shown, entry.name
+                self.shown
             ))
             .with_remedy("write to a folder of its own")),
         }

@@ -1,6 +1,7 @@
 //! A job's end: the manifest and the marker that says that it is complete; and what is removed of it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use super::begin::busy;
@@ -223,6 +224,27 @@ pub fn clear_parts(path: &Path) -> Result<bool> {
         None => return Ok(false),
     }
     remove_parts(path).map(|()| true)
+}
+
+/// Removes the folder for parts of the single file at `path`, where a run has put nothing into it but its lock.
+///
+/// # Errors
+/// If the system refuses.
+pub fn clear_unbegun(path: &Path) -> Result<()> {
+    let (parts, name) = (parts_of(path), names::lock(Shard::default().index));
+    let storage = Local::new(&parts);
+    if !parts.join(&name).exists() {
+        return Ok(());
+    }
+    if let Some(_lock) = storage.lock(&name)?
+        && storage.read(names::JOB)?.is_none()
+    {
+        storage.remove(&name)?;
+        // What somebody else has put there stays.
+        let own = fs::remove_dir(parts.join(names::OWN));
+        let _ = own.and_then(|()| fs::remove_dir(&parts));
+    }
+    Ok(())
 }
 
 /// Removes what an unfinished run has left of the single file at `path`.

@@ -52,7 +52,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use begin::{Begun, nothing_to_retry};
-pub use ending::{clear_parts, forget, remove_parts};
+pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
 pub use objects::Objects;
 pub use open::Done;

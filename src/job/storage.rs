@@ -11,7 +11,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use walkdir::{DirEntry, WalkDir};
+
 use crate::error::{Error, Place, Result};
+use crate::folder::name_in;
 use crate::output::fault::with_remedy;
 
 /// Something complete, to be put under a name.
@@ -51,6 +54,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn list(&self, folder: &str) -> Result<Vec<Entry>>;
+
+    /// A file below the top that readers of the whole would take for a part: in a folder whose name begins with
+    /// neither `_` nor `.`, nor does its own.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn stray(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// What stands under `name`; `None` where nothing does.
     ///
@@ -225,6 +237,17 @@ impl Storage for Local {
         }
         found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
+    }
+
+    fn stray(&self) -> Result<Option<String>> {
+        let is_seen = |entry: &DirEntry| {
+            entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with(['_', '.'])
+        };
+        let entries = WalkDir::new(&self.root).into_iter().filter_entry(is_seen);
+        // What cannot be looked into, readers don't read either.
+        let mut below = entries.flatten().filter(|entry| entry.depth() > 1);
+        let file = below.find(|entry| entry.file_type().is_file());
+        Ok(file.map(|file| name_in(&self.root, file.path())))
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {

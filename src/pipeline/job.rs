@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
 use crate::job::{
     About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
-    SourceState, Spool, is_inside, plan, remove_parts,
+    SourceState, Spool, clear_unbegun, is_inside, plan, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
@@ -41,12 +41,20 @@ pub(super) struct JobRun {
     aside: Option<Aside>,
 }
 
-/// The parts of a file that is written anew: nobody goes on with them, so they go with the run.
-pub(super) struct Aside(PathBuf);
+/// The parts of a single file. Those of one that is written anew go with the run, as nobody goes on with them; else
+/// their folder goes with a run that puts nothing into it.
+pub(super) struct Aside {
+    file: PathBuf,
+    anew: bool,
+}
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        let _ = remove_parts(&self.0); // the next run does, otherwise
+        // The next run does, otherwise.
+        let _ = match self.anew {
+            true => remove_parts(&self.file),
+            false => clear_unbegun(&self.file),
+        };
     }
 }
 
@@ -134,10 +142,11 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     let input = RecordReader::open(&options.sources, options.input.clone())?;
     let shares = shares(&job, options, &input)?;
     let file = match &options.output.destination {
-        Destination::Path(path) if options.job.retry && job.is_single() => Some(path),
+        Destination::Path(path) if job.is_single() => Some(path),
         _ => None,
     };
-    let then = file.map(|path| of_file(path, options)).transpose()?;
+    let then = file.filter(|_| options.job.retry);
+    let then = then.map(|path| of_file(path, options)).transpose()?;
     let then = then.flatten();
     if let Some(said) = &then {
         same_records(&job, &said.then, &options.input)?;
@@ -163,7 +172,10 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         is_typed: untyped(options, &input).is_none(),
         then,
         compared: None,
-        aside: file.cloned().map(Aside),
+        aside: file.cloned().map(|file| Aside {
+            file,
+            anew: options.job.retry,
+        }),
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()

@@ -449,7 +449,19 @@ fn what_cannot_be_meant() {
         let run = sandbox.embed(&line);
         assert!(code(&run, 2).stderr.contains("a shard does not"), "{run}");
     }
+    // Nor is anything left of a run whose model is not there.
+    let run = sandbox.embed("in.jsonl -o out.npy --resume --model ./none");
+    assert!(run.stderr.contains("./none"), "{run}");
     assert_eq!(sandbox.files(), ["in.jsonl"]);
+    // Readers of a folder look into others in it, unless these are called so.
+    for folder in ["seen/sub", "taken/_own"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+        sandbox.write(&format!("{folder}/a.parquet"), "");
+    }
+    let run = sandbox.embed("in.jsonl --limit 3 -o seen/");
+    let said = &code(&run, 2).stderr;
+    assert!(said.contains("holds sub/a.parquet"), "{run}");
+    code(&sandbox.embed("in.jsonl --limit 3 -o taken/"), 0);
 }
 
 #[cfg(unix)]
