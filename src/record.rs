@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::filter_record_batch;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Cause, Error, Result};
 use crate::position::Position;
 
@@ -138,6 +139,8 @@ pub struct Mark {
     pub hash: String,
     /// Where the record behind it stands.
     pub position: Option<Position>,
+    /// Types of the kept columns, where there are some and they are decided.
+    pub columns: Option<SchemaRef>,
     /// The hashes of its texts.
     pub texts: Vec<TextHash>,
 }

@@ -192,6 +192,22 @@ impl Columns {
         Ok(())
     }
 
+    /// Takes the types of another run, in a schema as [`Columns::schema`] gives it.
+    ///
+    /// # Errors
+    /// If the options have not made that schema.
+    pub(super) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
+        let places = if self.places.is_some() { 2 } else { 0 };
+        let kept = schema.fields().iter().skip(1);
+        let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
+        self.expand(
+            kept.clone().map(|field| field.name().as_str()),
+            "",
+            &mut Vec::new(),
+        )?;
+        self.adopt(&kept.cloned().map(Some).collect::<Vec<_>>())
+    }
+
     /// Fails where records of lines cannot fill a column that a table has decided.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ pub use template::Template;
 
 pub(crate) use columnar::{Chunks, check_arrow_file, next_arrow_batch};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
 use columns::Columns;
@@ -134,7 +134,10 @@ impl RecordReader {
             .collect::<Result<Vec<_>>>()?;
         plan::check_sources(&sources, &options)?;
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
-        let columns = Columns::new(&options, &names);
+        let mut columns = Columns::new(&options, &names);
+        if let Some(schema) = &options.columns {
+            columns.go_on(schema).map_err(Error::usage)?;
+        }
         let window_bytes = options.window_bytes.min(options::MOST_BYTES);
         let options = Arc::new(options);
         let mut filling = Filling::new(columns, options.window_rows, window_bytes);
@@ -354,6 +357,28 @@ impl RecordReader {
     #[must_use]
     pub fn table_schema(&self) -> Option<SchemaRef> {
         self.opened.as_ref().and_then(|opened| opened.schema())
+    }
+
+    /// That schema, where fields are kept and their types don't change any more.
+    #[must_use]
+    pub fn columns(&self) -> Option<SchemaRef> {
+        let columns = &self.filling.columns;
+        (columns.is_fixed() && columns.kept() > 0).then(|| columns.schema())
+    }
+
+    /// What [`RecordReader::columns`] will be for whoever begins with the first source; `None` where its records
+    /// decide. Nothing can be read after it.
+    ///
+    /// # Errors
+    /// If it is a table and cannot be opened, or lacks a column that was named.
+    pub fn first_columns(&mut self) -> Result<Option<SchemaRef>> {
+        let first = self.sources.first();
+        if first.is_some_and(|source| source.format.is_table() && source.bytes.is_some()) {
+            self.begin()?;
+        }
+        let columns = &self.filling.columns;
+        let is_known = columns.kept() > 0 && !columns.undecided();
+        Ok(is_known.then(|| columns.schema()))
     }
 
     /// Schema of [`Window::columns`]. A kept field without a type is known after the first window that

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::fields::{IdType, Keep};
 use super::format::InputFormat;
 use super::template::Template;
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::Cause;
 use crate::position::Position;
 
@@ -67,8 +68,11 @@ pub struct InputOptions {
     pub streams: bool,
     /// Where to begin, as an earlier run's [`crate::record::Window::position`] says; what comes before it is not
     /// read. Types of kept fields that no `NAME:TYPE` and no table gives are decided anew, by the first
-    /// window from there.
+    /// window from there, unless `columns` says them.
     pub start: Option<Position>,
+    /// The types of kept columns, as [`crate::input::RecordReader::columns`] gives them, where they are those of
+    /// another run and not of what is read first.
+    pub columns: Option<SchemaRef>,
     /// Which parts of which sources are read; `None`: all of them.
     pub shares: Option<Vec<Share>>,
 }
@@ -190,6 +194,7 @@ impl Default for InputOptions {
             window_per_batch: false,
             streams: false,
             start: None,
+            columns: None,
             shares: None,
         }
     }

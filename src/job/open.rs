@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::part::{PartInfo, Point};
+use super::part::{PartInfo, Point, encoded};
 use super::parts::About;
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ pub(super) struct Open {
     pub start: Point,
     pub end: Point,
     pub position: Option<Position>,
+    pub columns: Option<SchemaRef>,
     /// Index of the source in which the part before it ends.
     pub source: u32,
     /// Records in it, as far as its size is concerned.
@@ -76,6 +77,7 @@ impl Open {
         self.embedded.extend(embedded);
         self.records += records;
         self.position = mark.position;
+        self.columns = mark.columns;
         self.end = Point {
             records: mark.end,
             hash: mark.hash,
@@ -85,9 +87,9 @@ impl Open {
     }
 
     /// What it says of itself, with these counts of its own.
-    pub fn info(&self, about: &About, counts: &Counts) -> PartInfo {
+    pub fn info(&self, about: &About, counts: &Counts) -> Result<PartInfo> {
         let sum = |list: &[u8]| (!list.is_empty()).then(|| hash::of(list));
-        PartInfo {
+        Ok(PartInfo {
             shard: about.job.shard().index,
             shards: about.job.shard().count,
             number: self.number,
@@ -115,8 +117,9 @@ impl Open {
             retry: about.job.retries(),
             rejects_sha256: sum(&self.rejects),
             retried_sha256: sum(&self.embedded),
+            columns: self.columns.as_deref().map(encoded).transpose()?,
             fingerprint: about.fingerprint.clone(),
-        }
+        })
     }
 }
 

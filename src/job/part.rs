@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use super::seal::{opened, sealed};
 use super::storage::{Content, Storage};
-use crate::error::Result;
+use crate::arrow::datatypes::{Schema, SchemaRef};
+use crate::arrow::ipc::reader::StreamReader;
+use crate::arrow::ipc::writer::StreamWriter;
+use crate::error::{Error, Result};
+use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
 
@@ -105,11 +109,33 @@ pub struct PartInfo {
     /// SHA-256 of the list of the records that it holds, where these were tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retried_sha256: Option<String>,
+    /// Types of the kept columns, where there are some and they are decided: Arrow's stream of their schema, in
+    /// hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<String>,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
 }
 
+/// A schema as [`PartInfo::columns`] holds it.
+pub(super) fn encoded(schema: &Schema) -> Result<String> {
+    let mut bytes = Vec::new();
+    StreamWriter::try_new(&mut bytes, schema)
+        .and_then(|mut writer| writer.finish())
+        .map_err(|error| Error::internal(format!("writing a schema: {error}")))?;
+    Ok(hash::hex(&bytes))
+}
+
 impl PartInfo {
+    /// Types of the kept columns, which all parts share.
+    #[must_use]
+    pub fn columns(&self) -> Option<SchemaRef> {
+        let digits = self.columns.as_ref()?.as_bytes().chunks(2);
+        let bytes = digits.map(|two| u8::from_str_radix(str::from_utf8(two).ok()?, 16).ok());
+        let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+        Some(StreamReader::try_new(&bytes[..], None).ok()?.schema())
+    }
+
     /// Its name, without an ending.
     pub(super) fn name(&self) -> String {
         names::part(self.shard, self.number)

@@ -164,7 +164,7 @@ impl Parts {
                 self.about.job.storage.remove(complete)?;
             }
         }
-        let info = open.info(&self.about, &counts);
+        let info = open.info(&self.about, &counts)?;
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             object.insert("part".to_owned(), sealed(&info)?);
@@ -283,6 +283,7 @@ impl Parts {
             },
             end: Point::default(),
             position: None,
+            columns: None,
             source: position.map_or(self.about.share.start, |position| position.source),
             records: 0,
             counts: self.counted,

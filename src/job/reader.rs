@@ -100,6 +100,7 @@ impl JobReader {
             self.leave_out(&mut window, &mut texts)?;
             window.mark = Some(Mark {
                 position: Some(window.position),
+                columns: self.inner.columns(),
                 start,
                 before,
                 end,

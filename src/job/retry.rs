@@ -76,6 +76,7 @@ impl RetryReader {
             before: self.end.hash.clone(),
             hash: self.end.hash.clone(),
             position: None,
+            columns: self.inner.columns(),
             texts: window.texts.iter().map(text_hash).collect(),
         });
         Ok(Some(window))

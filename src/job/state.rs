@@ -12,6 +12,7 @@ use super::part::{Manifest, Part, PartInfo, ShardEnd};
 use super::seal::opened;
 use super::spool::{Spool, SpoolReader};
 use super::storage::{Entry, Local, Storage};
+use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::output::{self, OutputFormat};
 use crate::storage::Readable;
@@ -257,6 +258,12 @@ impl State {
     pub fn of_shard(&self, shard: u32) -> impl Iterator<Item = &Part> {
         let parts = self.parts.range((shard, 0)..=(shard, u32::MAX));
         parts.map(|(_, part)| part)
+    }
+
+    /// Types of the kept columns in the parts of a shard, once they are decided.
+    #[must_use]
+    pub fn columns(&self, shard: u32) -> Option<SchemaRef> {
+        self.of_shard(shard).find_map(|part| part.info.columns())
     }
 
     /// Rows of all parts.

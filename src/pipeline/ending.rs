@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::EmbedOptions;
+use super::fingerprint::{SIZES, sizes};
 use super::job::Aside;
 use super::run::create;
 use crate::arrow::buffer::NullBuffer;
@@ -101,12 +102,14 @@ impl Ending {
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             let failed = |error| Error::internal(format!("writing the fingerprint: {error}"));
-            let fingerprint = serde_json::to_value(&self.fingerprint).map_err(failed)?;
+            let (mut fingerprint, end) = (self.fingerprint.clone(), parts.end());
+            // The first run's may be those of an input that was mended since.
+            if let Some(end) = end {
+                fingerprint.set(SIZES, sizes(&end.sources));
+            }
+            let fingerprint = serde_json::to_value(&fingerprint).map_err(failed)?;
             object.insert("job".to_owned(), fingerprint);
-            object.insert(
-                "end".to_owned(),
-                serde_json::to_value(parts.end()).map_err(failed)?,
-            );
+            object.insert("end".to_owned(), serde_json::to_value(end).map_err(failed)?);
         }
         writer.finish(Finish {
             schema,

@@ -115,6 +115,7 @@ pub(super) fn fingerprint(
         window_per_batch: _,
         streams: _,
         start: _,
+        columns: _,
         shares: _,
     } = &options.input;
     all.set("input_format", format!("{format:?}"));

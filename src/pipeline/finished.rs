@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::EmbedOptions;
 use super::fingerprint::{SIZES, fingerprint, sizes};
-use super::job::{MENDED, of, range, shares, sources};
+use super::job::{MENDED, of, sources};
+use super::reading::{range, shares};
 use super::retry::hashes;
 use crate::engine::{self, EngineInfo, Provider};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader, Share, Source};
+use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     self, Fingerprint, Job, JobReader, Manifest, Point, Rejected, ShardEnd, State, clear_parts,
     nothing_to_retry,
@@ -63,8 +64,8 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         end,
         ..
     } = made;
-    let input = RecordReader::open(&options.sources, options.input.clone())?;
-    let (names, shares) = (input.names(), shares(&job, options, &input)?);
+    let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+    let (names, (shares, columns)) = (input.names(), shares(&job, options, &mut input)?);
     drop(input);
     let (model_options, _) = engine::settle(&options.model, &options.engine)?;
     let model = Model::open(&model_options)?;
@@ -116,7 +117,13 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     }
     if last != present && !options.job.retry && !options.sources.contains(&Source::Stdin) {
         let tried = retried.map(|_| &state);
-        same_input(&job, options, shares, &end, tried, &model)?;
+        let input = InputOptions {
+            window_rows: end.window as usize,
+            columns: tried.map_or(columns, |state| state.columns(index)),
+            shares,
+            ..options.input.clone()
+        };
+        same_input(&job, options, input, &end, tried, &model)?;
     }
     if let Some(path) = file {
         // Those of a run that was killed; one that tries rejected records again may be at work.
@@ -155,16 +162,11 @@ pub(super) struct Said {
 fn same_input(
     job: &Job,
     options: &EmbedOptions,
-    shares: Option<Vec<Share>>,
+    input: InputOptions,
     end: &ShardEnd,
     state: Option<&State>,
     model: &Model,
 ) -> Result<()> {
-    let input = InputOptions {
-        window_rows: end.window as usize,
-        shares,
-        ..options.input.clone()
-    };
     let reader = RecordReader::open(&options.sources, input)?;
     let Some(state) = state else {
         let shown = job.shown().to_owned();

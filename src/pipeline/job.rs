@@ -1,19 +1,20 @@
 //! A run that is a job: its fingerprint, its parts, and the single file that they may become.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ending::Ending;
 use super::fingerprint::{LATER, SIZES, fingerprint, not_open, records};
 use super::finished::{Said, of_file};
+use super::reading::{range, shares};
 use super::{EmbedOptions, OnError};
+use crate::arrow::datatypes::SchemaRef;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, Keep, Listed, RecordReader, Share, Source};
+use crate::input::{InputOptions, RecordReader, Share, Source};
 use crate::job::{
     About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
-    SourceState, Spool, clear_unbegun, is_inside, plan, remove_parts,
+    SourceState, Spool, clear_unbegun, is_inside, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
@@ -29,8 +30,8 @@ pub(super) struct JobRun {
     pub(super) sources: Vec<SourceState>,
     /// What its shard reads of the input; `None`: all of it.
     shares: Option<Vec<Share>>,
-    /// Whether kept fields have types, which else the first records decide.
-    pub(super) is_typed: bool,
+    /// Types of kept columns that what is read first must not decide.
+    pub(super) columns: Option<SchemaRef>,
     /// With the caller's list of files, which those that are begun stand on.
     pub(super) options: EmbedOptions,
     /// What the file says of itself whose rejected records are tried again.
@@ -139,8 +140,8 @@ pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
 /// Looks at the job's folder, and locks it.
 pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     // Refused before anything is made.
-    let input = RecordReader::open(&options.sources, options.input.clone())?;
-    let shares = shares(&job, options, &input)?;
+    let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+    let (shares, columns) = shares(&job, options, &mut input)?;
     let file = match &options.output.destination {
         Destination::Path(path) if job.is_single() => Some(path),
         _ => None,
@@ -162,6 +163,10 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
         same_records(&job, &begun.fingerprint, &options.input)?;
     }
+    let columns = match options.job.retry {
+        true => begun.state().columns(job.shard().index),
+        false => columns,
+    };
     let names = input.names();
     Ok(JobRun {
         job,
@@ -169,7 +174,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         sources: sources(options, &names),
         names,
         shares,
-        is_typed: untyped(options, &input).is_none(),
+        columns,
         then,
         compared: None,
         aside: file.cloned().map(|file| Aside {
@@ -207,46 +212,6 @@ fn same_records(job: &Job, then: &Fingerprint, input: &InputOptions) -> Result<(
     Ok(())
 }
 
-/// A kept field whose type the first records decide.
-fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
-    let InputOptions {
-        keep, text_field, ..
-    } = &options.input;
-    let untyped = |keep: &&Keep| keep.kind.is_none() && keep.name != *text_field;
-    let has_types = input.listed().all(|input| input.is_table);
-    keep.iter().find(untyped).filter(|_| !has_types)
-}
-
-/// What the job's shard reads of the input; `None`: all of it.
-pub(super) fn shares(
-    job: &Job,
-    options: &EmbedOptions,
-    input: &RecordReader,
-) -> Result<Option<Vec<Share>>> {
-    let shard = job.shard();
-    if shard.count == 1 {
-        return Ok(None);
-    }
-    if let Some(keep) = untyped(options, input) {
-        return Err(Error::usage(format!(
-            "--keep {keep}: without a type each shard would decide on one by its own records"
-        ))
-        .with_remedy(format!("say which, such as `--keep {keep}:string`")));
-    }
-    let listed: Vec<Listed> = input.listed().collect();
-    plan(&listed, shard, &|number| input.stretches(number)).map(Some)
-}
-
-/// Indices of the first source of these shares, and of the one behind the last; of so many sources.
-pub(super) fn range(shares: Option<&[Share]>, sources: usize) -> Range<u32> {
-    match shares {
-        None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
-        Some([]) => 0..0,
-        Some([first, .., last]) => first.source..last.source + 1,
-        Some([one]) => one.source..one.source + 1,
-    }
-}
-
 impl JobRun {
     /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
     pub(super) fn reader(&self) -> Result<JobReader> {
@@ -254,11 +219,14 @@ impl JobRun {
             shares: self.shares.clone(),
             ..self.input()
         };
+        let columns = self.begun.state().columns(self.job.shard().index);
+        let is_known = columns.is_some() || input.keep.is_empty();
         // What is drawn depends on all records before it, too.
-        let enters = self.is_typed && input.sample.is_none();
+        let enters = is_known && input.sample.is_none();
         let (from, covered) = match self.position().filter(|_| enters) {
             Some((from, position)) => {
                 input.start = Some(position);
+                input.columns = columns;
                 input.limit = input.limit.map(|most| most.saturating_sub(from.records));
                 (from, Vec::new())
             }
@@ -360,7 +328,7 @@ impl JobRun {
         model: &Model,
         files: &ModelProvenance,
         info: &EngineInfo,
-        schema: crate::arrow::datatypes::SchemaRef,
+        schema: SchemaRef,
     ) -> Result<(Parts, Ending)> {
         let except = self.except();
         let fingerprint = fingerprint(&self.options, &self.sources, model, files, info)?;

@@ -1,5 +1,6 @@
-//! The reader: windows of the input, one after another, on a thread of its own.
+//! The reader: windows of the input, one after another, on a thread of its own; and what of the input is a shard's.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
@@ -7,8 +8,8 @@ use crossbeam_channel::{Receiver, bounded};
 use super::EmbedOptions;
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader, Settled};
-use crate::job::{Job, JobReader, Point, RetryReader};
+use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
+use crate::job::{Job, JobReader, Point, RetryReader, plan};
 use crate::record::Window;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
@@ -90,6 +91,52 @@ impl Reading {
                 Self::Again(reader) => reader.end(),
             },
         }
+    }
+}
+
+/// A kept field whose type the first records decide.
+fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
+    let InputOptions {
+        keep, text_field, ..
+    } = &options.input;
+    let untyped = |keep: &&Keep| keep.kind.is_none() && keep.name != *text_field;
+    let has_types = input.listed().all(|input| input.is_table);
+    keep.iter().find(untyped).filter(|_| !has_types)
+}
+
+/// What the job's shard reads of the input; `None`: all of it. And the types of kept columns, where it reads nothing of
+/// the first source, which decides them.
+pub(super) fn shares(
+    job: &Job,
+    options: &EmbedOptions,
+    input: &mut RecordReader,
+) -> Result<(Option<Vec<Share>>, Option<SchemaRef>)> {
+    let shard = job.shard();
+    if shard.count == 1 {
+        return Ok((None, None));
+    }
+    if let Some(keep) = untyped(options, input) {
+        return Err(Error::usage(format!(
+            "--keep {keep}: without a type each shard would decide on one by its own records"
+        ))
+        .with_remedy(format!("say which, such as `--keep {keep}:string`")));
+    }
+    let listed: Vec<Listed> = input.listed().collect();
+    let shares = plan(&listed, shard, &|number| input.stretches(number))?;
+    let columns = match shares.first() {
+        Some(share) if share.source == 0 => None,
+        _ => input.first_columns()?,
+    };
+    Ok((Some(shares), columns))
+}
+
+/// Indices of the first source of these shares, and of the one behind the last; of so many sources.
+pub(super) fn range(shares: Option<&[Share]>, sources: usize) -> Range<u32> {
+    match shares {
+        None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
+        Some([]) => 0..0,
+        Some([first, .., last]) => first.source..last.source + 1,
+        Some([one]) => one.source..one.source + 1,
     }
 }
 

@@ -20,8 +20,7 @@ impl JobRun {
             rejected.embedded.add_all(&wanted);
             self.compared = Some(rejected.embedded);
         }
-        // Kept fields without a type get theirs from the input's first records.
-        let all = changed || !self.is_typed || self.options.sources.contains(&Source::Stdin);
+        let all = changed || self.options.sources.contains(&Source::Stdin);
         let has_some = |source: &&SourceState| files.contains(source.name.as_str());
         let shares = (self.sources.iter().zip(0..)).filter(|(source, _)| has_some(source));
         let shares = shares.map(|(_, source)| Share {
@@ -84,6 +83,7 @@ impl JobRun {
     pub(super) fn input(&self) -> InputOptions {
         InputOptions {
             window_rows: self.begun.window,
+            columns: self.columns.clone(),
             ..self.options.input.clone()
         }
     }

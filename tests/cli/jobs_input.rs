@@ -1,11 +1,19 @@
-//! Jobs whose input changes between runs, and what they do then.
+//! Jobs and their inputs: what changes between runs, and the types of kept columns, which all parts share.
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::jobs::{code, files, joined, json};
 use crate::sandbox::Sandbox;
+use embedctl::arrow::array::{
+    ArrayRef, Int32Array, Int64Array, NullArray, RecordBatch, StringArray,
+};
+use embedctl::arrow::datatypes::DataType;
 
 /// Writes a file that is newer than one that stood there.
 fn rewrite(sandbox: &Sandbox, name: &str, content: &str) {
@@ -164,4 +172,111 @@ fn records_that_were_tried_again_stand_once() {
         assert_eq!(counts, [5, 5 - left, left]);
         code(&sandbox.embed(&format!("{command} --resume")), status);
     }
+}
+
+/// Writes a table of three texts, of which the second may be missing, and a column `k`.
+fn table(sandbox: &Sandbox, name: &str, k: ArrayRef, second: Option<&str>) {
+    let text = StringArray::from(vec![Some("one"), second, Some("three")]);
+    let columns = [("text", Arc::new(text) as ArrayRef, true), ("k", k, true)];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    sandbox.write(name, writer.into_inner().unwrap());
+}
+
+/// Three tables that give `k` three types, each of which can stand in the first.
+fn tables(sandbox: &Sandbox, second: Option<&str>) {
+    table(
+        sandbox,
+        "a.parquet",
+        Arc::new(Int64Array::from(vec![1, 2, 3])),
+        Some("two"),
+    );
+    table(
+        sandbox,
+        "b.parquet",
+        Arc::new(Int32Array::from(vec![4, 5, 6])),
+        Some("two"),
+    );
+    table(sandbox, "c.parquet", Arc::new(NullArray::new(3)), second);
+}
+
+/// Asserts that a column has this type in all parts, of which there are so many.
+fn assert_type(sandbox: &Sandbox, column: &str, kind: &DataType, parts: usize) {
+    let names = files(&sandbox.path("out")).into_iter();
+    let names = names.filter(|name| name.ends_with(".parquet"));
+    let kinds: Vec<DataType> = names
+        .map(|name| {
+            let file = fs::File::open(sandbox.path("out").join(name)).unwrap();
+            let schema = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            let field = schema.schema().field_with_name(column).unwrap().clone();
+            field.data_type().clone()
+        })
+        .collect();
+    assert_eq!(kinds, vec![kind.clone(); parts]);
+}
+
+/// Whoever goes on in a later table writes columns of the first one's types.
+#[test]
+fn columns_keep_their_types_where_a_run_goes_on() {
+    let sandbox = Sandbox::new();
+    let inputs = "a.parquet b.parquet c.parquet --keep k --part-rows 3";
+    for output in ["out/", "out.parquet", "out.arrow", "out.pgcopy"] {
+        tables(&sandbox, None);
+        let line = format!("{inputs} -o {output} --resume");
+        code(&sandbox.embed(&line), 1);
+        table(
+            &sandbox,
+            "c.parquet",
+            Arc::new(NullArray::new(3)),
+            Some("two"),
+        );
+        code(&sandbox.embed(&line), 0);
+        if output == "out/" {
+            assert_type(&sandbox, "k", &DataType::Int64, 3);
+            continue;
+        }
+        let whole = format!("whole-{output}");
+        code(&sandbox.embed(&line.replace(output, &whole)), 0);
+        let read = |name: &str| fs::read(sandbox.path(name)).unwrap();
+        assert!(read(output) == read(&whole), "{output}");
+    }
+}
+
+/// So does a shard that begins in one, or has nothing to read.
+#[test]
+fn columns_have_the_same_types_in_all_shards() {
+    let sandbox = Sandbox::new();
+    tables(&sandbox, Some("two"));
+    for (inputs, shards) in [("a.parquet", 5), ("a.parquet b.parquet c.parquet", 4)] {
+        for shard in 1..=shards {
+            let line = format!("{inputs} --keep k -o out/ --shard {shard}/{shards}");
+            code(&sandbox.embed(&line), 0);
+        }
+        assert_type(&sandbox, "k", &DataType::Int64, shards);
+        fs::remove_dir_all(sandbox.path("out")).unwrap();
+    }
+}
+
+/// The first records have decided on types, and one of them that was mended does not decide anew.
+#[test]
+fn columns_keep_their_types_where_records_are_tried_again() {
+    let sandbox = Sandbox::new();
+    let line = "in.jsonl -o out/ --keep year --on-error skip";
+    let records = |second: &str| {
+        let other = |year: u32| format!("{{\"text\": \"text {year}\", \"year\": {year}}}\n");
+        sandbox.write("in.jsonl", format!("{}{second}\n{}", other(1), other(3)));
+    };
+    records("no JSON");
+    code(&sandbox.embed(line), 3);
+    let again = format!("{line} --retry-rejects");
+    records("{\"text\": \"text 2\", \"year\": 2.5}");
+    let refused = sandbox.embed(&again);
+    assert!(
+        code(&refused, 3).stderr.contains("made its column int"),
+        "{refused}"
+    );
+    records("{\"text\": \"text 2\", \"year\": 2}");
+    code(&sandbox.embed(&again), 0);
+    assert_type(&sandbox, "year", &DataType::Int64, 2);
 }
