@@ -104,7 +104,14 @@ impl Storage for Objects {
             folder => self.at(&format!("{folder}/")),
         };
         let found = self.storage.children(&folder)?.into_iter();
+        let found = found.filter(|(name, _)| !name.ends_with('/'));
         Ok(found.map(|(name, size)| Entry { name, size }).collect())
+    }
+
+    fn stray(&self) -> Result<Option<String>> {
+        let is_seen = |name: &String| name.ends_with('/') && !name.starts_with(['_', '.']);
+        let mut names = (self.storage.children(&self.base)?.into_iter()).map(|(name, _)| name);
+        Ok(names.find(is_seen))
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {

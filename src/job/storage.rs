@@ -55,8 +55,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the system refuses.
     fn list(&self, folder: &str) -> Result<Vec<Entry>>;
 
-    /// A file below the top that readers of the whole would take for a part: in a folder whose name begins with
-    /// neither `_` nor `.`, nor does its own.
+    /// A file below the top that readers of the whole would take for a part, or its folder: in one whose name begins
+    /// with neither `_` nor `.`, nor does its own.
     ///
     /// # Errors
     /// If the system refuses.

@@ -134,7 +134,8 @@ impl Storage {
         Ok(objects)
     }
 
-    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing.
+    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing. What has objects
+    /// below it in turn ends in a slash.
     ///
     /// # Errors
     /// If the store refuses.
@@ -142,9 +143,11 @@ impl Storage {
         let below = prefix.with_key(prefix.key().trim_end_matches('/'));
         let Location { store, path } = self.location(&below, None)?;
         let list = async move { store.list_with_delimiter(Some(&path)).await };
-        let found = self.wait(prefix, Doing::List, list)?.objects;
-        let name = |meta: &ObjectMeta| meta.location.filename().unwrap_or_default().to_owned();
-        let mut found: Vec<_> = found.iter().map(|meta| (name(meta), meta.size)).collect();
+        let listed = self.wait(prefix, Doing::List, list)?;
+        let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
+        let objects = (listed.objects.iter()).map(|meta| (name(&meta.location), meta.size));
+        let prefixes = (listed.common_prefixes.iter()).map(|path| (format!("{}/", name(path)), 0));
+        let mut found: Vec<_> = objects.chain(prefixes).collect();
         found.sort();
         Ok(found)
     }

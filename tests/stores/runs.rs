@@ -434,6 +434,9 @@ fn shards_fill_one_folder_of_every_store() {
         world.done(&format!("{line} --shard 3/3"));
         let (names, _) = store.contents("shards");
         assert!(names.contains(last) && names.contains(&"out/_SUCCESS".to_owned()));
+        // Readers of a folder look into those in it.
+        let run = world.run(&format!("b.jsonl -o {base}/"));
+        assert!(run.stderr.contains("the folder holds in/"), "{run}");
     }
 }
 
