@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::Job;
 use super::part::Point;
 use super::rejected::{Places, RecordPlace};
 use crate::arrow::ipc::writer::StreamWriter;
@@ -31,14 +32,14 @@ pub struct JobReader {
     held: Places,
     /// Whether the input is another than the one that they were read from.
     has_changed: bool,
-    /// The output, for messages.
-    shown: String,
+    /// For messages.
+    job: Job,
 }
 
 impl JobReader {
     /// Reads past what is `covered`: stretches in order that don't overlap. `from` is where `inner` begins.
     #[must_use]
-    pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, shown: String) -> Self {
+    pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, job: &Job) -> Self {
         Self {
             inner,
             records: from.records,
@@ -46,7 +47,7 @@ impl JobReader {
             covered: covered.into(),
             held: Places::default(),
             has_changed: false,
-            shown,
+            job: job.clone(),
         }
     }
 
@@ -136,9 +137,10 @@ impl JobReader {
                 return Err(Error::usage(format!(
                     "{place} was embedded by --retry-rejects, and the input has changed since"
                 ))
-                .with_remedy(
-                    "give the input as it was then, or put back what was removed, or start anew with --force",
-                ));
+                .with_remedy(format!(
+                    "give the input as it was then, or put back what was removed, or {}",
+                    self.job.anew()
+                )));
             }
             let raw = window.texts.get(row).as_bytes();
             window.rejects.push(Reject {
@@ -179,9 +181,12 @@ impl JobReader {
     fn differs(&self, records: u64) -> Error {
         Error::usage(format!(
             "the input is not the one that {} was begun with: its first {records} records differ",
-            self.shown
+            self.job.shown()
         ))
-        .with_remedy("give the same input to go on, or write elsewhere, or start anew with --force")
+        .with_remedy(format!(
+            "give the same input to go on, or write elsewhere, or {}",
+            self.job.anew()
+        ))
     }
 }
 

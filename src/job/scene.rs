@@ -84,8 +84,8 @@ impl Scene {
         let (reader, names) = self.reader(begun.window)?;
         let (columns, covered) = (reader.schema(), begun.covered());
         let held = Rejected::read(job.storage().as_ref(), begun.state(), None)?.unlisted;
-        let mut reader = JobReader::new(reader, Point::default(), covered, "out".to_owned())
-            .without(held, false);
+        let mut reader =
+            JobReader::new(reader, Point::default(), covered, &job).without(held, false);
         let mut parts = self.parts(&job, begun, names.clone(), columns)?;
         let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
         let mut counts = Counts::default();

@@ -304,7 +304,8 @@ fn rows_come_back_as_they_were() {
     let sources = [Source::Path(scene.folder.path().join("in.jsonl"))];
     let reader = RecordReader::open(&sources, InputOptions::default()).unwrap();
     let names = reader.names();
-    let mut reader = JobReader::new(reader, Point::default(), Vec::new(), String::new());
+    let job = scene.job(false, Arc::new(Local::new(scene.out())));
+    let mut reader = JobReader::new(reader, Point::default(), Vec::new(), &job);
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");

@@ -169,8 +169,7 @@ fn same_input(
 ) -> Result<()> {
     let reader = RecordReader::open(&options.sources, input)?;
     let Some(state) = state else {
-        let shown = job.shown().to_owned();
-        return JobReader::new(reader, Point::default(), Vec::new(), shown).compare(&end.end);
+        return JobReader::new(reader, Point::default(), Vec::new(), job).compare(&end.end);
     };
     let (storage, index) = (job.storage().as_ref(), job.shard().index);
     let rejected = Rejected::read(storage, state, Some(index))?;

@@ -233,12 +233,11 @@ impl JobRun {
             None => (Point::default(), self.begun.covered()),
         };
         let reader = RecordReader::open(&self.options.sources, input)?;
-        let shown = self.job.shown().to_owned();
         let storage = self.job.storage().as_ref();
         let index = self.job.shard().index;
         let held = Rejected::read(storage, self.begun.state(), Some(index))?.unlisted;
         let has_changed = held.files().iter().any(|file| self.has_changed(file));
-        Ok(JobReader::new(reader, from, covered, shown).without(held, has_changed))
+        Ok(JobReader::new(reader, from, covered, &self.job).without(held, has_changed))
     }
 
     /// Where to go on without reading what comes before: where the parts follow one another from the start, the

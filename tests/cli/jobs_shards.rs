@@ -90,6 +90,13 @@ fn shards_agree_without_speaking() {
     let found = sandbox.run("inspect out/");
     let said = &code(&found, 0).stdout;
     assert!(said.contains("510 read, 0 rejected; 510 rows"), "{found}");
+    sandbox.write("a.txt", lines(0, 500).replace("text", "next"));
+    let other = sandbox.embed(&format!("{} --resume", shard(1)));
+    let said = &code(&other, 2).stderr;
+    assert!(
+        said.contains("or remove it and run all shards anew"),
+        "{other}"
+    );
 }
 
 #[test]
