@@ -53,11 +53,23 @@ pub(crate) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch
         .map(
             |(array, field)| match array.data_type() == field.data_type() {
                 true => Ok(Arc::clone(array)),
-                false => retyped(array.to_data(), field.data_type()).map(make_array),
+                false => retyped(array.to_data(), field.data_type())
+                    .map(make_array)
+                    .map_err(|error| of_column(field.name(), error)),
             },
         )
         .collect::<Result<_, _>>()?;
     RecordBatch::try_new(schema, columns)
+}
+
+/// The error with the column's name, where its values are the reason.
+fn of_column(name: &str, error: ArrowError) -> ArrowError {
+    match error {
+        ArrowError::InvalidArgumentError(reason) => {
+            ArrowError::InvalidArgumentError(format!("{name}: {reason}"))
+        }
+        other => other,
+    }
 }
 
 /// The same values in the type that [`of_type`] has for theirs.

@@ -35,6 +35,11 @@ impl InputFormat {
     pub fn is_table(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
     }
+
+    /// Whether its first line names the fields.
+    pub(super) fn has_header(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv)
+    }
 }
 
 /// The format that a source's first bytes are the start of, where that is certain.

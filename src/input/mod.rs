@@ -299,13 +299,12 @@ impl RecordReader {
             return Ok(false);
         };
         let columnar = source.format.is_table();
-        let has_header = matches!(source.format, InputFormat::Csv | InputFormat::Tsv);
         let decides = self.parser.decides(&self.filling.columns);
         // Columns of tables and records of lines don't share a window. A header decides the columns, unless
         // the records before it have. And a source may wait for its writer: records of others don't wait
         // with it.
         if (columnar != self.columnar
-            || has_header && !self.filling.columns.is_fixed()
+            || source.format.has_header() && !self.filling.columns.is_fixed()
             || source.may_pause() && self.pace.may_end(decides))
             && !self.filling.is_empty()
         {

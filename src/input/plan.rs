@@ -147,7 +147,7 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
 
 /// Checks that a delimiter is not named where no source has any.
 fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
-    let has_one = |one: &Planned| matches!(one.format, InputFormat::Csv | InputFormat::Tsv);
+    let has_one = |one: &Planned| one.format.has_header();
     if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
         return Err(
             Error::usage("`--csv-delimiter` is about CSV, and no input is read as that")

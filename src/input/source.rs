@@ -277,7 +277,7 @@ impl Planned {
 
     /// See [`super::Listed::is_whole`].
     pub(super) fn is_whole(&self) -> bool {
-        self.encoding.is_some() || matches!(self.format, InputFormat::Csv | InputFormat::Tsv)
+        self.encoding.is_some() || self.format.has_header()
     }
 
     /// Whether it is a pipe, a device, or something else whose size nobody knows.

@@ -235,7 +235,7 @@ fn times_that_parquet_has_no_type_for_are_times_for_every_reader() {
     let batch = RecordBatch::try_from_iter_with_nullable([("id", beyond, true)]).unwrap();
     let error = writer_error(&path, batch);
     assert!(
-        error.contains("9223372036854775807") && error.contains("-f arrow"),
+        error.contains("id: a time of 9223372036854775807") && error.contains("-f arrow"),
         "{error}"
     );
 }
