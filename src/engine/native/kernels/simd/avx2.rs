@@ -37,6 +37,23 @@ fn dpwssd(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
     acc
 }
 
+/// `vpmaddwd` and `vpaddd`, by name: LLVM moves the products of several sums together, and some of the sums out into
+/// memory, since twelve, their operands and one product take all sixteen registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn madd(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller has the instructions, which touch four registers alone.
+    unsafe {
+        asm!(
+            "vpmaddwd {product}, {a}, {b}",
+            "vpaddd {acc}, {acc}, {product}",
+            acc = inout(ymm_reg) acc, a = in(ymm_reg) a, b = in(ymm_reg) b, product = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    acc
+}
+
 impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const LANES: usize = N;
     const PANEL: usize = 2;
@@ -125,7 +142,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         if VNNI {
             op!(dpwssd(acc, a, b))
         } else {
-            op!(_mm256_add_epi32(acc, _mm256_madd_epi16(a, b)))
+            op!(madd(acc, a, b))
         }
     }
     #[inline(always)]
