@@ -168,6 +168,7 @@ impl Call<'_> {
     ) {
         // Loops in place, no closures: one that is not inlined would lack the vectors' instructions.
         let tables = Tables::get(s);
+        let (erf, tail) = (tables.erf(s), tables.tail(s));
         macro_rules! each {
             (|$value:ident, $values:ident, $at:ident, $out:ident| $result:expr) => {
                 for ($values, out) in rows {
@@ -183,11 +184,11 @@ impl Call<'_> {
             (|$value:ident, $values:ident, $at:ident, $by:ident| $result:expr; $($activation:ident)*) => {
                 match $by {
                     Activation::Gelu if coarse => each!(|value, $values, $at, out| {
-                        let $value = gelu_coarse(s, tables, value);
+                        let $value = gelu_coarse(s, &tail, value);
                         $result
                     }),
                     $(Activation::$activation => each!(|value, $values, $at, out| {
-                        let $value = activate(s, tables, Activation::$activation, value);
+                        let $value = activate(s, &erf, Activation::$activation, value);
                         $result
                     }),)*
                 }

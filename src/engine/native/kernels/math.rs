@@ -27,10 +27,10 @@ impl Activation {
     /// Applies it to every value.
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
         with!(isa, s => {
-            let tables = Tables::get(s);
+            let tables = Tables::get(s).erf(s);
             for x in x.chunks_mut(lanes(s)) {
                 let v = s.load_part(x, 0.0);
-                s.store_part(x, activate(s, tables, self, v));
+                s.store_part(x, activate(s, &tables, self, v));
             }
         });
     }
@@ -45,10 +45,10 @@ impl Activation {
             "slices of one length"
         );
         with!(isa, s => {
-            let tables = Tables::get(s);
+            let tables = Tables::get(s).erf(s);
             let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
             for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {
-                let v = activate(s, tables, self, s.load_part(gate, 0.0));
+                let v = activate(s, &tables, self, s.load_part(gate, 0.0));
                 s.store_part(out, s.mul(v, s.load_part(up, 0.0)));
             }
         });
@@ -61,10 +61,11 @@ pub(super) fn lanes<S: Simd>(_: S) -> usize {
     S::LANES
 }
 
+/// `erf` is [`Tables::erf`].
 #[inline(always)]
-pub(super) fn activate<S: Simd>(s: S, tables: &Tables, by: Activation, x: S::F) -> S::F {
+pub(super) fn activate<S: Simd>(s: S, erf: &[S::Table; 7], by: Activation, x: S::F) -> S::F {
     match by {
-        Activation::Gelu => gelu(s, tables, x),
+        Activation::Gelu => gelu(s, erf, x),
         Activation::GeluTanh => {
             // (1 + tanh u) / 2 is σ(2 u).
             let cubic = s.fma(s.mul(x, x), s.splat(0.044_715), s.splat(1.0));
@@ -163,7 +164,7 @@ const TANH: [f32; 5] = [
 
 /// `x Φ(x)` as `x / 2 + |x| erf(|x| / √2) / 2`, the latter by one polynomial for each piece of the line.
 #[inline(always)]
-fn gelu<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
+fn gelu<S: Simd>(s: S, erf: &[S::Table; 7], x: S::F) -> S::F {
     let a = s.abs(x);
     let last = (S::PIECES - 1) as f32;
     let t = s.mul(a, s.splat(last / GELU_END));
@@ -172,9 +173,9 @@ fn gelu<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
     let index = s.truncate(t);
     let u = s.sub(t, s.to_float(index));
     let degree = if S::PIECES == 16 { 4 } else { 6 };
-    let mut p = s.look(&tables.erf[degree], index);
+    let mut p = s.look(erf[degree], index);
     for d in (0..degree).rev() {
-        p = s.fma(p, u, s.look(&tables.erf[d], index));
+        p = s.fma(p, u, s.look(erf[d], index));
     }
     s.fma(a, p, s.mul(x, s.splat(0.5)))
 }
@@ -182,9 +183,10 @@ fn gelu<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
 /// Where `erf(x / √2) / 2` has become 1/2 in single precision.
 const GELU_END: f32 = 5.4;
 
-/// The same for results that are rounded to 16 bits or fewer: `max(x, 0) - |x| Φ(-|x|)`, the latter within 1e-5.
+/// The same for results that are rounded to 16 bits or fewer: `max(x, 0) - |x| Φ(-|x|)`, the latter within 1e-5 by
+/// [`Tables::tail`].
 #[inline(always)]
-pub(super) fn gelu_coarse<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
+pub(super) fn gelu_coarse<S: Simd>(s: S, tail: &[S::Table; 7], x: S::F) -> S::F {
     // A sum so large that its last bit is a whole piece: its low bits are the nearest one's number.
     const WHOLE: f32 = 12_582_912.0;
     let end = COARSE_END;
@@ -192,9 +194,9 @@ pub(super) fn gelu_coarse<S: Simd>(s: S, tables: &Tables, x: S::F) -> S::F {
     let last = (S::PIECES - 1) as f32;
     let index = s.as_int(s.fma(a, s.splat(last / end), s.splat(WHOLE)));
     let degree = coarse_degree(S::PIECES);
-    let mut p = s.look(&tables.tail[degree], index);
+    let mut p = s.look(tail[degree], index);
     for d in (0..degree).rev() {
-        p = s.fma(p, a, s.look(&tables.tail[d], index));
+        p = s.fma(p, a, s.look(tail[d], index));
     }
     s.sub(s.max(s.splat(0.0), x), p)
 }
@@ -206,7 +208,8 @@ const fn coarse_degree(pieces: usize) -> usize {
     if pieces == 16 { 3 } else { 5 }
 }
 
-/// Polynomials that are computed when first wanted.
+/// Polynomials that are computed when first wanted; on cache-line boundaries, as each is one.
+#[repr(align(64))]
 pub(super) struct Tables {
     /// Coefficients of `erf(x / √2) / 2`, by degree and piece.
     erf: [Coefficients; 7],
@@ -221,6 +224,20 @@ impl Tables {
         static SIXTEEN: LazyLock<Tables> = LazyLock::new(|| Tables::new(16, 4));
         static EIGHT: LazyLock<Tables> = LazyLock::new(|| Tables::new(8, 6));
         if S::PIECES == 16 { &SIXTEEN } else { &EIGHT }
+    }
+
+    /// In registers, for [`gelu`].
+    #[inline(always)]
+    pub(super) fn erf<S: Simd>(&self, s: S) -> [S::Table; 7] {
+        let [a, b, c, d, e, f, g] = &self.erf;
+        [s.table(a), s.table(b), s.table(c), s.table(d), s.table(e), s.table(f), s.table(g)]
+    }
+
+    /// In registers, for [`gelu_coarse`].
+    #[inline(always)]
+    pub(super) fn tail<S: Simd>(&self, s: S) -> [S::Table; 7] {
+        let [a, b, c, d, e, f, g] = &self.tail;
+        [s.table(a), s.table(b), s.table(c), s.table(d), s.table(e), s.table(f), s.table(g)]
     }
 
     fn new(pieces: usize, degree: usize) -> Self {

@@ -99,6 +99,8 @@ pub(super) trait Simd: Copy {
     type F: Copy;
     /// A vector of 32-bit integers, or of the pairs and quads that products take.
     type I: Copy;
+    /// The entries of a table that [`Self::look`] tells apart, in registers.
+    type Table: Copy;
 
     /// Runs `work` compiled for this instruction set.
     fn enter<R>(self, work: impl FnOnce() -> R) -> R;
@@ -146,8 +148,10 @@ pub(super) trait Simd: Copy {
     /// signed; values beyond them become the last ones.
     fn pack8(self, lanes: [Self::I; 4]) -> Self::I;
     fn max_i(self, a: Self::I, b: Self::I) -> Self::I;
-    /// Entry `index` of a table, of which the first [`Self::PIECES`] entries count, as do as many bits of the index.
-    fn look(self, table: &Coefficients, index: Self::I) -> Self::F;
+    /// The first [`Self::PIECES`] entries.
+    fn table(self, entries: &Coefficients) -> Self::Table;
+    /// Entry `index`, of which as many bits count as tell [`Self::PIECES`] apart.
+    fn look(self, table: Self::Table, index: Self::I) -> Self::F;
 
     /// Accumulates a product of 16-bit pairs: `acc + a0 * b0 + a1 * b1`.
     fn dot_pairs(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;

@@ -31,6 +31,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     const BYTE_OFFSET: i32 = 128;
     type F = F;
     type I = I;
+    type Table = uint8x16x2_t;
 
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
@@ -88,11 +89,14 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         })
     }
     #[inline(always)]
-    fn look(self, table: &Coefficients, index: I) -> F {
-        let (low, high) = (self.load(table), self.load(&table[N..]));
+    fn table(self, entries: &Coefficients) -> uint8x16x2_t {
+        let (low, high) = (self.load(entries), self.load(&entries[N..]));
+        op!(uint8x16x2_t(vreinterpretq_u8_f32(low), vreinterpretq_u8_f32(high)))
+    }
+    #[inline(always)]
+    fn look(self, table: uint8x16x2_t, index: I) -> F {
         // Entry i takes bytes 4 i to 4 i + 3 of the table.
         op!({
-            let table = uint8x16x2_t(vreinterpretq_u8_f32(low), vreinterpretq_u8_f32(high));
             let first = vmulq_n_s32(vandq_s32(index, vdupq_n_s32(7)), 0x0404_0404);
             let bytes = vaddq_s32(first, vdupq_n_s32(0x0302_0100));
             vreinterpretq_f32_u8(vqtbl2q_u8(table, vreinterpretq_u8_s32(bytes)))

@@ -33,6 +33,7 @@ impl Simd for Portable {
     const BYTE_OFFSET: i32 = 0;
     type F = F;
     type I = I;
+    type Table = Coefficients;
 
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
@@ -63,7 +64,8 @@ impl Simd for Portable {
         fn as_float(self, a: I) -> F = map(a, |x| f32::from_bits(x as u32));
         fn as_int(self, a: F) -> I = map(a, |x| x.to_bits() as i32);
         fn max_i(self, a: I, b: I) -> I = zip(a, b, i32::max);
-        fn look(self, table: &Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
+        fn table(self, entries: &Coefficients) -> Coefficients = *entries;
+        fn look(self, table: Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
     }
     #[inline(always)]
     unsafe fn load_at(self, from: *const i32) -> I {
