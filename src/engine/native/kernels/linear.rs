@@ -253,9 +253,9 @@ impl<'a> Columns<'a> {
     #[inline(always)]
     fn of(matrix: &'a Matrix, first: usize, count: usize) -> Self {
         Self {
-            scale: &matrix.scale[first..][..count],
-            sum: &matrix.sum[first..][..count],
-            bias: &matrix.bias[first..][..count],
+            scale: &matrix.scale.floats()[first..][..count],
+            sum: &matrix.sum.floats()[first..][..count],
+            bias: &matrix.bias.floats()[first..][..count],
         }
     }
 }

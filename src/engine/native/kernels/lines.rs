@@ -10,7 +10,7 @@ struct Line([i32; LINE]);
 const LINE: usize = 16;
 
 /// Dwords whose first one lies on a boundary of 64 bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Lines(Vec<Line>);
 
 impl Lines {
@@ -40,6 +40,12 @@ impl Lines {
         // SAFETY: a `Line` is sixteen `i32` without padding (`repr(C)`, 64 bytes), and a slice of them is
         // contiguous; the borrow of `self` is handed on.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+    }
+
+    /// The same dwords as floats.
+    pub(super) fn floats(&self) -> &[f32] {
+        // SAFETY: as in `floats_mut`.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * LINE) }
     }
 
     /// The same dwords as floats.

@@ -22,9 +22,9 @@ pub struct Matrix {
     gated: bool,
     data: Lines,
     /// For each packed column: what one step of its integers is worth, the sum of its weights, its bias.
-    pub(super) scale: Vec<f32>,
-    pub(super) sum: Vec<f32>,
-    pub(super) bias: Vec<f32>,
+    pub(super) scale: Lines,
+    pub(super) sum: Lines,
+    pub(super) bias: Lines,
     preparation: Option<Preparation>,
 }
 
@@ -115,9 +115,9 @@ impl Matrix {
             outputs,
             gated,
             data: Lines::zeroed(columns * steps),
-            scale: vec![1.0; columns],
-            sum: vec![0.0; columns],
-            bias: vec![0.0; columns],
+            scale: Lines::zeroed(columns),
+            sum: Lines::zeroed(columns),
+            bias: Lines::zeroed(columns),
             preparation,
         };
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
@@ -131,14 +131,16 @@ impl Matrix {
                 };
                 weights(source, &mut row);
                 if let Some(bias) = bias.get(source) {
-                    matrix.bias[column] = *bias;
+                    matrix.bias.floats_mut()[column] = *bias;
                 }
-                (matrix.scale[column], matrix.sum[column]) = with!(isa, s => {
+                let (scale, sum) = with!(isa, s => {
                     if let Some(preparation) = &matrix.preparation {
                         preparation.apply_to_weights(s, &mut row);
                     }
                     quantize(arithmetic, &row, quantized)
                 });
+                matrix.scale.floats_mut()[column] = scale;
+                matrix.sum.floats_mut()[column] = sum;
             }
             let panel = &mut matrix.data.dwords_mut()[first / width * width * steps..];
             for (step, to) in panel.chunks_exact_mut(width).take(steps).enumerate() {
@@ -186,7 +188,7 @@ impl Matrix {
     /// Memory that it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        4 * (self.data.dwords().len() + 3 * self.bias.len())
+        4 * (self.data.dwords().len() + 3 * self.bias.dwords().len())
     }
 
     pub(super) fn form(&self) -> Form {

@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 
 use super::isa::{Arithmetic, with};
-use super::lines::dwords;
+use super::lines::{Lines, dwords};
 use super::matrix::{Form, I16_TOP, Matrix};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
@@ -13,13 +13,13 @@ use super::tile::Block;
 #[derive(Debug, Default)]
 pub struct Operand {
     /// `steps` dwords for each row, a float, a pair or a quad each.
-    data: Vec<i32>,
+    data: Lines,
     /// What one step of a row's integers is worth.
     scale: Vec<f32>,
     /// What a row's integer zero stands for.
     base: Vec<f32>,
     /// One row on its way through the preparation.
-    prepared: Vec<f32>,
+    prepared: Lines,
 }
 
 /// Rows as a matrix multiplies them.
@@ -68,16 +68,11 @@ impl Operand {
     /// # Errors
     /// If the system refuses the memory.
     pub fn try_reserve(&mut self, rows: usize, inputs: usize) -> Result<(), TryReserveError> {
-        let dwords = rows.saturating_mul(inputs);
-        if self.data.capacity() < dwords {
-            self.data = Vec::new();
-            self.data.try_reserve_exact(dwords)?;
-        }
+        self.data.try_grow(rows.saturating_mul(inputs))?;
         let more = |list: &Vec<f32>, length: usize| length.saturating_sub(list.len());
         self.scale.try_reserve_exact(more(&self.scale, rows))?;
         self.base.try_reserve_exact(more(&self.base, rows))?;
-        self.prepared
-            .try_reserve_exact(more(&self.prepared, inputs))
+        self.prepared.try_grow(inputs)
     }
 
     /// Converts `rows` rows of `x`, `stride` floats apart, to what `matrix` multiplies; floats stay where they are. A
@@ -119,20 +114,21 @@ impl Operand {
     ) -> Converted<'_> {
         check(matrix, x, stride, rows);
         let (inputs, steps) = (matrix.inputs(), matrix.steps());
-        self.data.resize(self.data.len().max(rows * steps), 0);
+        let refused = "memory for the rows";
+        self.data.try_grow(rows * steps).expect(refused);
+        self.prepared.try_grow(inputs).expect(refused);
         self.scale.resize(self.scale.len().max(rows), 0.0);
         self.base.resize(self.base.len().max(rows), 0.0);
-        self.prepared.resize(self.prepared.len().max(inputs), 0.0);
         with!(matrix.isa(), s => {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
-                let out = &mut self.data[row * steps..][..steps];
+                let out = &mut self.data.dwords_mut()[row * steps..][..steps];
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
                     (Arithmetic::F32, _) => floats(x, out),
                     (Arithmetic::I16, _) => pairs(s, x, out),
                     (Arithmetic::I8, None) => quads(s, x, Range::of(s, x), out),
                     (Arithmetic::I8, Some(preparation)) => {
-                        let prepared = &mut self.prepared[..inputs];
+                        let prepared = &mut self.prepared.floats_mut()[..inputs];
                         let range = preparation.apply(s, x, prepared);
                         quads(s, prepared, range, out)
                     }
@@ -142,7 +138,7 @@ impl Operand {
         Converted {
             form: matrix.form(),
             rows,
-            data: &self.data[..rows * steps],
+            data: &self.data.dwords()[..rows * steps],
             stride: steps,
             scale: &self.scale[..rows],
             base: &self.base[..rows],

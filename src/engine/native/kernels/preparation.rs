@@ -9,13 +9,14 @@
 //!   divides their number, and blocks by a reflection. A vector's lanes never move, so that it costs additions
 //!   alone; all instruction sets share one mix.
 
+use super::lines::Lines;
 use super::simd::{MOST_LANES, Simd};
 
 /// A change of the row's channels.
 #[derive(Debug, Clone)]
 pub(super) struct Preparation {
     /// What each channel is multiplied by; ones where nothing is balanced.
-    factors: Vec<f32>,
+    factors: Lines,
     group: usize,
     /// Groups of a block, a power of two; and the number of blocks, odd.
     block: usize,
@@ -28,10 +29,14 @@ impl Preparation {
     pub(super) fn new(width: usize, activations: Option<&[f32]>, weights: &[f32]) -> Self {
         let factor =
             |(a, w): (&f32, &f32)| 1.0 / (a.max(1e-4) / w.max(1e-5)).sqrt().clamp(1e-4, 1e4);
-        let factors = activations.map_or_else(
-            || vec![1.0; width],
-            |activations| activations.iter().zip(weights).map(factor).collect(),
-        );
+        let mut factors = Lines::zeroed(width);
+        factors.floats_mut().fill(1.0);
+        if let Some(activations) = activations {
+            let both = activations.iter().zip(weights);
+            for (to, factor) in factors.floats_mut().iter_mut().zip(both.map(factor)) {
+                *to = factor;
+            }
+        }
         let group = 1 << width.trailing_zeros().min(4);
         let groups = width / group;
         let block = 1 << groups.trailing_zeros();
@@ -48,10 +53,10 @@ impl Preparation {
     pub(super) fn apply<S: Simd>(&self, s: S, x: &[f32], out: &mut [f32]) -> Range<S> {
         // The first butterflies take the row as it comes in.
         if self.group == MOST_LANES && self.block >= 8 {
-            eights(s, Some((x, &self.factors)), out, 1);
+            eights(s, Some((x, self.factors.floats())), out, 1);
             return self.mix(s, out, 8);
         }
-        for ((out, x), factor) in out.iter_mut().zip(x).zip(&self.factors) {
+        for ((out, x), factor) in out.iter_mut().zip(x).zip(self.factors.floats()) {
             *out = x * factor;
         }
         self.mix(s, out, 1)
@@ -60,7 +65,7 @@ impl Preparation {
     /// The inverse, on a row of weights.
     #[inline(always)]
     pub(super) fn apply_to_weights<S: Simd>(&self, s: S, weights: &mut [f32]) {
-        for (w, factor) in weights.iter_mut().zip(&self.factors) {
+        for (w, factor) in weights.iter_mut().zip(self.factors.floats()) {
             *w /= factor;
         }
         self.mix(s, weights, 1);
