@@ -220,24 +220,47 @@ struct Scaled<'a> {
 
 impl End for Scaled<'_> {
     const WIDE: bool = true;
+    /// Scale, sum and bias.
+    type Column<S: Simd> = [S::F; 3];
     #[inline(always)]
-    fn end<S: Simd, D: Dot>(self, s: S, row: usize, vector: usize, sums: S::I, to: &mut [i32]) {
+    fn of<S: Simd, D: Dot>(mut self, rows: usize) -> Self {
+        let width = S::PANEL * S::LANES;
+        let Columns { scale, sum, bias } = &mut self.columns;
+        (*scale, *sum, *bias) = (&scale[..width], &sum[..width], &bias[..width]);
+        if D::ARITHMETIC != Arithmetic::F32 {
+            (self.scales, self.bases) = (&self.scales[..rows], &self.bases[..rows]);
+        }
+        self
+    }
+    #[inline(always)]
+    fn column<S: Simd>(self, s: S, vector: usize) -> [S::F; 3] {
         let at = vector * S::LANES;
-        let mut value = s.load(&self.columns.bias[at..]);
+        let Columns { scale, sum, bias } = self.columns;
+        [s.load(&scale[at..]), s.load(&sum[at..]), s.load(&bias[at..])]
+    }
+    #[inline(always)]
+    fn end<S: Simd, D: Dot>(
+        self,
+        s: S,
+        [scale, sum, bias]: [S::F; 3],
+        row: usize,
+        sums: S::I,
+    ) -> S::I {
+        let mut value = bias;
         if D::ARITHMETIC == Arithmetic::F32 {
             value = s.add(s.as_float(sums), value);
         } else {
             if D::ARITHMETIC == Arithmetic::I8 {
-                let base = s.splat(self.bases[row]);
-                value = s.fma(base, s.load(&self.columns.sum[at..]), value);
+                value = s.fma(s.splat(self.bases[row]), sum, value);
             }
-            let sums = s.mul(s.to_float(sums), s.load(&self.columns.scale[at..]));
+            let sums = s.mul(s.to_float(sums), scale);
             value = s.fma(sums, s.splat(self.scales[row]), value);
         }
-        if self.add {
-            value = s.add(s.as_float(s.load_i(to)), value);
-        }
-        s.store_i(to, s.as_int(value));
+        s.as_int(value)
+    }
+    #[inline(always)]
+    fn adds(self) -> bool {
+        self.add
     }
 }
 

@@ -57,8 +57,15 @@ pub(super) const MOST_WIDTH: usize = 4 * MOST_LANES;
 pub(super) trait End: Copy {
     /// Whether tiles are `S::PANEL` vectors wide, else two.
     const WIDE: bool;
-    /// Stores the sums of row `row` and vector `vector` of the tile.
-    fn end<S: Simd, D: Dot>(self, s: S, row: usize, vector: usize, sums: S::I, to: &mut [i32]);
+    /// What all rows of a vector share.
+    type Column<S: Simd>: Copy;
+    /// The same, checked to hold what a tile of `rows` rows asks for.
+    fn of<S: Simd, D: Dot>(self, rows: usize) -> Self;
+    fn column<S: Simd>(self, s: S, vector: usize) -> Self::Column<S>;
+    /// What is stored for the sums of a row.
+    fn end<S: Simd, D: Dot>(self, s: S, column: Self::Column<S>, row: usize, sums: S::I) -> S::I;
+    /// Whether it is added, as floats, to what is there.
+    fn adds(self) -> bool;
 }
 
 /// Sums are stored as they are.
@@ -67,9 +74,20 @@ pub(super) struct Raw;
 
 impl End for Raw {
     const WIDE: bool = false;
+    type Column<S: Simd> = ();
     #[inline(always)]
-    fn end<S: Simd, D: Dot>(self, s: S, _: usize, _: usize, sums: S::I, to: &mut [i32]) {
-        s.store_i(to, sums);
+    fn of<S: Simd, D: Dot>(self, _: usize) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn column<S: Simd>(self, _: S, _: usize) {}
+    #[inline(always)]
+    fn end<S: Simd, D: Dot>(self, _: S, (): (), _: usize, sums: S::I) -> S::I {
+        sums
+    }
+    #[inline(always)]
+    fn adds(self) -> bool {
+        false
     }
 }
 
@@ -139,7 +157,7 @@ pub(super) fn multiply<S: Simd, D: Dot, E: End>(
     macro_rules! tiles {
         ($vectors:literal: $($rows:literal)*) => {
             match rows {
-                // SAFETY: asserted above: `a` holds `rows` rows and `b` `steps` rows of what is read of them.
+                // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` `steps` rows of what is used of them.
                 $($rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
                 _ => unreachable!("no more rows than asserted"),
             }
@@ -158,8 +176,8 @@ pub(super) fn multiply<S: Simd, D: Dot, E: End>(
 }
 
 /// # Safety
-/// `a` must hold `ROWS` rows of `steps` dwords, `b` `steps` rows of `VECTORS` vectors, each by its stride, and
-/// `steps` must not be 0.
+/// `a` must hold `ROWS` rows of `steps` dwords, `b` `steps` and `out` `ROWS` rows of `VECTORS` vectors, each by its
+/// stride, and `steps` must not be 0.
 // Indices, not iterators: a closure that is not inlined would lack the vectors' instructions.
 #[expect(clippy::too_many_arguments, reason = "as `multiply`")]
 #[inline(always)]
@@ -233,18 +251,30 @@ unsafe fn tile<S: Simd, D: Dot, E: End, const ROWS: usize, const VECTORS: usize>
             }
         }
     }
+    // Vector by vector: what its rows share is loaded once.
+    let (end, out) = (end.of::<S, D>(ROWS), out.as_mut_ptr());
     macro_rules! ends {
-        ($i:literal: $($j:literal)*) => {
-            $(if $i < ROWS && $j < VECTORS {
-                let to = &mut out[$i * stride + $j * S::LANES..][..S::LANES];
-                end.end::<S, D>(s, $i, $j, acc[$i % ROWS][$j % VECTORS], to);
-            })*
+        ($j:literal: $($i:literal)*) => {
+            if $j < VECTORS {
+                let column = end.column(s, $j);
+                $(if $i < ROWS {
+                    let to = out.wrapping_add($i * stride + $j * S::LANES);
+                    let mut value = end.end::<S, D>(s, column, $i, acc[$i % ROWS][$j % VECTORS]);
+                    // SAFETY: a vector of row `i` of `out`: the caller vouches for it.
+                    unsafe {
+                        if end.adds() {
+                            value = s.as_int(s.add(s.as_float(s.load_at(to)), s.as_float(value)));
+                        }
+                        s.store_at(to, value);
+                    }
+                })*
+            }
         };
     }
-    macro_rules! all_ends {
-        ($($i:literal)*) => { $(ends!($i: 0 1 2 3);)* };
-    }
-    all_ends!(0 1 2 3 4 5 6 7 8 9 10 11);
+    ends!(0: 0 1 2 3 4 5 6 7 8 9 10 11);
+    ends!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
+    ends!(2: 0 1 2 3 4 5 6 7 8 9 10 11);
+    ends!(3: 0 1 2 3 4 5 6 7 8 9 10 11);
 }
 
 /// Splits `rows` rows into tiles of nearly equal height, none above `most`: a tile of one row would wait for

@@ -61,6 +61,11 @@ macro_rules! memory {
             // SAFETY: as above, but that the caller vouches for the memory.
             unsafe { $load_i(from.cast()) }
         }
+        #[inline(always)]
+        unsafe fn store_at(self, to: *mut i32, v: I) {
+            // SAFETY: likewise.
+            unsafe { $store_i(to.cast(), v) }
+        }
     };
 }
 
@@ -115,6 +120,9 @@ pub(super) trait Simd: Copy {
     /// # Safety
     /// `LANES` dwords must be readable at `from`.
     unsafe fn load_at(self, from: *const i32) -> Self::I;
+    /// # Safety
+    /// `LANES` dwords must be writable at `to`.
+    unsafe fn store_at(self, to: *mut i32, v: Self::I);
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;

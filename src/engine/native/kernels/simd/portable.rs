@@ -73,6 +73,11 @@ impl Simd for Portable {
         unsafe { from.cast::<I>().read_unaligned() }
     }
     #[inline(always)]
+    unsafe fn store_at(self, to: *mut i32, v: I) {
+        // SAFETY: the caller vouches for N writable dwords; nothing is asked of their alignment.
+        unsafe { to.cast::<I>().write_unaligned(v) }
+    }
+    #[inline(always)]
     fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
         std::array::from_fn(|i| if a[i] < b[i] { yes[i] } else { no[i] })
     }
