@@ -5,7 +5,7 @@
 //! up a block of tokens at a time, so that they stay in the processor's cache.
 
 use super::architecture::{Architecture, Layer};
-use super::kernels::{Attention, Finish, Input, Isa, RelativeBias, Sight, linear, rotary};
+use super::kernels::{Attention, Finish, Input, Isa, Lines, RelativeBias, Sight, linear, rotary};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::relative_bias;
 use super::scratch::{Rows, Scratch, block, room};
@@ -151,7 +151,7 @@ impl Executor<'_> {
             turns,
             ..
         } = scratch;
-        let states = &mut states[..tokens * hidden];
+        let states = room(states, tokens * hidden);
         let mut note = |product: Product, values: &[f32]| {
             if let Some(ranges) = &mut ranges {
                 widen(
@@ -269,7 +269,7 @@ impl Executor<'_> {
         tokens: usize,
         scratch: &'a mut Scratch,
     ) -> &'a [f32] {
-        let states = &mut scratch.states[..tokens * self.architecture.hidden];
+        let states = room(&mut scratch.states, tokens * self.architecture.hidden);
         if let Some(norm) = &outer.final_norm {
             norm.apply(self.isa, states);
         }
@@ -277,7 +277,7 @@ impl Executor<'_> {
     }
 
     /// What a branch is fed with: the residual stream, or its norm.
-    fn before<'a>(&self, norms: &Norms, states: &'a [f32], branch: &'a mut Vec<f32>) -> &'a [f32] {
+    fn before<'a>(&self, norms: &Norms, states: &'a [f32], branch: &'a mut Lines) -> &'a [f32] {
         match &norms.before {
             None => states,
             Some(norm) => {
@@ -293,7 +293,7 @@ impl Executor<'_> {
         &self,
         norms: &Norms,
         states: &mut [f32],
-        branch: &mut Vec<f32>,
+        branch: &mut Lines,
         run: impl FnOnce(&mut [f32], Finish),
     ) {
         match &norms.after {

@@ -4,15 +4,18 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 
 use super::architecture::Architecture;
-use super::kernels::{AttentionScratch, Operand};
+use super::kernels::{AttentionScratch, Lines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::remedies::MORE_MEMORY;
 
-/// Floats of the feed-forward's inner activations that are alive at a time: half a megabyte and a bit, which
-/// with the weights' panels fits a core's own cache.
-const INNER: usize = 147_456;
+/// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
+/// the weights' panels fits a core's own cache.
+const INNER: usize = 196_608;
+
+/// Rows of products' tiles, into which blocks of tokens divide.
+const TILE: usize = 6;
 
 /// The rows of a batch: all tokens, one row after another.
 #[derive(Debug, Clone, Copy)]
@@ -44,17 +47,17 @@ impl Rows<'_> {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The residual stream `[tokens, hidden]`.
-    pub(super) states: Vec<f32>,
+    pub(super) states: Lines,
     /// A branch's normalized input, and its output where that is normalized too.
-    pub(super) branch: Vec<f32>,
+    pub(super) branch: Lines,
     /// Queries, keys and values.
-    pub(super) heads: Vec<f32>,
+    pub(super) heads: Lines,
     /// What attention gives.
-    pub(super) context: Vec<f32>,
+    pub(super) context: Lines,
     /// The feed-forward's inner activations.
-    pub(super) inner: Vec<f32>,
+    pub(super) inner: Lines,
     /// A row of the embeddings.
-    pub(super) row: Vec<f32>,
+    pub(super) row: Lines,
     pub(super) operand: Operand,
     pub(super) inner_operand: Operand,
     pub(super) attention: AttentionScratch,
@@ -116,15 +119,15 @@ impl Scratch {
             .any(|norms| !norms.before.is_empty() || !norms.after.is_empty());
         let branch = embedded.max(if has_branch { *hidden } else { 0 });
         let all = |width: usize| tokens.saturating_mul(width);
-        grow(&mut self.states, all(*hidden))?;
-        grow(&mut self.branch, all(branch))?;
-        grow(&mut self.heads, all(query + 2 * key))?;
-        grow(&mut self.context, all(query))?;
-        grow(&mut self.row, embeddings.width)?;
+        self.states.try_grow(all(*hidden))?;
+        self.branch.try_grow(all(branch))?;
+        self.heads.try_grow(all(query + 2 * key))?;
+        self.context.try_grow(all(query))?;
+        self.row.try_grow(embeddings.width)?;
         let widest = (*hidden).max(query).max(embedded);
         self.operand.try_reserve(tokens, widest)?;
         let block = block(feed_forward.width, tokens);
-        grow(&mut self.inner, block * feed_forward.width)?;
+        self.inner.try_grow(block * feed_forward.width)?;
         self.inner_operand.try_reserve(block, feed_forward.width)?;
         self.attention.try_reserve(attention.head_size, longest)?;
         self.turns.resize_with(rotary.len(), RotaryTable::default);
@@ -154,14 +157,17 @@ pub(super) fn grow_kept(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryR
 }
 
 /// The first `length` values of a buffer, for which room has been made.
-pub(super) fn room(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
-    if buffer.len() < length {
-        buffer.resize(length, 0.0);
-    }
-    &mut buffer[..length]
+pub(super) fn room(buffer: &mut Lines, length: usize) -> &mut [f32] {
+    &mut buffer.floats_mut()[..length]
 }
 
-/// Tokens whose inner activations, `width` each, are alive at a time.
+/// Tokens whose inner activations, `width` each, are alive at a time: as few blocks of nearly one size as there can be,
+/// since each streams the weights through the cache once more.
 pub(super) fn block(width: usize, tokens: usize) -> usize {
-    (INNER / width).max(12).min(tokens.max(1))
+    let most = (INNER / width).max(12);
+    let blocks = tokens.div_ceil(most).max(1);
+    tokens
+        .div_ceil(blocks)
+        .next_multiple_of(TILE)
+        .min(tokens.max(1))
 }

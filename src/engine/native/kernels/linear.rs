@@ -236,7 +236,11 @@ impl End for Scaled<'_> {
     fn column<S: Simd>(self, s: S, vector: usize) -> [S::F; 3] {
         let at = vector * S::LANES;
         let Columns { scale, sum, bias } = self.columns;
-        [s.load(&scale[at..]), s.load(&sum[at..]), s.load(&bias[at..])]
+        [
+            s.load(&scale[at..]),
+            s.load(&sum[at..]),
+            s.load(&bias[at..]),
+        ]
     }
     #[inline(always)]
     fn end<S: Simd, D: Dot>(

@@ -11,7 +11,7 @@ const LINE: usize = 16;
 
 /// Dwords whose first one lies on a boundary of 64 bytes.
 #[derive(Clone, Default)]
-pub(super) struct Lines(Vec<Line>);
+pub struct Lines(Vec<Line>);
 
 impl Lines {
     /// `len` zeros, rounded up to whole lines.
@@ -20,7 +20,10 @@ impl Lines {
     }
 
     /// Makes room for `len` dwords; what they hold is unspecified.
-    pub(super) fn try_grow(&mut self, len: usize) -> Result<(), TryReserveError> {
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub fn try_grow(&mut self, len: usize) -> Result<(), TryReserveError> {
         let lines = len.div_ceil(LINE);
         if self.0.len() < lines {
             self.0 = Vec::new();
@@ -43,13 +46,14 @@ impl Lines {
     }
 
     /// The same dwords as floats.
-    pub(super) fn floats(&self) -> &[f32] {
+    #[must_use]
+    pub fn floats(&self) -> &[f32] {
         // SAFETY: as in `floats_mut`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * LINE) }
     }
 
     /// The same dwords as floats.
-    pub(super) fn floats_mut(&mut self) -> &mut [f32] {
+    pub fn floats_mut(&mut self) -> &mut [f32] {
         let dwords = self.dwords_mut();
         // SAFETY: `f32` has the size and alignment of `i32`, and every bit pattern is a value of both.
         unsafe { std::slice::from_raw_parts_mut(dwords.as_mut_ptr().cast(), dwords.len()) }

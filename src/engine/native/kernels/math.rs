@@ -230,14 +230,30 @@ impl Tables {
     #[inline(always)]
     pub(super) fn erf<S: Simd>(&self, s: S) -> [S::Table; 7] {
         let [a, b, c, d, e, f, g] = &self.erf;
-        [s.table(a), s.table(b), s.table(c), s.table(d), s.table(e), s.table(f), s.table(g)]
+        [
+            s.table(a),
+            s.table(b),
+            s.table(c),
+            s.table(d),
+            s.table(e),
+            s.table(f),
+            s.table(g),
+        ]
     }
 
     /// In registers, for [`gelu_coarse`].
     #[inline(always)]
     pub(super) fn tail<S: Simd>(&self, s: S) -> [S::Table; 7] {
         let [a, b, c, d, e, f, g] = &self.tail;
-        [s.table(a), s.table(b), s.table(c), s.table(d), s.table(e), s.table(f), s.table(g)]
+        [
+            s.table(a),
+            s.table(b),
+            s.table(c),
+            s.table(d),
+            s.table(e),
+            s.table(f),
+            s.table(g),
+        ]
     }
 
     fn new(pieces: usize, degree: usize) -> Self {

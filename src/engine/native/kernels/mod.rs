@@ -29,6 +29,7 @@ mod tile;
 pub use attention::{Attention, AttentionScratch, Input, RelativeBias, Sight};
 pub use isa::{Arithmetic, Isa};
 pub use linear::{Finish, linear};
+pub use lines::Lines;
 pub use math::Activation;
 pub use matrix::{Layout, Matrix};
 pub use norm::Norm;

@@ -91,7 +91,10 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     #[inline(always)]
     fn table(self, entries: &Coefficients) -> uint8x16x2_t {
         let (low, high) = (self.load(entries), self.load(&entries[N..]));
-        op!(uint8x16x2_t(vreinterpretq_u8_f32(low), vreinterpretq_u8_f32(high)))
+        op!(uint8x16x2_t(
+            vreinterpretq_u8_f32(low),
+            vreinterpretq_u8_f32(high)
+        ))
     }
     #[inline(always)]
     fn look(self, table: uint8x16x2_t, index: I) -> F {
