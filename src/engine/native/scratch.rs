@@ -164,10 +164,7 @@ pub(super) fn room(buffer: &mut Lines, length: usize) -> &mut [f32] {
 /// Tokens whose inner activations, `width` each, are alive at a time: as few blocks of nearly one size as there can be,
 /// since each streams the weights through the cache once more.
 pub(super) fn block(width: usize, tokens: usize) -> usize {
-    let most = (INNER / width).max(12);
-    let blocks = tokens.div_ceil(most).max(1);
-    tokens
-        .div_ceil(blocks)
-        .next_multiple_of(TILE)
-        .min(tokens.max(1))
+    let tokens = tokens.max(1);
+    let blocks = tokens.div_ceil((INNER / width).max(TILE));
+    tokens.div_ceil(blocks).next_multiple_of(TILE).min(tokens)
 }
