@@ -229,31 +229,13 @@ impl Tables {
     /// In registers, for [`gelu`].
     #[inline(always)]
     pub(super) fn erf<S: Simd>(&self, s: S) -> [S::Table; 7] {
-        let [a, b, c, d, e, f, g] = &self.erf;
-        [
-            s.table(a),
-            s.table(b),
-            s.table(c),
-            s.table(d),
-            s.table(e),
-            s.table(f),
-            s.table(g),
-        ]
+        in_registers(s, &self.erf)
     }
 
     /// In registers, for [`gelu_coarse`].
     #[inline(always)]
     pub(super) fn tail<S: Simd>(&self, s: S) -> [S::Table; 7] {
-        let [a, b, c, d, e, f, g] = &self.tail;
-        [
-            s.table(a),
-            s.table(b),
-            s.table(c),
-            s.table(d),
-            s.table(e),
-            s.table(f),
-            s.table(g),
-        ]
+        in_registers(s, &self.tail)
     }
 
     fn new(pieces: usize, degree: usize) -> Self {
@@ -289,6 +271,15 @@ impl Tables {
         }
         tables
     }
+}
+
+#[inline(always)]
+fn in_registers<S: Simd>(s: S, columns: &[Coefficients; 7]) -> [S::Table; 7] {
+    let mut tables = [s.table(&columns[0]); 7];
+    for (table, column) in tables.iter_mut().zip(columns) {
+        *table = s.table(column);
+    }
+    tables
 }
 
 /// Coefficients, by degree and piece, of a function of a piece and the place in it from 0 to 1: interpolated at

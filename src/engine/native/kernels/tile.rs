@@ -151,6 +151,8 @@ pub(super) fn multiply<S: Simd, D: Dot, E: End>(
 ) {
     let vectors = if E::WIDE { S::PANEL } else { 2 };
     assert!(rows > 0 && steps > 0 && rows <= if E::WIDE { S::ROWS } else { S::NARROW_ROWS });
+    // Strides and steps whose products don't overflow.
+    assert!((steps | stride | a.stride | b.stride) < 1 << (usize::BITS / 2 - 1));
     assert!(out.len() >= (rows - 1) * stride + vectors * S::LANES);
     assert!(a.data.len() >= (rows - 1) * a.stride + steps);
     assert!(b.data.len() >= (steps - 1) * b.stride + vectors * S::LANES);
