@@ -86,9 +86,8 @@ impl Job {
         }
         if !state.has_ended(self.options.shard.index) {
             return Err(Error::usage(format!(
-                "--retry-rejects: {shown} is not finished, with {} rows in {} parts",
-                state.rows(),
-                state.parts.len()
+                "--retry-rejects: {shown} is not finished, with {}",
+                state.counted()
             ))
             .with_remedy("finish it with --resume first"));
         }
@@ -139,10 +138,9 @@ impl Job {
                         _ => format!("write elsewhere, or {}", self.anew()),
                     }),
                 false => Error::usage(format!(
-                    "{}: an unfinished output is there, with {} rows in {} parts",
+                    "{}: an unfinished output is there, with {}",
                     self.shown,
-                    state.rows(),
-                    state.parts.len()
+                    state.counted()
                 ))
                 .with_remedy(format!("go on with --resume, or {}", self.anew())),
             });

@@ -272,6 +272,14 @@ impl State {
         self.parts.values().map(|part| part.info.rows).sum()
     }
 
+    /// Its rows and parts, for the user.
+    #[must_use]
+    pub fn counted(&self) -> String {
+        let parts = self.parts.len();
+        let these = if parts == 1 { "part" } else { "parts" };
+        format!("{} rows in {parts} {these}", self.rows())
+    }
+
     /// Records that are rejected: those that parts have rejected, less those that were embedded since.
     #[must_use]
     pub fn rejected(&self) -> u64 {

@@ -305,18 +305,16 @@ impl JobRun {
     /// What earlier runs have done, for the user.
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();
-        let parts = state.parts.len();
         if self.job.retries() {
             let (rejected, rows) = (state.rejected(), state.rows());
             return Some(format!(
                 "tried what earlier runs rejected again ({rejected}); their {rows} rows stay as they are"
             ));
         }
-        let these = if parts == 1 { "part" } else { "parts" };
-        (parts > 0).then(|| {
+        (!state.parts.is_empty()).then(|| {
             format!(
-                "went on behind {} rows in {parts} {these} of earlier runs, which are not counted here",
-                state.rows()
+                "went on behind {} of earlier runs, which are not counted here",
+                state.counted()
             )
         })
     }

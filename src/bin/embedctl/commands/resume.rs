@@ -29,7 +29,11 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
     }
     let what = match state.parts.len() {
         0 => String::new(),
-        parts => format!(", with {} rows in {parts} parts", count(state.rows())),
+        parts => format!(
+            ", with {} rows in {}",
+            count(state.rows()),
+            number(parts as u64, "part")
+        ),
     };
     printer.info(match all {
         true => format!("nothing to do: the output is complete{what}"),
@@ -80,9 +84,9 @@ pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
     if parts == 0 && failure.exit_code() == ExitCode::Usage {
         return failure;
     }
-    let these = if parts == 1 { "part" } else { "parts" };
     failure.with_hint(format!(
-        "{rows} rows in {parts} {these} are safe; go on with{input}: {command}"
+        "{rows} rows in {} are safe; go on with{input}: {command}",
+        number(parts as u64, "part")
     ))
 }
 
