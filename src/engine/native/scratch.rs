@@ -168,3 +168,22 @@ pub(super) fn block(width: usize, tokens: usize) -> usize {
     let blocks = tokens.div_ceil((INNER / width).max(TILE));
     tokens.div_ceil(blocks).next_multiple_of(TILE).min(tokens)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread may have no row at all, and a block of nothing would never end.
+    #[test]
+    fn blocks_are_as_few_as_can_be_and_nearly_even() {
+        for width in [1, 384, 1536, 3072, 500_000] {
+            let most = (INNER / width).max(TILE);
+            for tokens in 0..600 {
+                let block = block(width, tokens);
+                assert!((1..=tokens.max(1)).contains(&block), "{tokens} of {width}");
+                assert!(block < most + TILE, "{tokens} of {width}: {block}");
+                assert!(tokens.div_ceil(block) <= tokens.div_ceil(most));
+            }
+        }
+    }
+}
