@@ -173,7 +173,7 @@ pub(super) fn block(width: usize, tokens: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A thread may have no row at all, and a block of nothing would never end.
+    /// A thread may have no row at all, and there are no steps of nothing.
     #[test]
     fn blocks_are_as_few_as_can_be_and_nearly_even() {
         for width in [1, 384, 1536, 3072, 500_000] {
