@@ -53,8 +53,8 @@ fn main() {
     let model = Model::open(&model_options).expect("the model");
     let engine = engine::open(&model, &options).expect("the engine");
     let batches = batches(&model, engine.as_ref(), Path::new(&corpus), threads);
-    let rows: usize = batches.iter().map(|batch| batch.rows).sum();
-    let tokens: i64 = batches.iter().flat_map(|batch| &batch.attention_mask).sum();
+    let rows: usize = batches.iter().map(Batch::rows).sum();
+    let tokens: usize = batches.iter().map(|batch| batch.ids.len()).sum();
     println!(
         "{} {} ({}), {rows} rows, {tokens} tokens in {} batches, {threads} threads",
         engine.info().engine,
@@ -115,7 +115,7 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
         let plans: Vec<Plan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
         batches.extend(plans.iter().map(|plan| {
             let mut batch = Batch::default();
-            batch.fill(plan, &tokens, model.config.padding_id, &model.config.frame);
+            batch.fill(plan, &tokens, &model.config.frame);
             batch
         }));
     }

@@ -21,9 +21,7 @@ use std::time::Instant;
 use common::{processor_seconds, whole_run};
 use embedctl::batch::Batch;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{
-    BatchLimits, Engine, EngineInfo, EngineOptions, Hidden, Output, Provider, Worker,
-};
+use embedctl::engine::{BatchLimits, Engine, EngineInfo, EngineOptions, Output, Provider, Worker};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::{self, Summary};
@@ -244,13 +242,13 @@ struct NullWorker {
 impl Worker for NullWorker {
     fn run(&mut self, batch: &Batch) -> embedctl::Result<Output<'_>> {
         Ok(if self.hidden {
-            Output::Hidden(Hidden {
-                states: &self.values[..batch.rows * batch.length * WIDTH],
+            Output::Tokens {
+                states: &self.values[..batch.ids.len() * WIDTH],
                 width: WIDTH,
-            })
+            }
         } else {
             Output::Pooled {
-                rows: &self.values[..batch.rows * WIDTH],
+                rows: &self.values[..batch.rows() * WIDTH],
                 width: WIDTH,
             }
         })

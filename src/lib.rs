@@ -11,64 +11,46 @@
 // A panic needs a reason: `expect` states the invariant.
 #![warn(clippy::unwrap_used)]
 
-#[cfg(test)]
-mod allocations;
-pub mod arrow;
 pub mod availability;
-pub mod batch;
 pub mod bench;
-pub mod cancel;
-pub mod device;
+#[cfg(test)]
+mod damaged_models;
 mod embedder;
 pub mod engine;
-pub mod error;
-mod folder;
-mod halving;
-mod hash;
 pub mod info;
-pub mod input;
 pub mod inspect;
 pub mod job;
-pub mod model;
-#[cfg(test)]
-mod mutation;
-mod named;
-mod onnx;
-pub mod output;
 mod padding;
 pub mod pipeline;
-pub mod pool;
-pub mod position;
-mod private_folder;
 pub mod profile;
 pub mod progress;
 pub mod provenance;
-pub mod provider;
-pub mod record;
-mod remedies;
 pub mod reuse;
 mod row_worker;
-pub mod runtime;
-pub mod safe_text;
-mod safetensors;
-pub mod size;
-mod small_file;
-pub mod stage;
-pub mod storage;
 pub mod survey;
-mod threads;
-pub mod tokenize;
 pub mod verify;
-mod word_list;
 
+pub use embedctl_common::threads::{locked, usable_cores};
+pub use embedctl_common::{Error, ErrorKind, Result, cancel, error, safe_text, size, stage};
+pub use embedctl_data::output::rejects;
+pub use embedctl_data::{arrow, input, output, position, record};
+pub use embedctl_hub as hub;
+pub use embedctl_model as model;
+pub use embedctl_model::{batch, pool, tokenize};
+pub use embedctl_ort::{device, provider, runtime};
+pub use embedctl_storage as storage;
 pub use embedder::Embedder;
-pub use error::{Error, ErrorKind, Result};
-pub use output::rejects;
-pub use threads::usable_cores;
 
-// For the program beside this library alone.
-#[doc(hidden)]
-pub use threads::locked;
+use embedctl_common::{folder, hash, named, private_folder, remedies, threads, word_list};
+use embedctl_native::safetensors;
+use embedctl_onnx as onnx;
+use embedctl_ort::halving;
+#[cfg(test)]
+use embedctl_testing::mutation;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
 /// What README.md shows of the library works.
 #[cfg(doctest)]

@@ -107,20 +107,16 @@ fn last_row(
     tokens: &TokenRows,
 ) -> Result<Vec<f32>> {
     let mut batch = Batch::default();
-    batch.fill(plan, tokens, model.config.padding_id, &model.config.frame);
-    let last = batch.rows - 1;
+    batch.fill(plan, tokens, &model.config.frame);
+    let last = batch.rows() - 1;
     let mut vector = Vec::new();
-    match worker.run(&batch)? {
-        Output::Hidden(hidden) => pooler.pool(&batch, &hidden, last, &mut vector),
-        Output::Packed(hidden) => {
-            let before: usize = (0..last).map(|row| batch.real(row).len()).sum();
-            let real = 0..batch.real(last).len();
-            let own = &hidden.states[before * hidden.width..];
-            pooler.pool_states(own, hidden.width, &real, &mut vector);
-        }
-        Output::Pooled { rows, width } => {
-            pooler.finish_pooled(&rows[last * width..(last + 1) * width], &mut vector);
-        }
+    let output = worker.run(&batch)?;
+    let own = output.row(&batch, last);
+    if matches!(output, Output::Pooled { .. }) {
+        pooler.finish_pooled(own, &mut vector);
+    } else {
+        let tokens = 0..batch.row(last).len();
+        pooler.pool_states(own, output.width(), &tokens, &mut vector);
     }
     Ok(vector)
 }

@@ -33,7 +33,6 @@ pub(crate) struct RowWorker {
     worker: Box<dyn Worker>,
     pooler: Arc<Pooler>,
     limit: Arc<TokenLimit>,
-    padding_id: u32,
     model: String,
     /// Tokens of a row at most, where the network has no positions for more.
     positions: Option<usize>,
@@ -54,7 +53,6 @@ impl RowWorker {
             worker: engine.worker()?,
             pooler: Arc::clone(pooler),
             limit: Arc::clone(limit),
-            padding_id: model.config.padding_id,
             model: model
                 .weights_file(engine.info().provider == Provider::Native)
                 .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
@@ -158,62 +156,41 @@ impl RowWorker {
 
     fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
         let mut watch = Watch::start();
-        self.batch.fill(plan, tokens, self.padding_id, &self.frame);
-        let rows = self.batch.rows;
+        self.batch.fill(plan, tokens, &self.frame);
+        let rows = self.batch.rows();
         let mut vectors = Vec::with_capacity(rows * self.pooler.width());
-        let (pooler, model) = (&self.pooler, &self.model);
-        let unexpected = |width: usize, values: usize| {
-            let fits = pooler.accepts(width) || pooler.accepts_pooled(width);
-            if fits {
-                return Error::internal(format!(
-                    "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
-                    plan.length
-                ));
-            }
-            Error::model(
-                model,
-                format!(
-                    "gives vectors of {width} components, which is not what config.json, modules.json and the \
-                     modules' files lead to; fetch them again, from one revision"
-                ),
-            )
-        };
         watch.lap(&self.clocks.pool);
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
-        match output {
-            Output::Hidden(hidden) => {
-                if !self.pooler.accepts(hidden.width)
-                    || hidden.states.len() != rows * plan.length * hidden.width
-                {
-                    return Err(unexpected(hidden.width, hidden.states.len()));
-                }
-                (0..rows).for_each(|row| self.pooler.pool(&self.batch, &hidden, row, &mut vectors));
-            }
-            Output::Packed(hidden) => {
-                let width = hidden.width;
-                let tokens: usize = (0..rows).map(|row| self.batch.real(row).len()).sum();
-                if !self.pooler.accepts(width) || hidden.states.len() != tokens * width {
-                    return Err(unexpected(width, hidden.states.len()));
-                }
-                let mut states = hidden.states;
-                for row in 0..rows {
-                    let own;
-                    let real = 0..self.batch.real(row).len();
-                    (own, states) = states.split_at(real.len() * width);
-                    self.pooler.pool_states(own, width, &real, &mut vectors);
-                }
-            }
-            Output::Pooled {
-                rows: pooled,
-                width,
-            } => {
-                if !self.pooler.accepts_pooled(width) || pooled.len() != rows * width {
-                    return Err(unexpected(width, pooled.len()));
-                }
-                pooled
-                    .chunks_exact(width)
-                    .for_each(|row| self.pooler.finish_pooled(row, &mut vectors));
+        let (width, values) = (output.width(), output.values());
+        let is_pooled = matches!(output, Output::Pooled { .. });
+        let (states, pooled) = (
+            self.pooler.accepts(width),
+            self.pooler.accepts_pooled(width),
+        );
+        if !(if is_pooled { pooled } else { states }) || !output.fits(&self.batch) {
+            return Err(if states || pooled {
+                Error::internal(format!(
+                    "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
+                    plan.length
+                ))
+            } else {
+                Error::model(
+                    &self.model,
+                    format!(
+                        "gives vectors of {width} components, which is not what config.json, modules.json and the \
+                         modules' files lead to; fetch them again, from one revision"
+                    ),
+                )
+            });
+        }
+        for row in 0..rows {
+            let own = output.row(&self.batch, row);
+            if is_pooled {
+                self.pooler.finish_pooled(own, &mut vectors);
+            } else {
+                let tokens = 0..self.batch.row(row).len();
+                self.pooler.pool_states(own, width, &tokens, &mut vectors);
             }
         }
         watch.lap(&self.clocks.pool);

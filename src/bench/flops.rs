@@ -119,7 +119,14 @@ fn read(path: &Path) -> Result<Graph> {
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
 }
 
-impl Graph {
+/// What this count needs of a graph.
+trait GraphWork {
+    fn work(&self, output: &str, attention_width: usize) -> Work;
+    fn needed(&self, output: &str) -> Vec<&Node>;
+    fn constants(&self) -> HashMap<&str, u64>;
+}
+
+impl GraphWork for Graph {
     fn work(&self, output: &str, attention_width: usize) -> Work {
         let constants = self.constants();
         let mut work = Work {
@@ -199,7 +206,14 @@ impl Graph {
     }
 }
 
-impl Node {
+/// What this count needs of a node.
+trait NodeWork {
+    fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64>;
+    fn count(&self, name: &str) -> Option<u64>;
+    fn is_attention_layer(&self) -> bool;
+}
+
+impl NodeWork for Node {
     /// Elements of the stored matrix that every token is multiplied with, if this is such a product.
     fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64> {
         let constant = |index: usize| constants.get(self.input.get(index)?.as_str()).copied();
@@ -248,7 +262,12 @@ impl Node {
     }
 }
 
-impl Tensor {
+/// What this count needs of a tensor.
+trait TensorWork {
+    fn elements(&self) -> u64;
+}
+
+impl TensorWork for Tensor {
     fn elements(&self) -> u64 {
         self.dims
             .iter()

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::native::kernels::{Arithmetic, Isa, peak};
 use crate::size::per;
 use crate::stage::thread_time;
+use embedctl_native::kernels::{Arithmetic, Isa, peak};
 
 /// Turns of the loop between looks at the clock.
 const TURNS: usize = 20_000;

@@ -87,9 +87,8 @@ struct ReusedWorker {
 
 impl Worker for ReusedWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
-        let rows = batch.attention_mask.chunks_exact(batch.length.max(1));
-        let pairs = rows.map(|mask| {
-            let tokens = mask.iter().filter(|&&real| real != 0).count() as u64;
+        let pairs = (0..batch.rows()).map(|row| {
+            let tokens = batch.row(row).len() as u64;
             tokens * tokens
         });
         self.shared.pairs.fetch_add(pairs.sum(), Ordering::Relaxed);
@@ -170,7 +169,7 @@ mod tests {
         for _ in 0..3 {
             let mut worker = engine.worker().unwrap();
             let mut batch = Batch::default();
-            batch.fill(&plans[0], &tokens, 0, &crate::model::Frame::default());
+            batch.fill(&plans[0], &tokens, &crate::model::Frame::default());
             worker.run(&batch).unwrap();
         }
         assert_eq!(made.load(Ordering::Relaxed), 2);

@@ -13,9 +13,9 @@ use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
 use crate::cancel::CancelToken;
-use crate::engine::native::kernels::Arithmetic;
 use crate::error::{Error, Result};
 use crate::private_folder;
+use embedctl_native::kernels::Arithmetic;
 
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;

@@ -9,10 +9,10 @@ use super::memory::Memory;
 use super::scene::{JSONL, Scene, mend, whole};
 use super::*;
 use crate::arrow::datatypes::Schema;
-use crate::error::assert_no_bug;
 use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
+use embedctl_testing::assert_no_bug;
 
 /// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the completion
 /// marker, and where nothing but the parts say what they hold.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::batch::Batch;
-use crate::engine::{self, BatchLimits, Hidden, Provider, Worker};
+use crate::engine::{self, BatchLimits, Provider, Worker};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
@@ -56,14 +56,14 @@ impl Worker for FakeWorker {
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         let added = (self.behaviour)(batch, number)?;
         self.states.clear();
-        for &id in &batch.input_ids {
+        for &id in &batch.ids {
             self.states
                 .resize(self.states.len() + WIDTH, id as f32 + added);
         }
-        Ok(engine::Output::Hidden(Hidden {
+        Ok(engine::Output::Tokens {
             states: &self.states,
             width: WIDTH,
-        }))
+        })
     }
 }
 

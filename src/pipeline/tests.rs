@@ -80,7 +80,7 @@ fn an_engines_error_ends_the_run() {
 fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
     // A batch goes wrong when it has several rows, or an empty text.
     let breaks: Behaviour = |batch, _| {
-        Ok(if batch.rows > 1 || batch.length == 2 {
+        Ok(if batch.rows() > 1 || batch.longest() == 2 {
             f32::NAN
         } else {
             0.0
@@ -112,7 +112,7 @@ fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
 fn a_row_that_does_not_fit_into_memory_alone_is_rejected() {
     // The longest text of five, whose padding makes its batch mates as long; halved until it is alone.
     let too_small: Behaviour = |batch, _| {
-        if batch.length > 20 {
+        if batch.longest() > 20 {
             return Err(Error::new(ErrorKind::OutOfMemory, "fake", "no room"));
         }
         Ok(0.0)
@@ -226,7 +226,7 @@ fn copies_of_a_truncated_text_count_as_truncated() {
 fn copies_of_a_text_without_a_finite_vector_are_rejected_with_it() {
     // An empty text never gets a vector, the others get one when they run alone.
     let breaks: Behaviour = |batch, _| {
-        let broken = batch.rows > 1 || batch.length == 2;
+        let broken = batch.rows() > 1 || batch.longest() == 2;
         Ok(if broken { f32::NAN } else { 0.0 })
     };
     let text = "one two\n\none two\n\n\nthree four five\n";

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use embedctl::model::hub::Settings;
+use embedctl::hub::Settings;
 use insta::assert_snapshot;
 
 use crate::hub::{At, Fault, etag, sha256};

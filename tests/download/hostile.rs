@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use embedctl::model::hub::{Limits, Settings};
+use embedctl::hub::{Limits, Settings};
 use insta::assert_snapshot;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use embedctl::model::hub::Settings;
+use embedctl::hub::Settings;
 use insta::assert_snapshot;
 
 use crate::hub::proxy::Proxy;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
+use embedctl::hub::{Downloaded, Limits, Settings, Transfer, Wanted, download};
 use embedctl::model::FileChoice;
-use embedctl::model::hub::{Downloaded, Limits, Settings, Transfer, Wanted, download};
 use embedctl::safe_text::Secrets;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use embedctl::ErrorKind;
 use embedctl::cancel::CancelToken;
-use embedctl::model::hub::{HubOptions, Settings};
+use embedctl::hub::{HubOptions, Settings};
 use embedctl::storage::{Address, Storage};
 
 use crate::hub::{At, Fault, Files, Host, Hub};

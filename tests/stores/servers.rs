@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use embedctl::cancel::CancelToken;
-use embedctl::model::hub::{HubOptions, Settings};
+use embedctl::hub::{HubOptions, Settings};
 use embedctl::storage::{Storage, StorageOption};
 
 use crate::support::{python, skip};

@@ -17,15 +17,14 @@ mod failure;
 mod interrupt;
 #[cfg(unix)]
 mod memory;
-#[cfg(test)]
-#[path = "../../mutation.rs"]
-#[allow(dead_code)] // memory is watched by the library's tests
-mod mutation;
 mod numbers;
 mod printer;
 mod stdout;
 
 use std::ffi::OsString;
+
+#[cfg(test)]
+use embedctl_testing::mutation;
 
 use embedctl::runtime;
 

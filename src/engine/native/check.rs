@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use super::kernels::{Arithmetic, Finish, Isa, Layout, Matrix, Norm, Operand, linear};
 use crate::engine::Provider;
 use crate::provider::{ProviderReport, check_graph as graph};
+use embedctl_native::kernels::{Arithmetic, Finish, Isa, Layout, Matrix, Norm, Operand, linear};
 
 /// Computes the small graph in every precision. Takes some milliseconds.
 #[must_use]

@@ -1,49 +1,132 @@
-//! The engine inside: transformers straight from config.json and safetensors, without padding.
-//!
-//! - [`architecture`] reads config.json into a description, `names` knows what tensors are called,
-//!   `loader` packs checkpoints for the kernels, a `network` holds them;
-//! - `executor` runs any description over ragged rows: they follow one another as `[tokens, hidden]`, and
-//!   attention runs for each row and head, so that a row's vector depends on nothing beside it;
-//! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
-//! - `engine` puts all of it behind the engines' traits, and measures what reduced precision costs.
+//! The native engine behind the engines' traits: an opened model, and workers that run batches of it.
 
-pub mod architecture;
 mod check;
-mod engine;
-mod executor;
-pub mod kernels;
-mod loader;
-mod names;
-mod network;
-mod packed;
-mod relative_bias;
-mod rotary;
-mod scratch;
-mod settings;
 mod statics;
 
-#[cfg(test)]
-mod damaged;
-#[cfg(test)]
-mod tests;
+pub use check::check;
+pub use embedctl_native::knows;
 
-use std::path::PathBuf;
+use embedctl_native::kernels::Arithmetic as Numbers;
+use embedctl_native::{Encoder, EncoderWorker, Rows, StaticTable};
 
-pub use self::check::check;
-pub use self::engine::open;
-pub use self::settings::Unsupported;
+use crate::batch::{Batch, TokenRows};
+use crate::engine::{
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, Finish, Output, PassedOver,
+    Provider, Worker,
+};
+use crate::error::Result;
+use crate::model::{Model, OutputChoice};
+use statics::StaticEngine;
 
-use self::architecture::Architecture;
+/// The engine's name in messages.
+const NAME: &str = "native";
 
-/// Whether the settings of a config.json are all understood: asked before any weights are there.
+/// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
+/// a core's cache.
+const LIMITS: BatchLimits = BatchLimits {
+    tokens: 256,
+    rows: 256,
+    equal_lengths: false,
+};
+
+/// An opened model.
+struct NativeEngine {
+    info: EngineInfo,
+    encoder: Encoder,
+}
+
+/// Opens the model in `model`'s Transformer folder.
 ///
 /// # Errors
-/// A sentence that names the setting which is not.
-pub fn knows(config: &serde_json::Value) -> Result<(), String> {
-    if config["model_type"] == "model2vec" {
-        return Ok(()); // no network, and nothing that config.json could ask of one
+/// If config.json asks for something that the engine doesn't do, or the checkpoint is not what it says;
+/// the message names the file and the setting or tensor.
+pub fn open(
+    model: &Model,
+    options: &EngineOptions,
+    passed_over: &[PassedOver],
+    provider: Provider,
+) -> Result<Box<dyn Engine>> {
+    let info = |precision: Arithmetic, version: String| EngineInfo {
+        precision: Some(precision.name()),
+        passed_over: passed_over.to_vec(),
+        ..EngineInfo::new(NAME, version, provider)
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {
+        let table = StaticTable::open(&checkpoint.files)?;
+        let info = info(Arithmetic::Fp32, version.into());
+        return Ok(Box::new(StaticEngine::new(info, table)));
     }
-    Architecture::parse(PathBuf::from("config.json"), config.clone())
-        .map(|_| ())
-        .map_err(|unsupported| unsupported.to_string())
+    let encoder = Encoder::open(
+        &model.transformer,
+        match options.arithmetic {
+            Arithmetic::Fp32 => Numbers::F32,
+            Arithmetic::Int16 => Numbers::I16,
+            Arithmetic::Int8 => Numbers::I8,
+        },
+    )?;
+    let precision = match encoder.arithmetic() {
+        Numbers::F32 => Arithmetic::Fp32,
+        Numbers::I16 => Arithmetic::Int16,
+        Numbers::I8 => Arithmetic::Int8,
+    };
+    Ok(Box::new(NativeEngine {
+        info: info(precision, format!("{version} ({})", encoder.isa())),
+        encoder,
+    }))
+}
+
+impl Engine for NativeEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        LIMITS
+    }
+
+    fn is_ragged(&self) -> bool {
+        true
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(NativeWorker {
+            width: self.encoder.width(),
+            worker: self.encoder.worker(),
+        }))
+    }
+
+    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+        if self.encoder.arithmetic() == Numbers::F32 {
+            return Ok(None);
+        }
+        let present = (0..rows.len())
+            .map(|row| rows.get(row))
+            .filter(|row| !row.is_empty());
+        let width = self.encoder.width();
+        let cosines = self.encoder.beside_exact(present, |ours, exact| {
+            Cosine::between(&finish(ours, width), &finish(exact, width))
+        })?;
+        Ok(Cosine::of(cosines))
+    }
+}
+
+/// A thread's memory beside the shared weights.
+struct NativeWorker {
+    worker: EncoderWorker,
+    width: usize,
+}
+
+impl Worker for NativeWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        let states = self.worker.run(Rows {
+            ids: &batch.ids,
+            types: &batch.types,
+            ends: &batch.ends,
+        })?;
+        Ok(Output::Tokens {
+            states,
+            width: self.width,
+        })
+    }
 }

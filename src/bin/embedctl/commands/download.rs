@@ -6,7 +6,7 @@ use std::path::Path;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
-use embedctl::model::hub::{
+use embedctl::hub::{
     self, Checked, CheckedFile, Downloaded, FileState, Listed, ListedKind, Lock, LockedModel,
     ModelId, Settings, Wanted,
 };

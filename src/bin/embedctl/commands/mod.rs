@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions, ProviderOption};
+use embedctl::hub::{self, HubOptions, Settings};
 use embedctl::model::ModelOptions;
-use embedctl::model::hub::{self, HubOptions, Settings};
 use embedctl::runtime::RuntimeOptions;
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
@@ -111,7 +111,13 @@ fn fetch(
 ) -> Result<(), Failure> {
     let settings = Settings::from_environment(&hub_options(messages))?;
     let downloads = printer.downloads();
-    let ensured = hub::ensure(&settings, model, downloads.as_ref(), cancel);
+    let ensured = hub::ensure(
+        &settings,
+        &model.model,
+        &model.files(),
+        downloads.as_ref(),
+        cancel,
+    );
     downloads.end();
     Ok(ensured.map_err(stopped)?)
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
+use embedctl::hub::Settings;
 use embedctl::input::{self, InputFormat, Source};
-use embedctl::model::hub::Settings;
 use embedctl::output::{Calibration, Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::storage::{Address, Readable, Storage, StorageOption};

@@ -37,7 +37,7 @@ pub use summary::{Report, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
 pub use words::{bytes, count, number};
 
-use embedctl::model::hub;
+use embedctl::hub;
 use embedctl::safe_text::{Secrets, printable, printable_json};
 
 use crate::args::{LogFormat, MessageArgs, When};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 
-use embedctl::model::hub;
+use embedctl::hub;
 use embedctl::safe_text::{printable, printable_json};
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use embedctl::hub::{Outcome, Transfer};
 use embedctl::locked;
-use embedctl::model::hub::{Outcome, Transfer};
 use embedctl::size::per;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};

@@ -1,0 +1,42 @@
+//! SHA-256, by which content is known again.
+
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 of what was written so far.
+#[derive(Debug, Clone, Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    pub fn add(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.update(bytes);
+    }
+
+    pub fn hex(&self) -> String {
+        hex(&self.0.clone().finalize())
+    }
+}
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The SHA-256 of some bytes, in hexadecimal.
+pub fn of(bytes: impl AsRef<[u8]>) -> String {
+    let mut hash = Hash::default();
+    hash.add(bytes);
+    hash.hex()
+}
+
+/// Hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,98 @@
+//! Files that are read whole: only regular ones, and only up to a size. A FIFO would be waited for, and a device has
+//! no end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// If it cannot be read, is no regular file, or is longer.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let reason = format!("it is longer than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(bytes)
+}
+
+/// The same for text in UTF-8.
+///
+/// # Errors
+/// Those of [`read`]; if it is no text.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Opens a regular file for reading, without waiting for the other end of a pipe.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    regular(path, OpenOptions::new().read(true), true)
+}
+
+/// Opens a regular file as `options` say, without waiting for the other end of a pipe; on Unix a link only where
+/// `follows_links`.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub fn regular(path: &Path, options: &mut OpenOptions, follows_links: bool) -> io::Result<File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options,
+        libc::O_NONBLOCK | if follows_links { 0 } else { libc::O_NOFOLLOW },
+    );
+    #[cfg(not(unix))]
+    let _ = follows_links;
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        let reason = "it is no regular file";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read(&path, 5).unwrap(), b"12345");
+        assert_eq!(
+            read(&path, 4).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        assert!(read(folder.path(), 5).is_err());
+        assert_eq!(
+            read(&folder.path().join("gone"), 5).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_and_a_device_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for path in [&path, Path::new("/dev/zero")] {
+            assert_eq!(
+                read(path, 5).unwrap_err().kind(),
+                io::ErrorKind::InvalidInput
+            );
+        }
+    }
+}

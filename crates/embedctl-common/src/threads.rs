@@ -1,0 +1,215 @@
+//! Threads: how many this process may use, what one said when it panicked, and work that may not end.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, after, bounded, select};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Cores that this process may use: affinity and control groups counted in, and `OMP_NUM_THREADS`, by which
+/// whoever starts many processes side by side (Spark, job arrays) gives each its share.
+#[must_use]
+pub fn usable_cores() -> usize {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    share(cores, std::env::var("OMP_NUM_THREADS").ok().as_deref())
+}
+
+/// How many of `cores` that variable leaves: its first number, which is that of the outermost level.
+fn share(cores: usize, variable: Option<&str>) -> usize {
+    let first = variable.and_then(|numbers| numbers.split(',').next()?.trim().parse().ok());
+    first
+        .filter(|&share| share > 0)
+        .map_or(cores, |share: usize| share.min(cores))
+}
+
+/// Makes sure that so many threads are worth a try: a number of another order is a slip, and starting that many ends in
+/// other programs' trouble.
+///
+/// # Errors
+/// If there are more than anybody's processors could run.
+pub fn check(threads: usize) -> Result<()> {
+    let cores = usable_cores();
+    let most = (16 * cores).max(256);
+    if threads <= most {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "--threads {threads}: this process may use {cores} core{}, and more than {most} threads are of no use",
+        if cores == 1 { "" } else { "s" }
+    ))
+    .with_remedy("leave the option out for the usual number")
+    .of_option("--threads"))
+}
+
+/// The error for a thread that the system does not give.
+pub fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    let reason = "the system gives this process no more threads";
+    Error::new(ErrorKind::Exhausted, "", reason)
+        .with_remedy("lower --threads, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)")
+        .caused_by(error)
+}
+
+/// What `mutex` holds, also after a thread has panicked with it: for what is never left half done.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a named thread.
+///
+/// # Errors
+/// If the system has no more threads.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    try_spawn(name, work).map_err(exhausted)
+}
+
+/// As [`spawn`], with the system's own error.
+///
+/// # Errors
+/// As there.
+pub fn try_spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+/// Starts a named thread of a scope.
+///
+/// # Errors
+/// If the system has no more threads; [`thread::Scope::spawn`] panics then.
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, work)
+        .map_err(exhausted)
+}
+
+/// What a panic said.
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "a worker panicked: {}",
+        said.unwrap_or_else(|| "without a message".into())
+    )
+}
+
+/// What `decode` makes of somebody's file. Libraries panic over some damage: that is an error of the file's.
+///
+/// # Errors
+/// What its panic said.
+pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
+}
+
+/// Runs `work`; a panic becomes the error that `fault` makes of what it said.
+///
+/// # Errors
+/// Its own, or that.
+pub fn guarded<T, E>(
+    work: impl FnOnce() -> Result<T, E>,
+    fault: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(fault(panic_message(&*panic))))
+}
+
+/// Runs `work`, which somebody else's file drives, for `limit` at most, or until `stop` is ready, as a
+/// cancelled token's channel is. What does not end is left to its thread, which ends with the process.
+///
+/// # Errors
+/// Its own, what its panic said, or that it took too long.
+pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
+    limit: Duration,
+    stop: &Receiver<()>,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    let (sender, receiver) = bounded(1);
+    let spawned = try_spawn("limited", move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(guarded(work, E::from));
+    });
+    spawned.map_err(|error| format!("no thread could be started: {error}"))?;
+    select! {
+        recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),
+        recv(stop) -> _ => Err("it was interrupted".to_owned().into()),
+        recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cancel::CancelToken;
+
+    #[test]
+    fn what_panics_or_does_not_end_is_an_error() {
+        let (long, cancel) = (Duration::from_secs(60), CancelToken::new());
+        assert_eq!(within(long, cancel.channel(), || Ok::<_, String>(7)), Ok(7));
+        let panicked =
+            within::<(), String>(long, cancel.channel(), || panic!("row {}", 7)).unwrap_err();
+        assert!(panicked.contains("row 7"), "{panicked}");
+        let (_open, never) = bounded::<()>(0);
+        let endless = || {
+            let never = never.clone();
+            move || never.recv().map_err(|error| error.to_string())
+        };
+        let late = within(Duration::ZERO, cancel.channel(), endless()).unwrap_err();
+        assert_eq!(late, "it has not come to an end after 0 s");
+        cancel.cancel();
+        let stopped = within(long, cancel.channel(), endless()).unwrap_err();
+        assert_eq!(stopped, "it was interrupted");
+    }
+
+    #[test]
+    fn a_share_of_the_cores_is_kept_to() {
+        for (variable, cores) in [
+            (None, 8),
+            (Some("2"), 2),
+            (Some(" 3,2"), 3),
+            (Some("64"), 8),
+            (Some("0"), 8),
+            (Some("many"), 8),
+            (Some(""), 8),
+        ] {
+            assert_eq!(share(8, variable), cores, "{variable:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_threads_of_another_order_is_refused() {
+        assert!(check(1).is_ok() && check(256).is_ok() && check(16 * usable_cores()).is_ok());
+        let error = check(100_000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("--threads 100000"), "{error}");
+    }
+
+    #[test]
+    fn a_thread_that_is_not_given_is_called_that() {
+        // No system has an address space for such a stack.
+        let refused = thread::Builder::new()
+            .stack_size(usize::MAX / 4)
+            .spawn(|| ());
+        let error = exhausted(refused.unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        let words = error.to_string();
+        assert!(
+            words.contains("no more threads") && !words.contains("bug"),
+            "{words}"
+        );
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

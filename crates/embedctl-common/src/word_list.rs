@@ -1,0 +1,24 @@
+//! Lists of words in one text, with any blanks between: tables of names stand in them.
+
+/// The words of a list.
+pub fn words(list: &str) -> std::str::SplitAsciiWhitespace<'_> {
+    list.split_ascii_whitespace()
+}
+
+/// Whether a list holds `word`.
+pub fn lists(list: &str, word: &str) -> bool {
+    words(list).any(|one| one == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_parted_by_any_blanks_and_none_is_empty() {
+        let list = "one  two\n    three\n";
+        assert!(words(list).eq(["one", "two", "three"]));
+        assert!(lists(list, "two") && lists(list, "three"));
+        assert!(!lists(list, "") && !lists(list, "thre") && !lists(list, "one two"));
+    }
+}

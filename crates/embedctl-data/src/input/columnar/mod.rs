@@ -1,0 +1,178 @@
+//! Tables: Parquet and Arrow. Their columns stay columns, in their own types; texts are taken out.
+//!
+//! ```text
+//!  parquet: row group by row group ─┐
+//!  arrow: batch by batch ───────────┴─► batch ──► the asked columns ──► pieces of windows
+//! ```
+
+mod arrow;
+mod footer;
+mod open;
+mod pages;
+mod parquet;
+mod select;
+mod table;
+
+pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
+pub use open::{open, stretches};
+pub use pages::Chunks;
+
+use std::sync::Arc;
+
+use self::table::{Prepared, Table};
+use super::columns::Columns;
+use super::pace::Pace;
+use super::parse::Parser;
+use super::reader::{Filled, Reader};
+use super::source::Planned;
+use super::window::{Filling, Piece};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::SchemaRef;
+use crate::error::Result;
+use crate::position::Seek;
+use crate::record::Origin;
+
+/// Record batches of one source, in order.
+trait Batches: Send {
+    /// Every column that there is, whether it is read or not.
+    fn schema(&self) -> SchemaRef;
+
+    /// The next batch, and where its first row stands.
+    ///
+    /// # Errors
+    /// If the source is cut short, damaged, or cannot be read.
+    fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>>;
+
+    /// Where the batch that is next stands.
+    fn place(&self) -> Seek;
+
+    /// Bytes of the source that were consumed so far, about.
+    fn consumed(&self) -> u64;
+
+    /// See [`Reader::next_stream`].
+    fn next_stream(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+/// Reads a table.
+struct TableReader {
+    source: Arc<Planned>,
+    batches: Box<dyn Batches>,
+    table: Table,
+    /// A batch of which not all rows are in a window.
+    pending: Option<(Prepared, usize, Seek)>,
+    /// Rows that are in windows.
+    rows: u64,
+    window_per_batch: bool,
+}
+
+impl Reader for TableReader {
+    fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
+        while !filling.is_full() {
+            let Some((batch, row, seek)) = &mut self.pending else {
+                if !filling.is_empty() && pace.pauses(false) {
+                    break;
+                }
+                match self.batches.next()? {
+                    None => return Ok(Filled::End),
+                    Some((batch, seek)) => {
+                        let prepared = self.table.prepare(&batch, &filling.columns)?;
+                        if self.window_per_batch {
+                            let rows = filling.at_most(prepared.rows());
+                            let columns = &filling.columns;
+                            let piece =
+                                piece(&self.source, &prepared, columns, 0, rows, self.rows)?;
+                            filling.accept_piece(piece)?;
+                            filling.close_with(batch.slice(0, rows));
+                            self.rows += rows as u64;
+                        } else if prepared.rows() > 0 {
+                            self.pending = Some((prepared, 0, seek));
+                        }
+                    }
+                }
+                continue;
+            };
+            let rows = filling.room((*row..batch.rows()).map(|row| batch.size(row)));
+            let piece = piece(&self.source, batch, &filling.columns, *row, rows, self.rows)?;
+            filling.accept_piece(piece)?;
+            self.rows += rows as u64;
+            *row += rows;
+            *seek = seek.plus(rows as u64);
+            if *row == batch.rows() {
+                self.pending = None;
+            }
+        }
+        Ok(Filled::Window)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.batches.consumed()
+    }
+
+    fn place(&self) -> (u64, Seek) {
+        let seek = match &self.pending {
+            Some((_, _, seek)) => *seek,
+            None => self.batches.place(),
+        };
+        (self.rows, seek)
+    }
+
+    fn schema(&self) -> Option<SchemaRef> {
+        Some(self.batches.schema())
+    }
+
+    fn next_stream(&mut self, filling: &mut Filling) -> Result<bool> {
+        if !self.batches.next_stream()? {
+            return Ok(false);
+        }
+        let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+        self.table
+            .begin(&self.batches.schema(), columns, warnings)?;
+        self.rows = 0;
+        Ok(true)
+    }
+}
+
+/// In which of `stretches` of rows row `row` lies, and which of its rows it is; behind the last: that.
+fn entered(stretches: impl Iterator<Item = u64>, mut row: u64) -> (usize, u64) {
+    let mut number = 0;
+    for rows in stretches {
+        if row < rows {
+            return (number, row);
+        }
+        number += 1;
+        row -= rows;
+    }
+    (number, row)
+}
+
+/// No more than the first `rows` of a batch.
+fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
+    match usize::try_from(rows) {
+        Ok(rows) if rows < batch.num_rows() => batch.slice(0, rows),
+        _ => batch,
+    }
+}
+
+/// `count` rows of `batch` from `first` on; `before` rows of the source came before.
+fn piece<'a>(
+    source: &Planned,
+    batch: &'a Prepared,
+    columns: &Columns,
+    first: usize,
+    count: usize,
+    before: u64,
+) -> Result<Piece<'a>> {
+    let origin = Origin {
+        source: source.index,
+        line: before + 1,
+        offset: before,
+    };
+    Ok(Piece {
+        texts: (first..first + count).map(|row| batch.text(row)).collect(),
+        columns: batch.columns(columns, first, count, origin)?,
+        bytes: batch.kept_bytes * count,
+        origin,
+    })
+}

@@ -1,0 +1,201 @@
+//! How to read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::fields::{IdType, Keep};
+use super::format::InputFormat;
+use super::template::Template;
+use crate::arrow::datatypes::SchemaRef;
+use crate::error::Cause;
+use crate::position::Position;
+
+/// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
+pub(super) const MOST_BYTES: usize = 1 << 30;
+
+/// Records in a window at most, unless the caller says otherwise.
+pub const DEFAULT_WINDOW_ROWS: usize = 8192;
+
+/// Bytes of text after which a window is closed, unless the caller says otherwise.
+pub const WINDOW_BYTES: usize = 16 << 20;
+
+/// What stands for all fields in `--keep`.
+pub(super) const ALL: &str = "*";
+
+/// Bytes of a record at most, unless the caller says otherwise.
+pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct InputOptions {
+    /// Format of every source; `None`: from each path's ending, text for standard input. Compression is
+    /// recognised in any case: by the ending, else by the first bytes.
+    pub format: Option<InputFormat>,
+    /// What parts the fields of CSV and TSV; `None`: a comma, and a tab.
+    pub csv_delimiter: Option<Delimiter>,
+    /// Field or column that holds the text; nested as `a.b`.
+    pub text_field: String,
+    /// What a text is put together from, in place of that field.
+    pub text_template: Option<Template>,
+    /// Field or column that holds the id; nested as `a.b`.
+    pub id_field: String,
+    /// Type of the `id` column.
+    pub id_type: IdType,
+    /// Fields carried through to the output; one called `*` is all that there are.
+    pub keep: Vec<Keep>,
+    /// Bytes of a record at most; 1 GiB is the most that is allowed.
+    pub max_record_bytes: usize,
+    /// Records in a window at most.
+    pub window_rows: usize,
+    /// Bytes of text, ids and kept fields after which a window is closed.
+    pub window_bytes: usize,
+    /// Reads of rejected records what can be read, into [`crate::record::Window::rejected`]: for outputs in which
+    /// they stay.
+    pub rejected_columns: bool,
+    /// Adds the columns `file` and `line`, which say where each record stood.
+    pub source_columns: bool,
+    /// Reads that many records, from the beginning.
+    pub limit: Option<u64>,
+    /// Draws that many records of those that are read.
+    pub sample: Option<u64>,
+    /// What the draw depends on, beside the input.
+    pub seed: u64,
+    /// Makes each record batch of a table a window of its own, whatever its size, with all of its columns in
+    /// [`crate::record::Window::batch`].
+    pub window_per_batch: bool,
+    /// Whether standard input holds Arrow stream after stream: each ends as an input does, and
+    /// [`crate::input::RecordReader::next_stream`] goes on.
+    pub streams: bool,
+    /// Where to begin, as an earlier run's [`crate::record::Window::position`] says; what comes before it is not
+    /// read. Types of kept fields that no `NAME:TYPE` and no table gives are decided anew, by the first
+    /// window from there, unless `columns` says them.
+    pub start: Option<Position>,
+    /// The types of kept columns, as [`crate::input::RecordReader::columns`] gives them, where they are those of
+    /// another run and not of what is read first.
+    pub columns: Option<SchemaRef>,
+    /// Which parts of which sources are read; `None`: all of them.
+    pub shares: Option<Vec<Share>>,
+}
+
+/// A part of one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Index into the list of sources.
+    pub source: u32,
+    /// What of it.
+    pub part: Part,
+}
+
+/// A byte that parts the fields of CSV: of ASCII, and neither a quote nor part of a line's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delimiter(pub(super) u8);
+
+impl FromStr for Delimiter {
+    type Err = Cause;
+
+    fn from_str(text: &str) -> Result<Self, Cause> {
+        match text.as_bytes() {
+            b"\\t" | b"tab" => Ok(Self(b'\t')),
+            [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Ok(Self(*byte)),
+            _ => Err(
+                "it is one character of ASCII, such as ';' or '|' (a tab: '\\t'), and no quote or line break"
+                    .into(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Delimiter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b'\t' => formatter.write_str("tabs"),
+            b',' => formatter.write_str("commas"),
+            byte => write!(formatter, "`{}`", char::from(byte)),
+        }
+    }
+}
+
+/// What of a source is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Of lines that are not compressed, and no CSV: those that begin in these bytes. Cuts that follow one another give
+    /// every line once.
+    Bytes {
+        /// The first byte.
+        start: u64,
+        /// The byte behind the last.
+        end: u64,
+    },
+    /// Of Parquet and of Arrow's files: these rows.
+    Rows {
+        /// The first one's number, from 0.
+        start: u64,
+        /// The number behind the last one's.
+        end: u64,
+    },
+}
+
+impl InputOptions {
+    /// Whether the user has named the field of the id: the default need not be there, ids are null then.
+    pub(super) fn names_id(&self) -> bool {
+        self.id_field != Self::default().id_field
+    }
+
+    /// Whether all fields are kept.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.keep.iter().any(|keep| keep.name == ALL)
+    }
+
+    /// The fields that are kept by name.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Keep> {
+        self.keep.iter().filter(|keep| keep.name != ALL)
+    }
+
+    /// What texts are made of, for a provenance: a field or a template; `None` for the field `text`.
+    pub fn text(&self) -> Option<String> {
+        match &self.text_template {
+            Some(template) => Some(template.to_string()),
+            None => Some(self.text_field.clone()).filter(|field| field != "text"),
+        }
+    }
+
+    /// The fields that texts are made of, and the option that names them.
+    pub(super) fn texts(&self) -> (&'static str, &[String]) {
+        match &self.text_template {
+            Some(template) => ("--text-template", template.fields()),
+            None => ("--text-field", std::slice::from_ref(&self.text_field)),
+        }
+    }
+}
+
+impl Default for InputOptions {
+    /// Fields `text` and `id`, ids as strings, nothing kept, records up to 4 MiB, windows of 8,192 records
+    /// or 16 MiB.
+    fn default() -> Self {
+        Self {
+            format: None,
+            csv_delimiter: None,
+            text_field: "text".to_owned(),
+            text_template: None,
+            id_field: "id".to_owned(),
+            id_type: IdType::String,
+            keep: Vec::new(),
+            max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
+            window_rows: DEFAULT_WINDOW_ROWS,
+            window_bytes: WINDOW_BYTES,
+            rejected_columns: false,
+            source_columns: false,
+            limit: None,
+            sample: None,
+            seed: 0,
+            window_per_batch: false,
+            streams: false,
+            start: None,
+            columns: None,
+            shares: None,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is to be read, as options and sources settle it together; and which of them contradict each other.
+
+use std::sync::Arc;
+
+use super::fields::KeepType;
+use super::format::InputFormat;
+use super::options::{ALL, InputOptions, MOST_BYTES, Part};
+use super::source::{Planned, Source};
+use crate::error::{Cause, Error, Result};
+
+/// Checks what does not depend on any source's format.
+pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
+    let usage = |cause: Cause| Err(Error::usage(cause));
+    if sources
+        .iter()
+        .filter(|&source| *source == Source::Stdin)
+        .count()
+        > 1
+    {
+        return usage(
+            Cause::of("standard input (`-`) can be read only once").with("give `-` once"),
+        );
+    }
+    if options.max_record_bytes == 0 || options.max_record_bytes > MOST_BYTES {
+        let most = options.max_record_bytes;
+        return usage(
+            format!("`--max-record-bytes` is {most}, but it goes from 1 to {MOST_BYTES} (1 GiB)")
+                .into(),
+        );
+    }
+    if options.window_rows == 0 || options.window_bytes == 0 {
+        return usage(
+            Cause::of("a window needs room for a record").with("give `--window` 1 or more"),
+        );
+    }
+    if options.keep.len() > MOST_KEPT {
+        let kept = options.keep.len();
+        return usage(
+            Cause::of(format!("`--keep` names {kept} fields, and takes {MOST_KEPT}")).with(
+                "carry the object that holds them through as one field instead (`--keep NAME:json`), or leave \
+                 some out",
+            ),
+        );
+    }
+    if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
+        return usage(
+            Cause::of("`--text-template` names the fields of the text itself")
+                .with("leave `--text-field` out"),
+        );
+    }
+    if let Some(keep) = options
+        .keep
+        .iter()
+        .find(|keep| keep.name == ALL && keep.kind.is_some())
+    {
+        return usage(
+            Cause::of(format!("`--keep {keep}` gives all fields one type"))
+                .with("name those that need a type beside it (`--keep '*,NAME:TYPE'`)"),
+        );
+    }
+    let fields = [&options.id_field];
+    let fields = fields.into_iter().chain(options.texts().1);
+    let kept = options.keep.iter().map(|keep| &keep.name);
+    for name in fields.chain(kept) {
+        if name.matches('.').count() > MOST_DOTS {
+            let name: String = name.chars().take(20).collect();
+            let reason = format!(
+                "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
+                 `{name}…`"
+            );
+            return usage(Cause::of(reason).with("bring the field further up in the input"));
+        }
+    }
+    for (index, keep) in options.keep.iter().enumerate() {
+        let name = &keep.name;
+        let clash = match name.as_str() {
+            "id" => Some((
+                "the output's column `id`, which is always there".to_owned(),
+                "leave it out, and choose the field it is read from with `--id-field`",
+            )),
+            "embedding" => Some((
+                "the output's column `embedding`".to_owned(),
+                "leave it out, or rename the field in the input",
+            )),
+            "file" | "line" if options.source_columns => Some((
+                format!("the column `{name}` that `--source-columns` adds"),
+                "leave one of them out",
+            )),
+            _ => None,
+        };
+        if let Some((column, remedy)) = clash {
+            let clash = format!("`--keep {name}` clashes with {column}");
+            return usage(Cause::of(clash).with(remedy));
+        }
+        if options.keep[..index]
+            .iter()
+            .any(|other| other.name == *name)
+        {
+            let reason = format!("`--keep` names the field `{name}` twice");
+            return usage(Cause::of(reason).with("name it once"));
+        }
+    }
+    Ok(())
+}
+
+/// Dots in a field's name at most: objects inside each other are read to a depth of 128.
+const MOST_DOTS: usize = 127;
+
+/// Fields that can be kept: each is a column with buffers of its own all along.
+const MOST_KEPT: usize = 1024;
+
+/// Checks that nothing is asked of the sources that their formats do not have.
+pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    check_fields(sources, options)?;
+    check_delimiter(sources, options)?;
+    (sources.iter()).try_for_each(|source| check_text(source, options))
+}
+
+/// Checks that no field is named where no source has any.
+fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let defaults = InputOptions::default();
+    let named = [
+        ("--text-field", &options.text_field, &defaults.text_field),
+        ("--id-field", &options.id_field, &defaults.id_field),
+    ];
+    if let Some(template) = &options.text_template
+        && let Some(text) = sources.iter().find(|one| one.format == InputFormat::Text)
+    {
+        return Err(text
+            .usage(format!(
+                "`--text-template {template}` needs fields, and text has none"
+            ))
+            .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
+    }
+    for (option, name, default) in named {
+        if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
+            return Err(Error::usage(format!(
+                "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
+                 numbers)",
+                sources.first().map_or("the input", |source| &source.name)
+            ))
+            .with_remedy("say `-i jsonl` if it is JSONL"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a delimiter is not named where no source has any.
+fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let has_one = |one: &Planned| one.format.has_header();
+    if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
+        return Err(
+            Error::usage("`--csv-delimiter` is about CSV, and no input is read as that")
+                .with_remedy("leave it out, or say `-i csv`"),
+        );
+    }
+    Ok(())
+}
+
+/// Checks that nothing is asked of text that only JSONL has.
+fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
+    let text_field = &options.text_field;
+    let strange = options.kept().find(|keep| {
+        keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
+    });
+    match strange {
+        Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
+            "`--keep {keep}` needs fields, but {} is read as text, which has only the text itself \
+             (`--keep {text_field}`)",
+            source.name
+        ))
+        .with_remedy("say `-i jsonl` if it is JSONL")),
+        _ => Ok(()),
+    }
+}
+
+/// The parts that are read, in order, from the start on.
+pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec<Arc<Planned>>> {
+    let first = options.start.map_or(0, |start| start.source);
+    let wholes = (0..sources.len()).map(|source| (source, Part::Whole));
+    let asked: Vec<(usize, Part)> = match &options.shares {
+        None => wholes.collect(),
+        Some(shares) => (shares.iter())
+            .map(|share| (share.source as usize, share.part))
+            .collect(),
+    };
+    let mut parts = Vec::with_capacity(asked.len());
+    for (index, part) in asked {
+        let source: &Planned = sources.get(index).ok_or_else(|| {
+            Error::internal(format!("a share of source {index}, which is not there"))
+        })?;
+        let fits = match part {
+            Part::Whole => true,
+            Part::Bytes { .. } => !source.format.is_table() && !source.is_whole(),
+            Part::Rows { .. } => source.format.is_table(),
+        };
+        if !fits {
+            return Err(source.usage("this input cannot be read in such parts"));
+        }
+        if source.index < first {
+            continue;
+        }
+        let start = options.start.filter(|start| start.source == source.index);
+        parts.push(Arc::new(Planned {
+            part,
+            start: start.map(|start| (start.lines, start.seek)),
+            ..source.clone()
+        }));
+    }
+    Ok(parts)
+}
+
+/// A warning where ids are line numbers, and several sources have the same ones.
+pub(super) fn repeated_ids(sources: &[Planned], options: &InputOptions) -> Option<String> {
+    let texts = sources
+        .iter()
+        .filter(|one| one.format == InputFormat::Text)
+        .count();
+    (texts > 1 && !options.source_columns).then(|| {
+        format!(
+            "ids are line numbers, so those of {texts} text inputs repeat; `--source-columns` adds the columns \
+             `file` and `line`, which tell records apart"
+        )
+    })
+}

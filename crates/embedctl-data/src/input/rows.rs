@@ -1,0 +1,108 @@
+//! Sources of lines: each is a record, a bad one, or nothing.
+
+use std::sync::Arc;
+
+use super::format::{self, InputFormat};
+use super::options::{InputOptions, Part};
+use super::pace::Pace;
+use super::parse::{Parsed, Parser};
+use super::reader::{Filled, Reader};
+use super::source::{From, OpenSource, Planned};
+use super::window::Filling;
+use crate::error::Result;
+use crate::position::Seek;
+use crate::record::Origin;
+
+/// Reads lines.
+pub(super) struct RowReader {
+    source: Arc<Planned>,
+    opened: OpenSource,
+    /// The byte at which no line of this part begins any more.
+    end: u64,
+}
+
+impl RowReader {
+    /// Opens the source and reads its first bytes.
+    pub fn open(
+        source: &Arc<Planned>,
+        options: &InputOptions,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Self> {
+        let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+        columns.check_lines().map_err(|cause| source.usage(cause))?;
+        if source.format == InputFormat::Text {
+            let text = std::iter::once(options.text_field.as_str());
+            columns
+                .expand(text, &options.id_field, warnings)
+                .map_err(|cause| source.usage(cause))?;
+        }
+        let opened = source.open(from, options.max_record_bytes)?;
+        if source.guessed
+            && let Some(format) = format::recognised(opened.lines.ahead())
+        {
+            return Err(source
+                .usage(format!("this is no text, it looks like {format}"))
+                .with_remedy(format!("say `-i {format}`")));
+        }
+        Ok(Self {
+            source: Arc::clone(source),
+            opened,
+            end: match source.part {
+                Part::Bytes { end, .. } => end,
+                Part::Whole | Part::Rows { .. } => u64::MAX,
+            },
+        })
+    }
+}
+
+impl Reader for RowReader {
+    fn fill(
+        &mut self,
+        parser: &mut Parser,
+        filling: &mut Filling,
+        pace: &mut Pace,
+    ) -> Result<Filled> {
+        while !filling.is_full() {
+            if self.opened.lines.offset() >= self.end {
+                return Ok(Filled::End);
+            }
+            // Before each read, not each line: the beginning of a line may come long before its end.
+            if !filling.is_empty() && !self.opened.lines.has_line() {
+                if pace.pauses(parser.decides(&filling.columns)) {
+                    return Ok(Filled::Window);
+                }
+                let read = self.opened.lines.read_on();
+                read.map_err(|error| self.source.failed(&self.opened, error))?;
+                continue;
+            }
+            let line = match self.opened.lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(Filled::End),
+                Err(error) => return Err(self.source.failed(&self.opened, error)),
+            };
+            let origin = Origin {
+                source: self.source.index,
+                line: line.number,
+                offset: line.offset,
+            };
+            let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+            match parser.parse(&self.source, &line, columns, warnings)? {
+                Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
+                Parsed::Reject(cause) => filling.reject(origin, cause, line.bytes, |columns| {
+                    parser.known(self.source.format, &line, columns)
+                }),
+                Parsed::Nothing => {}
+            }
+        }
+        Ok(Filled::Window)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.opened.consumed()
+    }
+
+    fn place(&self) -> (u64, Seek) {
+        self.opened.place()
+    }
+}

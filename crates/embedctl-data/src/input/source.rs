@@ -1,0 +1,404 @@
+//! Sources: found and judged before any work, opened one at a time when their turn comes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::compression::{self, Counted, Decoded, Encoding};
+use super::format::{self, InputFormat};
+use super::json;
+use super::lines::{LineReader, Start};
+use super::options::Part;
+use super::pace::{Ahead, Pace};
+use crate::error::{Cause, Error, ErrorKind, Place, Result};
+use crate::position::Seek;
+use crate::storage::{Bytes, FileBytes, Readable};
+
+/// How standard input is called in messages.
+pub(super) const STDIN: &str = "standard input";
+
+/// Where records come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// A file, a FIFO or a device.
+    Path(PathBuf),
+    /// Anything else that has a name and can be read anywhere.
+    Object(Readable),
+}
+
+impl Source {
+    /// The path of a file, or the name of an object; none for standard input.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stdin => None,
+            Self::Object(object) => Some(Path::new(&object.name)),
+            Self::Path(path) => Some(path),
+        }
+    }
+}
+
+impl std::convert::From<PathBuf> for Source {
+    /// As on the command line: `-` is standard input.
+    fn from(path: PathBuf) -> Self {
+        if path == Path::new("-") {
+            Self::Stdin
+        } else {
+            Self::Path(path)
+        }
+    }
+}
+
+/// A source that was looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    /// Its place among the sources.
+    pub index: u32,
+    pub source: Source,
+    pub name: String,
+    pub format: InputFormat,
+    /// Whether nobody said that this is text.
+    pub guessed: bool,
+    /// The compression that its name promises.
+    pub encoding: Option<Encoding>,
+    /// Its size, where it is a regular file or an object.
+    pub bytes: Option<u64>,
+    /// What of it is read.
+    pub part: Part,
+    /// Where to begin: lines or rows before, and how to get there.
+    pub start: Option<(u64, Seek)>,
+}
+
+/// Fields that are listed in a message.
+const LISTED: usize = 40;
+
+fn unknown(name: &str) -> Error {
+    Error::usage(format!(
+        "cannot tell the format of {name}: endings that are known are .txt, .jsonl, .ndjson, .csv and .tsv, each \
+         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
+    ))
+    .with_remedy("say which it is with `-i`, for example `-i text` or `-i jsonl`")
+}
+
+/// Standard input, taken once.
+pub(super) struct Stdin {
+    pub reader: Box<dyn Read + Send>,
+    pub bytes: Option<u64>,
+}
+
+impl Stdin {
+    /// Reads nothing.
+    pub(super) fn take() -> Self {
+        #[cfg(unix)]
+        {
+            use std::io::Seek;
+            use std::os::fd::AsFd;
+
+            // A descriptor of our own: no second buffer, and the size where a file is redirected.
+            if let Ok(descriptor) = io::stdin().as_fd().try_clone_to_owned() {
+                let mut file = File::from(descriptor);
+                let size = file.metadata().ok().filter(fs::Metadata::is_file);
+                let bytes = size.and_then(|metadata| {
+                    let position = file.stream_position().ok()?;
+                    Some(metadata.len().saturating_sub(position))
+                });
+                return Self {
+                    reader: Box::new(file),
+                    bytes,
+                };
+            }
+        }
+        Self {
+            reader: Box::new(io::stdin()),
+            bytes: None,
+        }
+    }
+}
+
+/// What a source is opened from: standard input, and what tells when it pauses.
+pub(super) struct From<'r> {
+    pub stdin: &'r mut Option<Stdin>,
+    pub pace: &'r mut Pace,
+}
+
+impl Planned {
+    /// Looks at a source and decides its format. A regular file is opened and closed again, so that one
+    /// that cannot be read fails now, and thousands need no descriptors. Anything else can be opened only
+    /// once (a process substitution), or must not be opened before its turn (a FIFO whose writer serves
+    /// another one first).
+    pub(super) fn new(
+        index: u32,
+        source: &Source,
+        format: Option<InputFormat>,
+        stdin: Option<&Stdin>,
+    ) -> Result<Self> {
+        let plan = |name: String, format, encoding, bytes| Self {
+            index,
+            source: source.clone(),
+            name,
+            format,
+            guessed: false,
+            encoding,
+            bytes,
+            part: Part::Whole,
+            start: None,
+        };
+        let path = match source {
+            Source::Path(path) => path,
+            Source::Stdin => {
+                let bytes = stdin.and_then(|stdin| stdin.bytes);
+                let format_or = format.unwrap_or(InputFormat::Text);
+                let plan = plan(STDIN.to_owned(), format_or, None, bytes);
+                return Ok(Self {
+                    guessed: format.is_none(),
+                    ..plan
+                });
+            }
+            Source::Object(Readable { name, bytes }) => {
+                let (ending, encoding) = format::by_ending(Path::new(name));
+                let format = format.or(ending).ok_or_else(|| unknown(name))?;
+                return plan(name.clone(), format, encoding, Some(bytes.len())).checked();
+            }
+        };
+        let failed = |error| Error::io("read", path, error);
+        let name = path.display().to_string();
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::usage(format!("there is no input {name}"))
+                .with_remedy("check its name and folder"),
+            _ => failed(error),
+        })?;
+        if metadata.is_dir() {
+            let files = path.join("*.jsonl");
+            return Err(
+                Error::usage(format!("{name} is a directory")).with_remedy(format!(
+                    "name the files in it, for example `{}`",
+                    files.display()
+                )),
+            );
+        }
+        let (ending, encoding) = format::by_ending(path);
+        let mut format = format.or(ending);
+        if metadata.is_file() {
+            let mut file = File::open(path).map_err(failed)?;
+            if format.is_none() {
+                let mut start = Vec::new();
+                file.by_ref()
+                    .take(8)
+                    .read_to_end(&mut start)
+                    .map_err(failed)?;
+                format = format::recognised(&start);
+            }
+        }
+        let format = format.ok_or_else(|| unknown(&name))?;
+        let bytes = metadata.is_file().then_some(metadata.len());
+        plan(name, format, encoding, bytes).checked()
+    }
+
+    /// Refuses a table that is compressed as a whole.
+    fn checked(self) -> Result<Self> {
+        if self.format.is_table() && self.encoding.is_some() {
+            return Err(self
+                .usage(format!(
+                    "it is compressed as a whole, and {} is read in parts",
+                    self.format
+                ))
+                .with_remedy("decompress it first, it compresses its columns itself"));
+        }
+        Ok(self)
+    }
+
+    /// Its bytes, where they can be read anywhere.
+    pub(super) fn bytes(&self) -> Option<Arc<dyn Bytes>> {
+        match &self.source {
+            Source::Object(object) => Some(Arc::clone(&object.bytes)),
+            Source::Path(path) => Some(Arc::new(FileBytes::new(path, self.bytes?))),
+            Source::Stdin => None,
+        }
+    }
+
+    /// Its bytes in order, from the beginning; those of a source that may pause are read ahead.
+    pub(super) fn stream(&self, from: &mut From<'_>) -> Result<Box<dyn Read + Send>> {
+        let reader: Box<dyn Read + Send> = match &self.source {
+            Source::Stdin => match from.stdin.take() {
+                Some(stdin) => stdin.reader,
+                None => return Err(Error::internal("standard input read twice")),
+            },
+            Source::Path(path) => {
+                let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+                Box::new(file)
+            }
+            Source::Object(object) => (object.bytes.reader_from(0))
+                .map_err(|error| Error::io("read", &object.name, error))?,
+        };
+        from.pace.source = None;
+        if !self.may_pause() {
+            return Ok(reader);
+        }
+        let ahead = Ahead::of(reader)?;
+        from.pace.source = Some(ahead.clone());
+        Ok(Box::new(ahead))
+    }
+
+    /// What was asked for cannot be had from this source.
+    pub(super) fn usage(&self, cause: impl Into<Cause>) -> Error {
+        let cause = cause.into();
+        Error::usage(cause.map(|reason| format!("{}: {reason}", self.name)))
+    }
+
+    /// It has no such field, but others.
+    pub(super) fn missing<'n>(
+        &self,
+        option: &str,
+        name: &str,
+        fields: impl Iterator<Item = &'n str>,
+    ) -> Error {
+        let (what, whose) = match self.format {
+            InputFormat::Text | InputFormat::Jsonl => ("field", "the first record has"),
+            _ => ("column", "there are"),
+        };
+        let mut names: Vec<_> = fields
+            .map(|name| format!("`{}`", json::excerpt(name)))
+            .collect();
+        let more = names.len().saturating_sub(LISTED);
+        names.truncate(LISTED);
+        let there = match (names.is_empty(), more) {
+            (true, _) => "there is none at all".to_owned(),
+            (false, 0) => format!("{whose} {}", names.join(", ")),
+            (false, more) => format!("{whose} {} and {more} more", names.join(", ")),
+        };
+        let name = json::excerpt(name);
+        self.usage(format!("no {what} is called `{name}`; {there}"))
+            .with_remedy(format!("name one of them with `{option}`"))
+    }
+
+    /// See [`super::Listed::is_whole`].
+    pub(super) fn is_whole(&self) -> bool {
+        self.encoding.is_some() || self.format.has_header()
+    }
+
+    /// Whether it is a pipe, a device, or something else whose size nobody knows.
+    pub(super) fn may_pause(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Opens the source and reads its first bytes.
+    pub fn open(&self, from: &mut From<'_>, limit: usize) -> Result<OpenSource> {
+        if let Some((lines, Seek::Byte { byte })) = self.start
+            && let Some(bytes) = self.bytes()
+        {
+            let failed = |error| Error::io("read", &self.name, error);
+            let reader = bytes.reader_from(byte).map_err(failed)?;
+            let rest = self.bytes.map(|bytes| bytes.saturating_sub(byte));
+            let counted = Counted::new(reader, rest);
+            from.pace.source = None;
+            return Ok(OpenSource {
+                compressed: counted.count(),
+                lines: LineReader::behind(Box::new(counted), limit, lines, byte),
+                encoding: Encoding::Plain,
+            });
+        }
+        let reader = self.stream(from)?;
+        let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
+            let named = self.encoding.unwrap_or(Encoding::Plain);
+            let reason = compression::explain_start(named, &error);
+            self.error(reason, 0, error)
+        })?;
+        let Decoded {
+            reader,
+            encoding,
+            consumed,
+        } = decoded;
+        let mut opened = OpenSource {
+            lines: LineReader::new(reader, limit),
+            encoding,
+            compressed: consumed,
+        };
+        match opened.lines.begin() {
+            Ok(Start::Utf8) => {
+                self.skip(&mut opened)?;
+                Ok(opened)
+            }
+            Ok(Start::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
+                .with_remedy(format!(
+                    "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
+                ))),
+            Err(error) => Err(self.failed(&opened, error)),
+        }
+    }
+
+    /// Passes over the lines before the start and before this part.
+    fn skip(&self, opened: &mut OpenSource) -> Result<()> {
+        let lines = self.start.map_or(0, |(lines, _)| lines);
+        let byte = match self.part {
+            Part::Bytes { start, .. } => start,
+            Part::Whole | Part::Rows { .. } => 0,
+        };
+        if byte > 0 && opened.encoding != Encoding::Plain {
+            return Err(self.usage("a compressed input cannot be read in parts"));
+        }
+        while opened.lines.number() < lines || opened.lines.offset() < byte {
+            match opened.lines.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => return Err(self.failed(opened, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a source that cannot be read on.
+    pub(super) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
+        let reason = compression::explain(opened.encoding, &error);
+        self.error(reason, opened.lines.number(), error)
+    }
+
+    fn error(&self, cause: Option<Cause>, line: u64, error: io::Error) -> Error {
+        // A store's refusal, in words already.
+        if let Some(own) = Error::behind(&error) {
+            return own;
+        }
+        let place = match line {
+            0 => Place::file(&self.name),
+            line => Place::file(&self.name).line(line),
+        };
+        match cause {
+            // A pipe that breaks on the way in is no reader of ours that went away.
+            None => Error::new(ErrorKind::Io, "", "read").at(place),
+            Some(cause) => Error::input(place, cause),
+        }
+        .caused_by(error)
+    }
+}
+
+/// A source whose turn it is.
+pub(super) struct OpenSource {
+    pub lines: LineReader,
+    encoding: Encoding,
+    compressed: Arc<AtomicU64>,
+}
+
+impl OpenSource {
+    /// Where the next line stands.
+    pub(super) fn place(&self) -> (u64, Seek) {
+        let seek = match self.encoding {
+            Encoding::Plain => Seek::Byte {
+                byte: self.lines.offset(),
+            },
+            _ => Seek::Reread,
+        };
+        (self.lines.number(), seek)
+    }
+
+    /// How many bytes of the source (compressed, where it is) were consumed.
+    pub(super) fn consumed(&self) -> u64 {
+        match self.encoding {
+            Encoding::Plain => self.lines.offset(),
+            // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
+            _ => self.compressed.load(Ordering::Relaxed),
+        }
+    }
+}

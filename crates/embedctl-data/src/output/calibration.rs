@@ -1,0 +1,225 @@
+//! The ranges that `int8` and `uint8` divide into steps: from a file of vectors, or from one that states them.
+//!
+//! They come from a file, and stand in the output's provenance, so that one text gets one vector whatever
+//! stands beside it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::quantize::{Dtype, Ranges};
+use super::read::{read_vectors, unreadable};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::hash::Hash;
+use crate::small_file;
+use crate::storage::{Address, Readable};
+
+/// A file of ranges that is larger is none.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The ranges of a file's columns.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    file: PathBuf,
+    /// By name; a matrix and a file of one set of ranges have none.
+    columns: Vec<(String, Ranges)>,
+}
+
+impl Calibration {
+    /// One that is named and not read yet: it does for checks of options and places, and for no run.
+    #[must_use]
+    pub fn named(file: &Path) -> Self {
+        Self {
+            file: file.to_owned(),
+            columns: Vec::new(),
+        }
+    }
+
+    /// Where its ranges come from.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Whether vectors of `dtype` are quantized by one.
+    ///
+    /// # Errors
+    /// If they are not, so that it was given in vain.
+    pub fn check(dtype: Dtype) -> Result<()> {
+        if dtype.needs_ranges() {
+            return Ok(());
+        }
+        let reason = format!("--calibration is for --dtype int8 and uint8, and this is {dtype}");
+        Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"))
+    }
+
+    /// Reads a file or object: JSON ranges where it ends in `.json`, else vectors in any format that is written.
+    ///
+    /// # Errors
+    /// If it cannot be read, is a file and no regular one, or holds neither; if it was cancelled.
+    pub fn read(file: &Readable, cancel: &CancelToken) -> Result<Self> {
+        let path = file.path();
+        if !Address::is_url_path(path) {
+            // A FIFO would be waited for.
+            small_file::open(path).map_err(|error| Error::io("read", path, error))?;
+        }
+        let columns = match path.extension().is_some_and(|ending| ending == "json") {
+            true => of_json(file)?,
+            false => of_vectors(file, cancel)?,
+        };
+        if columns.is_empty() {
+            let reason = "there is neither a vector of float32 or float16 in it nor ranges";
+            return Err(unreadable(path, reason).with_remedy(
+                "--calibration takes an output of this model that was written with --dtype f32",
+            ));
+        }
+        Ok(Self {
+            file: path.to_owned(),
+            columns,
+        })
+    }
+
+    /// By which two are told apart.
+    pub fn hash(&self) -> Hash {
+        let mut hash = Hash::default();
+        for (name, ranges) in &self.columns {
+            hash.add(name.as_bytes());
+            for value in ranges.min.iter().chain(&ranges.max) {
+                hash.add(value.to_le_bytes());
+            }
+        }
+        hash
+    }
+
+    /// The ranges for the vectors of a column: those of its name, else the only ones as wide.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub(super) fn of_column(&self, name: &str, dimensions: usize) -> Result<Ranges> {
+        let as_wide = || {
+            self.columns
+                .iter()
+                .filter(|(_, ranges)| ranges.min.len() == dimensions)
+        };
+        let named = as_wide().find(|(column, _)| column == name);
+        let only = as_wide().next().filter(|_| as_wide().count() == 1);
+        if let Some((_, ranges)) = named.or(only) {
+            return Ok(ranges.clone());
+        }
+        let there = self
+            .columns
+            .iter()
+            .map(|(name, ranges)| match name.as_str() {
+                "" => format!("{} components", ranges.min.len()),
+                name => format!("{name} ({} components)", ranges.min.len()),
+            });
+        let there = there.collect::<Vec<_>>().join(", ");
+        Err(Error::usage(format!(
+            "--calibration {}: {name} has {dimensions} components, and there is {there}",
+            self.file.display()
+        ))
+        .with_remedy("make the file with the same model and --dimensions, and --dtype f32"))
+    }
+}
+
+fn of_vectors(file: &Readable, cancel: &CancelToken) -> Result<Vec<(String, Ranges)>> {
+    let path = file.path();
+    let mut columns: Vec<(String, Ranges)> = Vec::new();
+    read_vectors(file, &mut |vector| {
+        if cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        if !matches!(vector.dtype, Dtype::F32 | Dtype::F16) {
+            return Ok(());
+        }
+        if let Some(value) = vector.values.iter().find(|value| !value.is_finite()) {
+            return Err(unreadable(
+                path,
+                format!("there is a vector with {value} in it"),
+            ));
+        }
+        let known = columns.iter_mut().find(|(name, ranges)| {
+            name == vector.column && ranges.min.len() == vector.values.len()
+        });
+        match known {
+            Some((_, ranges)) => ranges.add(vector.values),
+            None => {
+                let mut ranges = Ranges::new(vector.values.len());
+                ranges.add(vector.values);
+                columns.push((vector.column.to_owned(), ranges));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(columns)
+}
+
+/// `{"min": […], "max": […]}`, several of these under their columns' names, or a provenance that holds such.
+fn of_json(file: &Readable) -> Result<Vec<(String, Ranges)>> {
+    let path = file.path();
+    let text = file.read_whole(MAX_BYTES)?;
+    let refuse = |error: serde_json::Error| unreadable(path, error.to_string());
+    let value: Value = serde_json::from_slice(&text).map_err(refuse)?;
+    let stated = match value.pointer("/calibration/ranges") {
+        Some(ranges) => ranges,
+        None => &value,
+    };
+    let columns: Map<String, Value> = match stated.as_object() {
+        Some(object) if object.contains_key("min") => {
+            [(String::new(), stated.clone())].into_iter().collect()
+        }
+        Some(object) => object.clone(),
+        None => return Ok(Vec::new()),
+    };
+    let columns = columns
+        .into_iter()
+        .filter(|(_, value)| value.get("min").is_some());
+    let ranges = columns.map(|(name, value)| {
+        let ranges: Ranges = serde_json::from_value(value).map_err(refuse)?;
+        let wrong = ranges
+            .min
+            .iter()
+            .zip(&ranges.max)
+            .any(|(min, max)| min > max);
+        if wrong || ranges.min.len() != ranges.max.len() {
+            return Err(unreadable(
+                path,
+                "min and max are not as long as each other, or a min is above its max",
+            ));
+        }
+        Ok((name, ranges))
+    });
+    ranges.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path, cancel: &CancelToken) -> Result<Calibration> {
+        Calibration::read(&Readable::file(path)?, cancel)
+    }
+
+    #[test]
+    fn a_cancelled_reading_ends() {
+        let path = Path::new("../../fixtures/parity/quantize/calibration.npy");
+        let cancel = CancelToken::new();
+        assert!(read(path, &cancel).is_ok());
+        cancel.cancel();
+        assert!(read(path, &cancel).unwrap_err().is_interrupted());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["ranges.json", "ranges.npy"] {
+            let path = folder.path().join(name);
+            let made = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+            // SAFETY: a C string that outlives the call.
+            assert_eq!(unsafe { libc::mkfifo(made.as_ptr(), 0o600) }, 0);
+            let error = read(&path, &CancelToken::new()).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
+        }
+    }
+}

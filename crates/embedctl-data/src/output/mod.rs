@@ -1,0 +1,215 @@
+//! Writing vectors: one trait, one file per format.
+//!
+//! A writer is created before any work, so that a bad path fails at once; it writes beside the final
+//! name and renames at the end, so that the name never holds half a result. Files that belong together
+//! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
+//! that they do.
+
+mod batches;
+mod calibration;
+mod columns;
+mod encoding;
+pub mod fault;
+mod handle;
+mod ipc;
+mod json;
+mod jsonl;
+mod made;
+mod matrix;
+pub(crate) mod options;
+mod overlap;
+mod parquet;
+mod pgcopy;
+pub(crate) mod place;
+mod publish;
+mod quantize;
+mod read;
+pub mod rejects;
+mod remote;
+mod sidecar;
+mod table;
+pub(crate) mod target;
+pub(crate) mod temporary;
+#[cfg(test)]
+mod testing;
+mod writer;
+
+pub use calibration::Calibration;
+pub use made::provenance;
+pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
+pub use overlap::refuse_overlap;
+pub use quantize::{Dtype, Ranges};
+pub use read::hashed;
+pub use read::{Aside, ChosenVectors, StoredVector, TakeVector, read_vectors};
+pub use sidecar::{PROVENANCE, ROWS, sidecar_path};
+pub use temporary::RunFiles;
+pub use writer::{Finish, VectorWriter};
+
+use self::encoding::Encoding;
+use self::place::OutputPlace;
+use self::target::Target;
+use crate::arrow::datatypes::Schema;
+use crate::error::{Error, Result};
+use crate::record::SourceNames;
+
+impl OutputOptions {
+    /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
+    ///
+    /// # Errors
+    /// If it is a folder, or lies in none.
+    pub fn is_stream(&self) -> Result<bool> {
+        Ok(!OutputPlace::find(&self.destination, "-o")?.is_published())
+    }
+}
+
+/// Creates the output (beside its final name), before any work.
+///
+/// `dimensions` are the widths of a row's vectors, one or several; `names` are the sources' names; `columns`
+/// are `id` and the kept fields, whose types may still change until the first row; `files` is the run's list
+/// of files.
+///
+/// # Errors
+/// If the output exists and `force` is not given, its folder is missing or cannot be written to, the
+/// format cannot be written there, or a kept field bears a name that the format uses itself.
+pub fn create(
+    options: &OutputOptions,
+    dimensions: &[usize],
+    names: SourceNames,
+    columns: &Schema,
+    files: &RunFiles,
+) -> Result<Box<dyn VectorWriter>> {
+    let (format, place) = plan(options, dimensions, names.len(), columns)?;
+    let encoding = Encoding::new(options, dimensions)?;
+    let target = Target::create(&place, options.force, format.sidecars(), files)?;
+    Ok(match format {
+        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, encoding)),
+        OutputFormat::Arrow => Box::new(ipc::IpcWriter::new(target, encoding, true)),
+        OutputFormat::Arrows if options.streams => Box::new(batches::BatchWriter::new(
+            target,
+            table::Table::new(encoding),
+        )),
+        OutputFormat::Arrows => Box::new(ipc::IpcWriter::new(target, encoding, false)),
+        OutputFormat::Npy | OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
+            Box::new(matrix::MatrixWriter::new(target, format, encoding, names)?)
+        }
+        OutputFormat::Pgcopy => Box::new(pgcopy::PgcopyWriter::new(target, encoding)?),
+        OutputFormat::Jsonl(compression) => {
+            Box::new(jsonl::JsonlWriter::new(target, encoding, compression)?)
+        }
+    })
+}
+
+/// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
+/// were asked for, if any were. What is made for that is removed again; pipes and devices are not touched.
+///
+/// # Errors
+/// As [`create`].
+pub fn check(
+    options: &OutputOptions,
+    dimensions: &[usize],
+    sources: usize,
+    columns: &Schema,
+    files: &RunFiles,
+) -> Result<()> {
+    let (format, place) = plan(options, dimensions, sources, columns)?;
+    Target::check(&place, options.force, format.sidecars(), files)
+}
+
+/// The format and the place of an output that options and columns allow.
+fn plan(
+    options: &OutputOptions,
+    dimensions: &[usize],
+    sources: usize,
+    columns: &Schema,
+) -> Result<(OutputFormat, OutputPlace)> {
+    let place = OutputPlace::find(&options.destination, "-o")?;
+    let format = match (options.resolved_format()?, place.is_published()) {
+        (OutputFormat::Arrow, false) => OutputFormat::Arrows,
+        (format, _) => format,
+    };
+    check_options(format, options, dimensions)?;
+    check_names(options, dimensions, columns, sources)?;
+    if format.is_matrix() && place.file().is_none() {
+        return Err(Error::usage(format!(
+            "{format} needs a regular file, since its header is completed at the end, and {} is none",
+            place.shown().display()
+        ))
+        .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));
+    }
+    if format.is_binary() && place.is_terminal() {
+        return Err(
+            Error::usage(format!("{format} is not written to a terminal"))
+                .with_remedy("name a file with -o, redirect standard output, or choose -f jsonl"),
+        );
+    }
+    Ok((format, place))
+}
+
+/// Refuses options that mean nothing in the format.
+fn check_options(
+    format: OutputFormat,
+    options: &OutputOptions,
+    dimensions: &[usize],
+) -> Result<()> {
+    let refuse = |option: &str, why: &str| {
+        let reason = format!("{option}: {format} output {why}");
+        let remedy = "leave it out, or choose another output format (-f)";
+        Err(Error::usage(reason).with_remedy(remedy))
+    };
+    let dtype = options.resolved_dtype()?;
+    if options.calibration.is_some() {
+        Calibration::check(dtype)?;
+    }
+    if options.vector_type.is_some() && !format.has_lists() {
+        return refuse("--vector-type", "has no list types; Parquet and Arrow have");
+    }
+    if format.is_matrix() {
+        if options.embedding_field.is_some() {
+            return refuse("--embedding-field", "has no column names");
+        }
+        if options.nullable {
+            return refuse("--on-error null", "is a matrix, which has no nulls");
+        }
+        if dimensions.len() > 1 {
+            return refuse("--dimensions", "is one matrix, of vectors of one width");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
+///
+/// # Errors
+/// If one is, or the format is not known.
+pub fn check_names(
+    options: &OutputOptions,
+    dimensions: &[usize],
+    columns: &Schema,
+    sources: usize,
+) -> Result<()> {
+    let format = options.resolved_format()?;
+    let own: Vec<String> = match format.is_matrix() {
+        true if sources > 1 => ["row", "line", "file"].map(String::from).into(),
+        true => ["row", "line"].map(String::from).into(),
+        false => options.columns(dimensions),
+    };
+    for field in columns.fields() {
+        let name = field.name();
+        if own.contains(name) {
+            let remedy = match format.is_matrix() {
+                true => "rename the field, or leave it out",
+                false => {
+                    "rename the field, leave it out, or name the vectors with --embedding-field"
+                }
+            };
+            return Err(Error::usage(format!(
+                "--keep {name}: {format} output has a column of its own by that name"
+            ))
+            .with_remedy(remedy));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! The files that stand beside an output: what they are called, and how one is told from somebody else's.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Ending of the file that holds a run's provenance.
+pub const PROVENANCE: &str = ".json";
+
+/// Ending of the file that says which record each row of an array came from.
+pub const ROWS: &str = ".rows.jsonl";
+
+/// A sidecar that is larger than this was not written as provenance.
+const MAX_PROVENANCE: u64 = 1 << 20;
+
+/// `path` with `ending` after it: `out.npy` and `.json` make `out.npy.json`.
+pub fn sidecar_path(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Sidecars that an earlier run has written beside `main`, whatever its format.
+pub(super) fn former_sidecars(main: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = [PROVENANCE, ROWS].map(|ending| sidecar_path(main, ending));
+    paths.into_iter().filter(|path| is_sidecar(path))
+}
+
+/// Whether a file beside a replaced output was written by an earlier run, by its beginning: somebody's
+/// own `data.parquet.json` is none of ours.
+pub(super) fn is_sidecar(path: &Path) -> bool {
+    let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let Some(file) = plain.then(|| File::open(path).ok()).flatten() else {
+        return false;
+    };
+    let mut content = Vec::new();
+    if file.take(MAX_PROVENANCE).read_to_end(&mut content).is_err() {
+        return false;
+    }
+    if path
+        .as_os_str()
+        .as_encoded_bytes()
+        .ends_with(ROWS.as_bytes())
+    {
+        return content.is_empty() || content.starts_with(br#"{"row":0,"#);
+    }
+    serde_json::from_slice::<serde_json::Value>(&content)
+        .is_ok_and(|value| value["schema"].is_u64() && value["model"].is_object())
+}

@@ -1,0 +1,164 @@
+//! What travels through the pipeline: windows of records on the way in, rows with vectors on the way out.
+//!
+//! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
+//! was accepted, or a chunk of one ([`RowRef`] says which).
+
+use std::sync::Arc;
+
+use crate::arrow::array::{BooleanArray, RecordBatch};
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::compute::filter_record_batch;
+use crate::arrow::datatypes::SchemaRef;
+use crate::error::{Cause, Error, Result};
+use crate::position::Position;
+
+pub use embedctl_common::Texts;
+
+/// Where a record was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Index into the list of sources, in the order in which they were given.
+    pub source: u32,
+    /// Line number in that source, counted from 1 (a record's first line); in a table the row's number.
+    pub line: u64,
+    /// Byte offset of the record's first byte in the (decompressed) source; in a table the row's number, from 0.
+    pub offset: u64,
+}
+
+/// A record that cannot be embedded, and why.
+#[derive(Debug, Clone)]
+pub struct Reject {
+    /// Where it stands.
+    pub origin: Origin,
+    /// What is wrong with it, and what helps.
+    pub cause: Cause,
+    /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
+    pub raw: Vec<u8>,
+}
+
+impl Reject {
+    /// How much of a rejected record is kept.
+    pub const RAW_BYTES: usize = 512;
+}
+
+/// Consecutive records of the input, as many as fit the window's limits.
+#[derive(Debug)]
+pub struct Window {
+    /// The texts to embed, in input order.
+    pub texts: Texts,
+    /// Where each text was read; as long as `texts`.
+    pub origins: Vec<Origin>,
+    /// Column `id` first, then the kept fields; as many rows as `texts`.
+    pub columns: RecordBatch,
+    /// Records among these that were rejected, in input order.
+    pub rejects: Vec<Reject>,
+    /// Under [`crate::input::InputOptions::rejected_columns`]: what is known of each of them, in the schema of
+    /// `columns`.
+    pub rejected: Option<RecordBatch>,
+    /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
+    pub consumed: u64,
+    /// Where the record behind this window stands.
+    pub position: Position,
+    /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
+    /// of its columns, and a row for each of its texts and rejects, in their order.
+    pub batch: Option<RecordBatch>,
+    /// What a user should be told about the input, once.
+    pub warnings: Vec<String>,
+    /// Where it lies in the input, for a job that may go on behind it.
+    pub mark: Option<Mark>,
+}
+
+/// The hash by which a text is known again.
+pub type TextHash = [u8; 16];
+
+/// Where a window lies among all records, and what was read up to its end.
+#[derive(Debug, Clone, Default)]
+pub struct Mark {
+    /// Records before it, rejected ones counted.
+    pub start: u64,
+    /// Records up to its end.
+    pub end: u64,
+    /// Hash of all records before it.
+    pub before: String,
+    /// Hash of all records up to its end.
+    pub hash: String,
+    /// Where the record behind it stands.
+    pub position: Option<Position>,
+    /// Types of the kept columns, where there are some and they are decided.
+    pub columns: Option<SchemaRef>,
+    /// The hashes of its texts.
+    pub texts: Vec<TextHash>,
+}
+
+impl Window {
+    /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
+    ///
+    /// # Errors
+    /// Only of a kind that a defect of ours has.
+    pub fn retain(&mut self, stays: Vec<bool>) -> Result<()> {
+        let rows = || (0..stays.len()).filter(|&row| stays[row]);
+        self.texts = rows().map(|row| self.texts.get(row)).collect();
+        self.origins = rows().map(|row| self.origins[row]).collect();
+        self.columns = filter_record_batch(&self.columns, &BooleanArray::from(stays))
+            .map_err(|error| Error::internal(format!("leaving out records: {error}")))?;
+        Ok(())
+    }
+}
+
+/// Metadata (key and value) of a kept column of strings that are JSON values as they were written.
+pub const JSON_COLUMN: (&str, &str) = ("embedctl.type", "json");
+
+/// Which input row an output row came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowRef {
+    /// Number of the record among all records read (rejected ones counted), from 0.
+    pub record: u64,
+    /// Number of the part within that record, from 0.
+    pub part: u32,
+}
+
+/// Rows ready to be written.
+#[derive(Debug)]
+pub struct Rows {
+    /// Column `id` first, then the kept fields.
+    pub columns: RecordBatch,
+    /// Where each row's record was read.
+    pub origins: Vec<Origin>,
+    /// Which record each row came from.
+    pub refs: Vec<RowRef>,
+    /// Vectors, row-major, `rows × dimensions`; vectors of several widths stand one after another in a row.
+    pub vectors: Vec<f32>,
+    /// Width of a row's vectors, all together.
+    pub dimensions: usize,
+    /// Which rows have no vector, and zeros in its place: they are null in it. `None`: all have one.
+    pub missing: Option<NullBuffer>,
+}
+
+impl Rows {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.refs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.refs.is_empty()
+    }
+
+    /// Whether row `index` has no vector.
+    #[must_use]
+    pub fn is_missing(&self, index: usize) -> bool {
+        (self.missing.as_ref()).is_some_and(|missing| missing.is_null(index))
+    }
+
+    /// The vector of row `index`.
+    #[must_use]
+    pub fn vector(&self, index: usize) -> &[f32] {
+        &self.vectors[index * self.dimensions..(index + 1) * self.dimensions]
+    }
+}
+
+/// The sources' names as shown in messages, rejects and sidecars.
+pub type SourceNames = Arc<[String]>;

@@ -1,0 +1,297 @@
+//! `--check`: whether what is here is what it should be.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::digest::{Digest, sums};
+use super::fetch::difference;
+use super::listing::{Listing, Remote};
+use super::local::{self, MANIFEST};
+use super::lockfile::LARGEST;
+use super::revision::Revision;
+use super::select::{self as selection, Layout, MODULES};
+use super::store::Store;
+use super::{ModelId, Settings, not_cached};
+use crate::ModelName;
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::onnx_file::{self, OnnxChoice};
+use crate::small_file;
+use crate::weights::{self, FileChoice, Weights};
+use embedctl_onnx::graph::Graph;
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    /// Repository, or the folder that was named.
+    pub model: String,
+    /// Full commit.
+    pub revision: String,
+    /// The folder that holds the files.
+    pub folder: PathBuf,
+    /// The ONNX file that was wanted, or, where nobody asked for one in particular, one that is here.
+    pub onnx: Option<String>,
+    /// Every file that is here or should be, sorted by path.
+    pub files: Vec<CheckedFile>,
+}
+
+/// A file that was looked at.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckedFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// What it is like.
+    #[serde(flatten)]
+    pub state: FileState,
+}
+
+/// What a file is like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum FileState {
+    /// What it should be.
+    Ok,
+    /// Here, but not what it should be.
+    Damaged {
+        /// How it differs.
+        reason: String,
+    },
+    /// Not here, and needed for embedding.
+    Missing,
+    /// Here; nothing says what it should be.
+    Unverifiable,
+    /// Here, and not one of the model's.
+    Foreign {
+        /// Whether it has a name that embedding reads, so that it could change vectors.
+        read: bool,
+    },
+}
+
+impl Checked {
+    /// The files with something wrong: damaged, missing, or read though they are not the model's.
+    pub fn wrong(&self) -> impl Iterator<Item = &CheckedFile> {
+        self.files.iter().filter(|file| {
+            matches!(
+                file.state,
+                FileState::Damaged { .. } | FileState::Missing | FileState::Foreign { read: true }
+            )
+        })
+    }
+}
+
+/// Reads every cached file of a model (or of a folder that `--local-dir` made) and compares it with what it
+/// should be. Asks no network: the cache calls files by their hashes.
+///
+/// # Errors
+/// If nothing of the model is here, or it cannot be read.
+pub fn check(
+    settings: &Settings,
+    model: &str,
+    choice: &FileChoice,
+    cancel: &CancelToken,
+) -> Result<Checked> {
+    let id = match ModelName::of(model) {
+        Ok(ModelName::Folder(folder)) => return check_folder(model, &folder, cancel),
+        Ok(ModelName::Hub(id)) => id
+            .meanings()
+            .into_iter()
+            .find(|id| {
+                Store::new(&settings.cache, &id.repository)
+                    .commit(&id.revision)
+                    .is_some()
+            })
+            .unwrap_or(id),
+        Err(cause) => {
+            return Err(Error::usage(
+                cause.map(|reason| format!("'{model}' {reason}")),
+            ));
+        }
+    };
+    let store = Store::new(&settings.cache, &id.repository);
+    let source = Revision::cached(&store, &id.revision)
+        .ok_or_else(|| not_cached(&id, &settings.cache, &[]))?;
+    let folder = store.snapshot(&source.commit);
+    let mut files = Vec::new();
+    let present = store.files(&source.commit);
+    for path in &present {
+        if source.whole && !source.listing.contains(path) {
+            files.push(stranger(path.clone()));
+            continue;
+        }
+        let stored = source.listing.get(path).cloned().unwrap_or_default();
+        let remote = Remote {
+            digest: stored
+                .digest
+                .or_else(|| Digest::parse(&store.linked(&source.commit, path)?)),
+            ..stored
+        };
+        files.push(CheckedFile {
+            path: path.clone(),
+            state: state(&folder.join(path), &remote, cancel)?,
+        });
+    }
+    let choice = choice_among(&source.listing, &present, choice);
+    let (onnx, needed) = needed(&id, &folder, &source, &present, &choice);
+    for path in needed {
+        if !present.contains(&path) {
+            files.push(CheckedFile {
+                path,
+                state: FileState::Missing,
+            });
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Checked {
+        model: id.repository,
+        revision: source.commit,
+        folder,
+        onnx,
+        files,
+    })
+}
+
+fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Checked> {
+    let Some(locked) = local::read(folder, MANIFEST)? else {
+        return Err(Error::model(
+            model,
+            format!(
+                "has no {MANIFEST}, which `embedctl download --local-dir` writes: nothing says what its files should be"
+            ),
+        ));
+    };
+    let mut files = Vec::new();
+    for file in &locked.files {
+        let remote = Remote {
+            size: Some(file.size),
+            digest: Digest::parse(&file.sha256),
+        };
+        files.push(CheckedFile {
+            path: file.path.clone(),
+            state: state(&folder.join(&file.path), &remote, cancel)?,
+        });
+    }
+    let ours: BTreeSet<&str> = locked.files.iter().map(|file| file.path.as_str()).collect();
+    let strangers = local::strangers(folder, |path| ours.contains(path));
+    files.extend(strangers.into_iter().map(stranger));
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Checked {
+        model: model.to_owned(),
+        revision: locked.revision,
+        folder: folder.to_path_buf(),
+        onnx: locked.onnx,
+        files,
+    })
+}
+
+/// A file that is not the model's.
+fn stranger(path: String) -> CheckedFile {
+    let read = selection::is_read(&path);
+    CheckedFile {
+        path,
+        state: FileState::Foreign { read },
+    }
+}
+
+fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileState> {
+    if !place.is_file() {
+        return Ok(FileState::Missing); // also a link that leads nowhere, and a pipe
+    }
+    let found = sums(place, remote.digest.as_ref(), cancel)
+        .map_err(|error| Error::io("read", place, error))?
+        .ok_or(Error::interrupted())?;
+    Ok(match difference(remote, &found) {
+        Some(reason) => FileState::Damaged { reason },
+        None if remote.digest.is_none() => FileState::Unverifiable,
+        None => FileState::Ok,
+    })
+}
+
+/// What is meant where nothing was said: the default, unless files of another kind are here in its place.
+fn choice_among(listing: &Listing, present: &[String], choice: &FileChoice) -> FileChoice {
+    let here: Vec<&str> = present.iter().map(String::as_str).collect();
+    let all: Vec<&str> = listing.paths().collect();
+    let is_here = |path: &String| here.contains(&path.as_str());
+    let checkpoint = weights::checkpoint(&all, "").is_ok_and(|files| files.iter().all(is_here));
+    let other = onnx_file::among(&here).first().map(|&path| path.to_owned());
+    if choice.onnx != OnnxChoice::default()
+        || other.is_none()
+        || (checkpoint && choice.weights.knows().is_some())
+    {
+        return choice.clone();
+    }
+    let default = onnx_file::choose(&all, "", &choice.onnx).is_ok_and(|path| is_here(&path));
+    FileChoice {
+        weights: Weights::Onnx,
+        onnx: OnnxChoice {
+            file: other.filter(|_| !default),
+            precision: None,
+        },
+    }
+}
+
+/// The ONNX file that is wanted, and all that embedding needs, as far as what is here can tell.
+fn needed(
+    id: &ModelId,
+    folder: &Path,
+    source: &Revision,
+    present: &[String],
+    choice: &FileChoice,
+) -> (Option<String>, BTreeSet<String>) {
+    let paths: Vec<&str> = source.listing.paths().collect();
+    let layout = layout("", folder, &source.listing).unwrap_or_default();
+    let config = selection::config(&folder.join(selection::config_path(&layout)));
+    let here: Vec<&str> = present.iter().map(String::as_str).collect();
+    // No file of weights may be known: the rest can be told all the same.
+    let (onnx, mut needed): (_, BTreeSet<String>) =
+        match selection::select(&id.to_string(), &paths, &layout, choice, &config) {
+            Ok(selection) => {
+                let paths = selection.paths().map(str::to_owned).collect();
+                (selection.onnx, paths)
+            }
+            Err(_) => (
+                None,
+                selection::metadata(&paths, &layout).into_iter().collect(),
+            ),
+        };
+    for graph in onnx_file::among(&here) {
+        needed.extend(external(folder, graph));
+    }
+    (onnx, needed)
+}
+
+/// The files of weights that an ONNX file names.
+fn external(folder: &Path, onnx: &str) -> Vec<String> {
+    // A damaged or missing graph names nothing; it is reported itself.
+    let graph = Graph::read(&folder.join(onnx)).unwrap_or_default();
+    graph.external_names(onnx).collect()
+}
+
+/// The files of a commit that embedding needs, by its list and by what is in `folder`.
+pub(super) fn required(
+    name: &str,
+    folder: &Path,
+    listing: &Listing,
+    choice: &FileChoice,
+) -> Result<Vec<String>> {
+    let paths: Vec<&str> = listing.paths().collect();
+    let layout = layout(name, folder, listing)?;
+    let config = selection::config(&folder.join(selection::config_path(&layout)));
+    let selection = selection::select(name, &paths, &layout, choice, &config)?;
+    let mut needed: Vec<String> = selection.paths().map(str::to_owned).collect();
+    if let Some(onnx) = &selection.onnx {
+        needed.extend(external(folder, onnx));
+    }
+    Ok(needed)
+}
+
+fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<Layout> {
+    if !listing.contains(MODULES) {
+        return Ok(Layout::default());
+    }
+    match small_file::read(&folder.join(MODULES), LARGEST) {
+        Ok(modules) => Layout::read(name, &modules),
+        Err(_) => Ok(Layout::default()), // it is missing, and reported itself
+    }
+}

@@ -1,0 +1,299 @@
+//! A whole model: what it consists of, fetched several files at a time, in place only when all of it is here.
+
+mod file;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::client::{Client, with_client};
+use super::list::data_of;
+use super::listing::Listing;
+use super::local::Folder;
+use super::lockfile::{LARGEST, LockedModel};
+use super::revision::Revision;
+use super::select::{self as selection, Layout, MODULES, Selection};
+use super::store::Store;
+use super::{Downloaded, DownloadedFile, Settings, Transfer, Wanted, not_cached, offline};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::onnx_file::OnnxChoice;
+use crate::small_file;
+use crate::threads::locked;
+use embedctl_onnx::graph::Graph;
+
+/// Fetches what is wanted of a model, as far as it is not here, and verifies all of it.
+///
+/// A pinned revision that is here whole is verified without asking the network.
+///
+/// # Errors
+/// If the model cannot be had whole. What was complete before stays as it was.
+pub fn download(
+    settings: &Settings,
+    wanted: &Wanted,
+    transfer: &dyn Transfer,
+    cancel: &CancelToken,
+) -> Result<Downloaded> {
+    with_client(settings, cancel, |client| {
+        Download::new(client, wanted, transfer)?.run()
+    })
+}
+
+/// Where the files go.
+enum Target {
+    Cache(Store),
+    Folder(Folder),
+}
+
+/// A download at work: the commit and its files are known.
+struct Download<'a> {
+    client: &'a Client<'a>,
+    wanted: &'a Wanted,
+    transfer: &'a dyn Transfer,
+    /// The model as messages name it.
+    name: String,
+    store: Store,
+    place: Target,
+    commit: String,
+    // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
+    // Only whole entries are ever put in.
+    listing: Mutex<Listing>,
+    /// Whether the list is the Hub's (or a stored copy), not just what the cache holds.
+    whole_list: bool,
+}
+
+impl<'a> Download<'a> {
+    fn new(client: &'a Client<'a>, wanted: &'a Wanted, transfer: &'a dyn Transfer) -> Result<Self> {
+        let settings = client.settings();
+        let store = Store::new(&settings.cache, &wanted.model.repository);
+        let Revision {
+            commit,
+            listing,
+            whole,
+        } = Revision::find(client, &store, wanted, transfer)?;
+        let place = match &wanted.local_dir {
+            Some(folder) => {
+                let coming = |path: &str| listing.contains(path);
+                let model = &wanted.model;
+                Target::Folder(Folder::open(
+                    folder,
+                    model,
+                    coming,
+                    client.cancel(),
+                    transfer,
+                )?)
+            }
+            None => Target::Cache(store.clone()),
+        };
+        Ok(Self {
+            client,
+            wanted,
+            transfer,
+            name: wanted.model.to_string(),
+            store,
+            place,
+            commit,
+            listing: Mutex::new(listing),
+            whole_list: whole,
+        })
+    }
+
+    fn run(self) -> Result<Downloaded> {
+        let mut files = BTreeMap::new();
+        let selection = match &self.wanted.locked {
+            Some(locked) => Selection {
+                onnx: locked.onnx.clone(),
+                checkpoint: Vec::new(),
+                others: (locked.files.iter().map(|file| file.path.clone()))
+                    .filter(|path| Some(path) != locked.onnx.as_ref())
+                    .collect(),
+            },
+            None => self.select(&mut files)?,
+        };
+        let known: Vec<String> = selection
+            .paths()
+            .map(str::to_owned)
+            .filter(|path| !files.contains_key(path))
+            .collect();
+        self.get_all(&known, &mut files)?;
+        if let Some(onnx) = &selection.onnx {
+            let external = self.external(onnx, &files)?;
+            self.get_all(&external, &mut files)?;
+        }
+        let folder = self.put_in_place(&files, &selection)?;
+        Ok(Downloaded {
+            model: self.wanted.model.repository.clone(),
+            revision: self.commit.clone(),
+            files: files
+                .into_values()
+                .map(|file| DownloadedFile {
+                    location: folder.join(&file.path),
+                    ..file
+                })
+                .collect(),
+            onnx: selection.onnx,
+            folder,
+        })
+    }
+
+    /// Decides which files are wanted; `modules.json` is fetched for it.
+    fn select(&self, files: &mut BTreeMap<String, DownloadedFile>) -> Result<Selection> {
+        let listing = locked(&self.listing).clone();
+        let paths: Vec<&str> = listing.paths().collect();
+        let layout = if listing.contains(MODULES) {
+            self.get_all(&[MODULES.to_owned()], files)?;
+            let path = &files[MODULES].location;
+            let modules =
+                small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
+            Layout::read(&self.name, &modules)?
+        } else {
+            Layout::default()
+        };
+        // What a checkpoint is, stands in config.json.
+        let config = selection::config_path(&layout);
+        let judged = self.wanted.choice.weights.knows().is_some() && listing.contains(&config);
+        if judged {
+            self.get_all(std::slice::from_ref(&config), files)?;
+        }
+        let config = match files.get(&config).filter(|_| judged) {
+            Some(file) => selection::config(&file.location),
+            None => serde_json::Value::Null,
+        };
+        let choice = &self.wanted.choice;
+        let mut selection = match selection::select(&self.name, &paths, &layout, choice, &config) {
+            Ok(selection) => selection,
+            // Whoever wants all of it may want it for something else.
+            Err(_) if self.wanted.all && choice.onnx == OnnxChoice::default() => {
+                Selection::default()
+            }
+            Err(_) if !self.whole_list => {
+                return Err(self.absent(&["weights of the wanted kind"]));
+            }
+            Err(error) => return Err(error),
+        };
+        if self.wanted.all {
+            let weights: Vec<&str> = selection.weights().collect();
+            let others = paths.iter().filter(|path| !weights.contains(path));
+            selection.others = others.map(|&path| path.to_owned()).collect();
+        } else if let Some(onnx) = selection.onnx.clone() {
+            // Weights beside the ONNX file go by its name; fetched along with it rather than after it.
+            selection.others.extend(data_of(&onnx, &paths));
+        }
+        let weights: Vec<&str> = selection.weights().collect();
+        let extra = self
+            .wanted
+            .extra
+            .iter()
+            .filter(|path| listing.contains(path) && !weights.contains(&path.as_str()));
+        let extra: Vec<String> = extra.cloned().collect();
+        selection.others.extend(extra);
+        selection.others.sort_unstable();
+        selection.others.dedup();
+        Ok(selection)
+    }
+
+    /// The files of weights that an ONNX file names, as far as they are not here yet.
+    fn external(
+        &self,
+        onnx: &str,
+        files: &BTreeMap<String, DownloadedFile>,
+    ) -> Result<Vec<String>> {
+        let graph = Graph::read(&files[onnx].location)?;
+        let mut missing = Vec::new();
+        for path in graph.external_names(onnx) {
+            if files.contains_key(&path) {
+                continue;
+            }
+            if !locked(&self.listing).contains(&path) {
+                if !self.whole_list {
+                    return Err(self.absent(&[&path]));
+                }
+                return Err(Error::model(
+                    &self.name,
+                    format!("{onnx} keeps weights in {path}, which the repository does not have"),
+                )
+                .with_remedy("take another file with --model-file or --precision"));
+            }
+            missing.push(path);
+        }
+        Ok(missing)
+    }
+
+    /// Whether a file is here, whatever its content.
+    fn is_here(&self, path: &str) -> bool {
+        let blob = || {
+            let listing = locked(&self.listing);
+            let digest = listing.get(path)?.digest.clone()?;
+            Some(self.store.blob(digest.as_str()))
+        };
+        let in_cache = || {
+            self.store.snapshot(&self.commit).join(path).is_file()
+                || blob().is_some_and(|blob| blob.is_file())
+        };
+        match &self.place {
+            Target::Folder(folder) => {
+                folder.staged(path).is_file()
+                    || folder.place(path).is_ok_and(|place| place.is_file())
+                    || in_cache()
+            }
+            Target::Cache(_) => in_cache(),
+        }
+    }
+
+    /// Makes everything appear at once, as far as file systems allow: the weights, without which no model
+    /// is taken for one, come last.
+    fn put_in_place(
+        &self,
+        files: &BTreeMap<String, DownloadedFile>,
+        selection: &Selection,
+    ) -> Result<PathBuf> {
+        match &self.place {
+            Target::Folder(folder) => {
+                let onnx = selection.onnx.as_deref();
+                folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
+                Ok(folder.path().to_path_buf())
+            }
+            Target::Cache(store) => {
+                let weights: Vec<&str> = selection.weights().collect();
+                let mut order: Vec<&DownloadedFile> = files.values().collect();
+                order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));
+                if self.whole_list && self.wanted.locked.is_none() {
+                    store.put_listing(&self.commit, &locked(&self.listing))?;
+                }
+                for file in order {
+                    if let Some(hash) = &file.blob {
+                        store.link(&self.commit, &file.path, hash)?;
+                    }
+                }
+                if let Some(locked) = &self.wanted.locked {
+                    self.remember_lock(store, locked)?;
+                } else if self.client.settings().offline.is_none() {
+                    store.put_ref(&self.wanted.model.revision, &self.commit)?;
+                }
+                Ok(store.snapshot(&self.commit))
+            }
+        }
+    }
+
+    /// Lets later runs find what a lock file has brought, under the name that was asked for then. A branch
+    /// that already stands for something is not moved.
+    fn remember_lock(&self, store: &Store, locked: &LockedModel) -> Result<()> {
+        // The lock was made from the Hub's whole list.
+        if !locked.files.iter().any(|file| file.path == MODULES) {
+            store.put_absent(&self.commit, MODULES)?;
+        }
+        if store.commit(&locked.requested).is_none() {
+            store.put_ref(&locked.requested, &self.commit)?;
+        }
+        Ok(())
+    }
+
+    fn absent(&self, missing: &[&str]) -> Error {
+        let settings = self.client.settings();
+        match settings.offline {
+            Some(by) => offline(&self.wanted.model, settings, by, missing),
+            None => not_cached(&self.wanted.model, &settings.cache, missing),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What `embed` asks for: a model that is here and whole, fetched only if it is not.
+
+use std::path::Path;
+
+use super::check::required;
+use super::client::with_client;
+use super::download::download;
+use super::listing;
+use super::lockfile::LARGEST;
+use super::revision::Revision;
+use super::select::{MODULES, Module};
+use super::store::Store;
+use super::{
+    FileChoice, ModelId, ModelName, Settings, Transfer, Wanted, elsewhere, not_cached, offline,
+};
+use crate::cancel::CancelToken;
+use crate::error::{Error, ErrorKind, Result};
+use crate::small_file;
+
+/// Makes sure that the model `name` is in the cache with every file that embedding needs of those that `choice` leaves
+/// open, and fetches
+/// it where it is not. A model that is here whole is taken as it is, without a look at the network.
+///
+/// # Errors
+/// If it is not here and cannot be fetched.
+pub fn ensure(
+    settings: &Settings,
+    name: &str,
+    choice: &FileChoice,
+    transfer: &dyn Transfer,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let Ok(ModelName::Hub(model)) = ModelName::of(name) else {
+        return Ok(()); // opening it says what is wrong
+    };
+    let mut models = model.meanings();
+    // What is here goes before what may be meant by the name.
+    models.sort_by_key(|model| {
+        let store = Store::new(&settings.cache, &model.repository);
+        Revision::cached(&store, &model.revision).is_none()
+    });
+    meant(models, |model| {
+        ensure_one(settings, model, choice, transfer, cancel)
+    })
+}
+
+/// Asks for each repository that may be meant, until there is one.
+///
+/// # Errors
+/// Those of `ask`, for the last of them where there is none.
+pub fn meant<T>(meanings: Vec<ModelId>, mut ask: impl FnMut(ModelId) -> Result<T>) -> Result<T> {
+    let last = meanings.len() - 1;
+    for (index, meaning) in meanings.into_iter().enumerate() {
+        match ask(meaning) {
+            Err(error) if error.kind() == ErrorKind::NoRepository && index < last => {}
+            done => return done,
+        }
+    }
+    unreachable!("a name means one repository at least")
+}
+
+fn ensure_one(
+    settings: &Settings,
+    model: ModelId,
+    choice: &FileChoice,
+    transfer: &dyn Transfer,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let wanted_id = model.clone();
+    let store = Store::new(&settings.cache, &model.repository);
+    let missing = match look(&store, &model, choice) {
+        Found::Whole => return Ok(()),
+        Found::Doubtful { commit } => match settings.offline {
+            Some(_) => {
+                transfer.warning(&doubt(&model));
+                return Ok(());
+            }
+            None => match confirm(settings, &store, &model.at(&commit), cancel) {
+                Ok(()) => match look(&store, &model, choice) {
+                    Found::Lacking(missing) => missing,
+                    Found::Whole | Found::Doubtful { .. } => return Ok(()),
+                },
+                Err(error) if error.is_interrupted() => return Err(error),
+                Err(error) => {
+                    transfer.note(&format!(
+                        "{} (the Hub could not be asked: {error})",
+                        doubt(&model)
+                    ));
+                    return Ok(());
+                }
+            },
+        },
+        Found::Lacking(missing) => missing,
+    };
+    // Weights of the other kind serve where these cannot be fetched.
+    let instead = || {
+        choice
+            .instead()
+            .is_some_and(|choice| !matches!(look(&store, &wanted_id, &choice), Found::Lacking(_)))
+    };
+    if settings.offline.is_some() && instead() {
+        return Ok(());
+    }
+    if let Some(by) = settings.offline {
+        let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+        return Err(offline(&model, settings, by, &missing));
+    }
+    let wanted = Wanted {
+        choice: choice.clone(),
+        ..Wanted::of(model)
+    };
+    match download(settings, &wanted, transfer, cancel) {
+        Ok(_) => Ok(()),
+        // Who has no network at all is told what else can be done.
+        Err(error) if error.kind() == ErrorKind::Unreachable && instead() => {
+            let reason = error.reason();
+            transfer.note(&format!("{reason}; taking the weights that are here"));
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::Unreachable => {
+            let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+            let cached = not_cached(&wanted.model, &settings.cache, &missing);
+            let reason = format!("{}. It {}", error.reason(), cached.reason());
+            let remedies = error.remedy().into_iter().map(str::to_owned);
+            let remedies: Vec<String> = remedies.chain([elsewhere(&wanted.model)]).collect();
+            Err(Error::new(error.kind(), &wanted.model, reason).with_remedy(remedies.join("; ")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What the cache holds of a model.
+enum Found {
+    /// All that embedding needs.
+    Whole,
+    /// All that a plain Transformer needs, and nothing says that it is one: a program that fetched single
+    /// files may have left out the sentence-transformers metadata, which would change every vector.
+    Doubtful { commit: String },
+    /// Not these files (none named: nothing at all).
+    Lacking(Vec<String>),
+}
+
+fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> Found {
+    let Some(source) = Revision::cached(store, &model.revision) else {
+        return Found::Lacking(Vec::new());
+    };
+    let folder = store.snapshot(&source.commit);
+    let name = model.to_string();
+    let Ok(needed) = required(&name, &folder, &source.listing, choice) else {
+        // Where the list is whole, asking again brings the Hub's own answer: no such file.
+        return Found::Lacking(vec!["the weights".into()]);
+    };
+    let lacks = |path: &String| {
+        let size = source.listing.get(path).and_then(|file| file.size);
+        std::fs::metadata(folder.join(path))
+            .map_or(true, |found| size.is_some_and(|size| size != found.len()))
+    };
+    let mut missing: Vec<String> = needed.into_iter().filter(lacks).collect();
+    if source.whole {
+        return if missing.is_empty() {
+            Found::Whole
+        } else {
+            Found::Lacking(missing)
+        };
+    }
+    // What huggingface_hub fetched file by file: nothing says what else the repository has.
+    let has = |path: &str| folder.join(path).is_file();
+    missing.extend(
+        ["config.json", "tokenizer.json"]
+            .into_iter()
+            .filter(|name| !source.listing.paths().any(|path| path.ends_with(name)))
+            .map(str::to_owned),
+    );
+    if has(MODULES) {
+        missing.extend(unread_modules(&folder));
+    }
+    if !missing.is_empty() {
+        Found::Lacking(missing)
+    } else if has(MODULES) || store.is_known_absent(&source.commit, MODULES) {
+        Found::Whole
+    } else {
+        Found::Doubtful {
+            commit: source.commit,
+        }
+    }
+}
+
+/// Folders that `modules.json` names and that are not there. `Normalize` needs none.
+fn unread_modules(folder: &Path) -> Vec<String> {
+    let modules: Vec<Module> = small_file::read(&folder.join(MODULES), LARGEST)
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    modules
+        .iter()
+        .filter(|module| {
+            ["Pooling", "Dense", "LayerNorm"]
+                .iter()
+                .any(|kind| module.kind.ends_with(kind))
+        })
+        .map(|module| format!("{}/config.json", module.path))
+        .filter(|path| !folder.join(path).is_file())
+        .collect()
+}
+
+/// Fetches and stores the list of a commit's files. Nobody waits for it long: what is here may do.
+fn confirm(
+    settings: &Settings,
+    store: &Store,
+    model: &ModelId,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let hasty = Settings {
+        idle_timeout: std::time::Duration::from_secs(5),
+        pause: std::time::Duration::from_millis(200),
+        ..settings.clone()
+    };
+    let described = with_client(&hasty, cancel, |client| {
+        listing::describe(client, model, &super::Silent)
+    })?;
+    store.put_listing(&described.commit, &described.listing)
+}
+
+fn doubt(model: &ModelId) -> String {
+    format!(
+        "the cache holds {model} without a {MODULES}, and nothing says whether the repository has one; it is taken for \
+         a plain Transformer (`embedctl download {model}` makes sure)"
+    )
+}

@@ -1,0 +1,226 @@
+//! Models from the Hugging Face Hub: fetched whole, verified, and kept where Python's `huggingface_hub`
+//! keeps them. The only network code there is.
+//!
+//! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to whatever host a redirect
+//! names, publishes what it has not verified, and never gets past a complete partial file. Its 1.0 keeps the
+//! token to itself, but gives up at the first cut connection and begins again the next time, publishes
+//! content that is not what its name says, and brings an asynchronous runtime along. So requests
+//! ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
+//!
+//! What is published is verified: content arrives in a file beside ([`fetch`]), is summed up, and is renamed
+//! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
+//! that is killed in between leaves partial content, which the next one goes on from, and nothing else.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![warn(clippy::unwrap_used)]
+
+mod agents;
+mod check;
+mod client;
+mod datasets;
+mod digest;
+mod download;
+mod ensure;
+mod fault;
+mod fetch;
+mod files;
+mod id;
+mod limits;
+mod list;
+mod listing;
+mod local;
+mod lockfile;
+mod name;
+pub mod onnx_file;
+mod origin;
+pub mod precision;
+mod proxies;
+mod refusal;
+mod revision;
+mod select;
+mod settings;
+mod store;
+pub mod weights;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use agents::{Agents, redirected};
+pub use check::{Checked, CheckedFile, FileState, check};
+pub use datasets::{dataset, dataset_address};
+pub use download::download;
+pub use ensure::{ensure, meant};
+pub use fault::Fault;
+pub use id::ModelId;
+pub use limits::Limits;
+pub use limits::Paced;
+pub use list::{Listed, ListedFile, ListedKind, list};
+pub use local::refuse_incomplete;
+pub use lockfile::{Lock, LockedModel};
+pub use origin::{UrlOrigin, host};
+pub use refusal::unreachable;
+pub use select::is_read;
+pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
+pub use store::Store;
+
+use embedctl_common::{
+    cancel, error, folder, hash, named, safe_text, small_file, threads, word_list,
+};
+#[cfg(test)]
+use embedctl_testing::mutation;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
+
+pub use name::ModelName;
+pub use onnx_file::OnnxChoice;
+pub use precision::Precision;
+pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
+
+use crate::error::Error;
+
+/// What is wanted of a model.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Which repository, at which revision.
+    pub model: ModelId,
+    /// Which files with weights.
+    pub choice: FileChoice,
+    /// Everything in the repository, not just what embedding needs.
+    pub all: bool,
+    /// Further files, such as damaged ones of another kind; those that the repository lacks are left out.
+    pub extra: Vec<String>,
+    /// A plain folder to put the files into, instead of the cache.
+    pub local_dir: Option<PathBuf>,
+    /// Exactly these files, as an earlier download has written them down.
+    pub locked: Option<LockedModel>,
+}
+
+impl Wanted {
+    /// What embedding needs of a model.
+    #[must_use]
+    pub fn of(model: ModelId) -> Self {
+        Self {
+            model,
+            choice: FileChoice::default(),
+            all: false,
+            extra: Vec::new(),
+            local_dir: None,
+            locked: None,
+        }
+    }
+}
+
+/// A model that is here, every file of it verified.
+#[derive(Debug, Clone, Serialize)]
+pub struct Downloaded {
+    /// Repository.
+    pub model: String,
+    /// Full commit.
+    pub revision: String,
+    /// The folder that holds the files under their paths.
+    pub folder: PathBuf,
+    /// The ONNX file's path inside it; none where everything was asked for and there is none.
+    pub onnx: Option<String>,
+    /// The files, sorted by path.
+    pub files: Vec<DownloadedFile>,
+}
+
+/// A verified file.
+#[derive(Debug, Clone, Serialize)]
+pub struct DownloadedFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// Where it is.
+    pub location: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+    /// The Hub's own hash of it, which the cache calls it by.
+    pub blob: Option<String>,
+    /// Whether it came over the network just now.
+    pub fetched: bool,
+}
+
+/// How a file's turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It came over the network.
+    Fetched,
+    /// It was here already, and is what it should be.
+    Verified,
+    /// It did not come.
+    Failed,
+}
+
+/// Hears how a download goes on. Called from several threads.
+#[allow(unused_variables)] // nothing is heard by default
+pub trait Transfer: Send + Sync {
+    /// More is to be done than was known: so many files, so many bytes.
+    fn planned(&self, files: usize, bytes: u64) {}
+
+    /// A file's turn begins; `have` bytes of it are here from an earlier run.
+    fn began(&self, file: &str, size: Option<u64>, have: u64) {}
+
+    /// Bytes of it have arrived.
+    fn advanced(&self, file: &str, bytes: u64) {}
+
+    /// What was here of it is of no use: it begins again.
+    fn restarted(&self, file: &str, reason: &str) {}
+
+    /// Its turn is over.
+    fn ended(&self, file: &str, size: u64, outcome: Outcome) {}
+
+    /// A request failed and is made again after a pause.
+    fn retrying(&self, what: &str, reason: &str, pause: Duration) {}
+
+    /// Something to know, such as what is being waited for.
+    fn note(&self, message: &str) {}
+
+    /// Something not to be overlooked, such as a damaged file.
+    fn warning(&self, message: &str) {}
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Transfer for Silent {}
+
+/// The error for a model, or files of it, that are not in the cache.
+pub fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Error {
+    let lacking = if missing.is_empty() {
+        format!("is not in the Hub's cache at {}", cache.display())
+    } else {
+        format!(
+            "is in the Hub's cache at {} without {}",
+            cache.display(),
+            missing.join(", ")
+        )
+    };
+    Error::model(model, lacking).with_remedy(format!(
+        "fetch it with `embedctl download {model}`, or, {}",
+        elsewhere(model)
+    ))
+}
+
+/// How a model comes to a machine that cannot fetch it.
+fn elsewhere(model: &ModelId) -> String {
+    format!(
+        "for a machine without a network, run `embedctl download {model} --local-dir FOLDER` elsewhere, bring the \
+         folder here, and name it with --model"
+    )
+}
+
+/// The same, where something forbids the network.
+fn offline(model: &ModelId, settings: &Settings, by: &str, missing: &[&str]) -> Error {
+    let remedy = format!(
+        "{by} forbids the network: allow it, or, {}",
+        elsewhere(model)
+    );
+    not_cached(model, &settings.cache, missing).with_remedy(remedy)
+}

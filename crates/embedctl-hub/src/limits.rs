@@ -1,0 +1,167 @@
+//! What a server may take of us: bytes, and time. A server that is broken or means harm may send for ever, or so
+//! slowly that it comes to the same.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use super::select::is_metadata;
+
+/// The limits of downloads.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of a file at most.
+    pub file: u64,
+    /// Bytes of a file at most whose size nobody tells; an ONNX file of itself cannot be longer than 2 GiB.
+    pub unmeasured: u64,
+    /// Bytes of a file at most that is read into memory whole: everything but weights.
+    pub metadata: u64,
+    /// Files of a repository at most.
+    pub files: usize,
+    /// Bytes that must come in each `window`.
+    pub least: u64,
+    /// See `least`.
+    pub window: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file: 200 << 30,
+            unmeasured: 2 << 30,
+            metadata: 256 << 20,
+            files: 100_000,
+            least: 64 << 10,
+            window: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Limits {
+    /// Bytes of a file at most, by its path and by the size that was told.
+    pub(super) fn of(&self, path: &str, told: Option<u64>) -> u64 {
+        let limit = if told.is_some() {
+            self.file
+        } else {
+            self.unmeasured
+        };
+        if is_metadata(path) {
+            limit.min(self.metadata)
+        } else {
+            limit
+        }
+    }
+}
+
+/// A body that must come at a least rate. Only the time counts that is spent waiting for it: whoever reads it may
+/// have other things to do.
+pub struct Paced<R> {
+    inner: R,
+    pace: Pace,
+    now: Instant,
+}
+
+impl<R: Read> Paced<R> {
+    pub fn new(inner: R, limits: &Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            inner,
+            pace: Pace::new(limits, now),
+            now,
+        }
+    }
+}
+
+impl<R: Read> Read for Paced<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        let count = self.inner.read(buffer)?;
+        self.now += began.elapsed();
+        if count > 0 {
+            self.pace.arrived(count as u64, self.now)?;
+        }
+        Ok(count)
+    }
+}
+
+/// How much has come, and since when.
+struct Pace {
+    least: u64,
+    window: Duration,
+    began: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new(limits: &Limits, now: Instant) -> Self {
+        Self {
+            least: limits.least,
+            window: limits.window,
+            began: now,
+            bytes: 0,
+        }
+    }
+
+    /// Counts what has arrived; an error that may pass ([`io::ErrorKind::TimedOut`]) where it was too little.
+    fn arrived(&mut self, bytes: u64, now: Instant) -> io::Result<()> {
+        self.bytes += bytes;
+        let took = now.duration_since(self.began);
+        if took < self.window {
+            return Ok(());
+        }
+        if self.bytes < self.least {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "too slow: {} bytes in {} seconds",
+                    self.bytes,
+                    took.as_secs()
+                ),
+            ));
+        }
+        self.began = now;
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickle_ends() {
+        let limits = Limits::default();
+        let began = Instant::now();
+        let mut pace = Pace::new(&limits, began);
+        let after = |seconds| began + Duration::from_secs(seconds);
+        assert!(pace.arrived(1, after(20)).is_ok());
+        assert!(pace.arrived(1, after(40)).is_ok());
+        let error = pace.arrived(1, after(60)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "too slow: 3 bytes in 60 seconds");
+    }
+
+    #[test]
+    fn a_slow_connection_that_gets_on_is_kept() {
+        let limits = Limits::default();
+        let began = Instant::now();
+        let mut pace = Pace::new(&limits, began);
+        for minute in 1..100 {
+            let now = began + Duration::from_secs(60 * minute);
+            assert!(pace.arrived(64 << 10, now).is_ok());
+        }
+        assert!(
+            pace.arrived((64 << 10) - 1, began + Duration::from_secs(60 * 100))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
+        let limits = Limits::default();
+        assert_eq!(limits.of("onnx/model.onnx_data", Some(1)), limits.file);
+        assert_eq!(limits.of("onnx/model.onnx", None), limits.unmeasured);
+        assert_eq!(limits.of("1_Pooling/config.json", Some(1)), limits.metadata);
+        assert_eq!(limits.of("tokenizer.json", None), limits.metadata);
+    }
+}

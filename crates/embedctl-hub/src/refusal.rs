@@ -1,0 +1,235 @@
+//! What went wrong between us and the Hub, in sentences with a remedy.
+
+use std::io;
+
+use ureq::http::{StatusCode, Uri};
+
+use super::fault::{Fault, is_transient};
+use super::origin::host;
+use super::settings::Settings;
+use crate::error::{Error, ErrorKind};
+
+/// An answer that refuses.
+pub(super) struct Refused<'a> {
+    pub(super) model: &'a str,
+    /// What was asked for, if it was a file.
+    pub(super) file: &'a str,
+    pub(super) status: StatusCode,
+    /// Who answered what.
+    pub(super) reason: &'a str,
+    /// Whether the Hub itself answered, not the storage it redirects to.
+    pub(super) by_hub: bool,
+    /// The Hub's own word for it, `X-Error-Code`.
+    pub(super) code: Option<&'a str>,
+    /// The Hub's own sentence, `X-Error-Message`.
+    pub(super) message: Option<&'a str>,
+    pub(super) settings: &'a Settings,
+}
+
+/// The error for an answer that will not change by asking again.
+pub(super) fn error(refused: &Refused) -> Error {
+    let Refused {
+        model,
+        status,
+        reason,
+        settings,
+        ..
+    } = refused;
+    let endpoint = &settings.endpoint;
+    let (id, revision) = model.split_once('@').unwrap_or((model, "main"));
+    if !refused.by_hub {
+        let reason = format!(
+            "{}: the storage that {endpoint} redirects to refuses it ({reason})",
+            refused.file
+        );
+        return Error::model(model, reason).with_remedy("try again later");
+    }
+    let token = settings.token.as_ref().map(|token| token.origin.as_str());
+    // The Hub gives 401 for repositories that don't exist, too, and for tokens it doesn't know.
+    let about_the_token = status.as_u16() == 401 && is_about_the_token(refused.message);
+    let not_accepted = |origin: &str| {
+        (
+            format!(
+                "{endpoint} does not accept the token from {origin} ({status}): it is mistyped, expired or revoked"
+            ),
+            format!("make a new one at {endpoint}/settings/tokens, or take it away to go without"),
+        )
+    };
+    const PASS: &str = "HF_TOKEN=hf_…, or `hf auth login`";
+    let (reason, remedy) = match (refused.code, status.as_u16(), token) {
+        (None | Some("RepoNotFound"), _, Some(origin)) if about_the_token => not_accepted(origin),
+        (Some("GatedRepo"), ..) | (None, 403, _) => (
+            format!("is gated ({status}): its owners ask you to accept their conditions"),
+            match token {
+                Some(origin) => format!(
+                    "ask for access at {endpoint}/{id} in a browser: the token from {origin} was sent, but its \
+                     account has no access yet, or the token may not read gated repositories"
+                ),
+                None => format!(
+                    "ask for access at {endpoint}/{id} in a browser, then pass a token of that account: {PASS}"
+                ),
+            },
+        ),
+        (Some("RevisionNotFound"), ..) => (
+            format!("has no revision '{revision}'"),
+            "name a branch, a tag or a full commit, or leave it out for the newest".into(),
+        ),
+        (Some("EntryNotFound"), ..) => (
+            format!("lacks {}, which its own list names", refused.file),
+            "try again".into(),
+        ),
+        (Some("RepoNotFound"), _, None) | (None, 404, None) => (
+            format!("is no repository that {endpoint} shows to everybody"),
+            format!(
+                "check the spelling (org/name); if it is private, pass a token of an account that may read it: {PASS}"
+            ),
+        ),
+        (Some("RepoNotFound"), _, Some(origin)) | (None, 404, Some(origin)) => (
+            format!(
+                "is no repository that {endpoint} shows to the account of the token from {origin}"
+            ),
+            "check the spelling (org/name) and that the token may read it".into(),
+        ),
+        (_, 401, None) => (
+            format!("is open to signed-in accounts only ({status}), or does not exist"),
+            format!("check the spelling, and pass a token: {PASS}"),
+        ),
+        (_, 401, Some(origin)) => not_accepted(origin),
+        _ => {
+            let said = refused
+                .message
+                .map_or_else(String::new, |message| format!(" ({message})"));
+            return Error::model(model, format!("{reason}{said}"));
+        }
+    };
+    let unknown = matches!(
+        (refused.code, status.as_u16()),
+        (Some("RepoNotFound"), _) | (None, 401 | 404)
+    );
+    if unknown && !about_the_token {
+        return Error::new(ErrorKind::NoRepository, model, reason).with_remedy(remedy);
+    }
+    Error::model(model, reason).with_remedy(remedy)
+}
+
+fn is_about_the_token(message: Option<&str>) -> bool {
+    message.is_some_and(|message| {
+        let message = message.to_ascii_lowercase();
+        message.contains("credentials") || message.contains("token")
+    })
+}
+
+/// What it means that no answer came. `address` is what the user may have set wrongly.
+pub fn unreachable(
+    model: &str,
+    uri: &Uri,
+    proxy: Option<&'static str>,
+    settings: &Settings,
+    address: &str,
+    error: &ureq::Error,
+) -> Fault {
+    let host = host(uri);
+    let through = proxy.map_or_else(String::new, |variable| {
+        format!(" through the proxy that {variable} names")
+    });
+    let fatal = |words: String, remedy: &str| {
+        let reason = format!("cannot be asked for: {words}");
+        Fault::Final(Error::new(ErrorKind::Unreachable, model, reason).with_remedy(remedy))
+    };
+    let untrusted = |cause| {
+        let (words, remedy) = untrusted(&host, settings, address, cause);
+        fatal(words, &remedy)
+    };
+    let transient = |reason| Fault::Transient {
+        reason,
+        after: None,
+    };
+    let connection = format!("check the connection, {address} and, behind a firewall, HTTPS_PROXY");
+    match error {
+        ureq::Error::HostNotFound => fatal(
+            format!("the name of {host}{through} is not known here"),
+            &connection,
+        ),
+        ureq::Error::ConnectProxyFailed(reason) => fatal(
+            format!(
+                "the proxy that {} names refuses to connect to {host} ({})",
+                proxy.unwrap_or("HTTPS_PROXY"),
+                first_line(reason)
+            ),
+            "check its address and password, or list the host in NO_PROXY",
+        ),
+        ureq::Error::InvalidProxyUrl => Fault::Final(
+            Error::model(
+                model,
+                format!(
+                    "{} holds no address of a proxy",
+                    proxy.unwrap_or("HTTPS_PROXY")
+                ),
+            )
+            .with_remedy("write it as http://host:port or socks5://host:port"),
+        ),
+        ureq::Error::Timeout(_) => transient(format!(
+            "{host}{through} was silent for {} seconds",
+            settings.idle_timeout.as_secs()
+        )),
+        ureq::Error::Io(cause) => match tls(cause) {
+            Some(tls) => untrusted(tls),
+            None if is_transient(cause) => transient(format!(
+                "the connection to {host}{through} was cut ({cause})"
+            )),
+            None => fatal(
+                format!("{host}{through} cannot be reached ({cause})"),
+                &connection,
+            ),
+        },
+        ureq::Error::Rustls(cause) => untrusted(cause),
+        ureq::Error::Tls(cause) => fatal(
+            format!("no encrypted connection to {host} ({cause})"),
+            &connection,
+        ),
+        // What came was no HTTP, or ended in the middle of it.
+        ureq::Error::Protocol(cause) => {
+            transient(format!("{host}{through} sent no proper answer ({cause})"))
+        }
+        other => fatal(format!("{host}{through}: {other}"), &connection),
+    }
+}
+
+fn tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// What is wrong with a server's certificate, or with encryption itself; and what helps.
+fn untrusted(
+    host: &str,
+    settings: &Settings,
+    address: &str,
+    error: &rustls::Error,
+) -> (String, String) {
+    let rustls::Error::InvalidCertificate(_) = error else {
+        return (
+            format!("no encrypted connection to {host} ({error})"),
+            format!(
+                "check that {address} and the proxy's address begin with the right one of http:// and https://"
+            ),
+        );
+    };
+    let remedy = match &settings.certificates {
+        Some((variable, path)) => format!(
+            "{variable} names {}: add to it the certificate (PEM) of whoever signed for {host}, or unset the variable \
+             to trust what the system trusts",
+            path.display()
+        ),
+        None => "where a firewall looks into encrypted connections, name its certificate (PEM) with SSL_CERT_FILE; \
+                 else check this machine's clock and its ca-certificates package"
+            .into(),
+    };
+    (
+        format!("the certificate of {host} is not trusted ({error})"),
+        remedy,
+    )
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim()
+}

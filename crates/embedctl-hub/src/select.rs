@@ -1,0 +1,353 @@
+//! Which of a repository's files embedding needs.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::{Cause, Error, Result};
+use crate::onnx_file;
+use crate::weights::{self, FileChoice, Weights};
+use crate::word_list::{lists, words};
+
+/// Decides prompts and the order of modules; read before the rest is chosen.
+pub(super) const MODULES: &str = "modules.json";
+
+/// Files at the root that describe a sentence-transformers model.
+const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
+
+/// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
+/// tokenizers are made from, so that the same cache serves them.
+const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json
+    added_tokens.json vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model
+    chat_template.jinja";
+
+/// Endings of weights that embedctl does not read.
+const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckpt"];
+
+/// Whether a file is read into memory whole, by its name.
+pub(super) fn is_metadata(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["json", "txt", "jinja", "md", "yaml", "yml", "py"].contains(&ending)
+}
+
+fn is_of_transformer(name: &str) -> bool {
+    lists(OF_TRANSFORMER, name) || (name.starts_with("sentence_") && name.ends_with("_config.json"))
+}
+
+/// Whether a file that lies in a model's folder could change what `embed` does, by its name.
+pub fn is_read(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    OF_REPOSITORY.contains(&name)
+        || is_of_transformer(name)
+        || words(".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data")
+            .any(|ending| name.ends_with(ending))
+}
+
+/// The modules' folders, as `modules.json` names them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layout {
+    /// The Transformer's folder; empty: the root.
+    transformer: String,
+    /// Folders of the other modules.
+    others: Vec<String>,
+    /// Whether the first module is a StaticEmbedding, whose weights need no config.json.
+    is_static: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Module {
+    #[serde(default)]
+    pub(super) path: String,
+    #[serde(default, rename = "type")]
+    pub(super) kind: String,
+}
+
+impl Layout {
+    /// Reads `modules.json`.
+    pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
+        let modules: Vec<Module> = serde_json::from_slice(modules).map_err(|error| {
+            Error::model(model, format!("its modules.json cannot be read: {error}"))
+        })?;
+        let is_static = modules
+            .first()
+            .is_some_and(|module| module.kind.ends_with(".StaticEmbedding"));
+        let mut paths = modules
+            .into_iter()
+            .map(|module| match module.path.trim_matches('/') {
+                "." => String::new(),
+                path => path.to_owned(),
+            });
+        Ok(Self {
+            is_static,
+            transformer: paths.next().unwrap_or_default(),
+            others: paths.filter(|path| !path.is_empty()).collect(),
+        })
+    }
+}
+
+/// What is wanted of a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Selection {
+    /// The ONNX file.
+    pub(super) onnx: Option<String>,
+    /// The checkpoint's files, where it is wanted instead.
+    pub(super) checkpoint: Vec<String>,
+    /// Everything else.
+    pub(super) others: Vec<String>,
+}
+
+impl Selection {
+    /// Every file, the weights last: where they are in place, so is the rest.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().map(String::as_str).chain(self.weights())
+    }
+
+    /// The files by whose presence a model is told: the ONNX file, or the checkpoint's.
+    pub(super) fn weights(&self) -> impl Iterator<Item = &str> {
+        let checkpoint = self.checkpoint.iter().rev(); // the index comes last
+        checkpoint.chain(self.onnx.as_ref()).map(String::as_str)
+    }
+}
+
+/// Chooses among the files of a repository.
+pub(super) fn select(
+    model: &str,
+    paths: &[&str],
+    layout: &Layout,
+    choice: &FileChoice,
+    config: &Value,
+) -> Result<Selection> {
+    let folder = &layout.transformer;
+    let onnx = || {
+        let file = onnx_file::choose(paths, folder, &choice.onnx)?;
+        Ok((Some(file), Vec::new()))
+    };
+    let checkpoint = || {
+        let knows = choice.weights.knows().ok_or("was not asked for")?;
+        let files = weights::checkpoint(paths, folder)?;
+        if !layout.is_static {
+            knows(config)?;
+        }
+        Ok((None, files))
+    };
+    let nor = |cause: Cause, other: Cause| {
+        cause.map(|reason| {
+            format!("{reason}. Nor can the native engine run it from its checkpoint: {other}")
+        })
+    };
+    let (onnx, checkpoint) = match choice.weights {
+        Weights::Onnx => onnx(),
+        Weights::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
+            Cause::of(format!("cannot be run by --provider native ({cause})"))
+                .with("another provider may run its ONNX file")
+        }),
+        Weights::CheckpointFirst(_) => {
+            checkpoint().or_else(|other| onnx().map_err(|cause| nor(cause, other)))
+        }
+        Weights::OnnxFirst(_) => {
+            onnx().or_else(|cause| checkpoint().map_err(|other| nor(cause, other)))
+        }
+    }
+    .map_err(|cause| Error::model(model, cause))?;
+    Ok(Selection {
+        others: metadata(paths, layout),
+        onnx,
+        checkpoint,
+    })
+}
+
+/// The Transformer's `config.json`, which tells its architecture.
+pub(super) fn config_path(layout: &Layout) -> String {
+    match layout.transformer.as_str() {
+        "" => "config.json".to_owned(),
+        folder => format!("{folder}/config.json"),
+    }
+}
+
+/// What a `config.json` says; nothing, where it cannot be read.
+pub(super) fn config(path: &Path) -> Value {
+    let text = std::fs::read(path).ok();
+    text.and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default()
+}
+
+/// Everything that is chosen but the ONNX file.
+pub(super) fn metadata(paths: &[&str], layout: &Layout) -> Vec<String> {
+    let wanted = |path: &str| {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        (folder.is_empty() && OF_REPOSITORY.contains(&name))
+            || (folder == layout.transformer && is_of_transformer(name))
+            || (layout.others.iter().any(|other| other == folder)
+                && !OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)))
+    };
+    paths
+        .iter()
+        .filter(|path| wanted(path))
+        .map(|&path| path.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Knows;
+
+    fn config() -> Value {
+        serde_json::json!({"model_type": "bert"})
+    }
+
+    fn chosen(paths: &[&str], modules: Option<&str>, choice: &FileChoice) -> Vec<String> {
+        let layout = modules.map_or_else(Layout::default, |modules| {
+            Layout::read("org/name", modules.as_bytes()).unwrap()
+        });
+        let selection = select("org/name", paths, &layout, choice, &config()).unwrap();
+        selection.paths().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_sentence_model_is_taken_without_other_frameworks_files() {
+        let modules =
+            r#"[{"path":""},{"path":"1_Pooling"},{"path":"2_Dense"},{"path":"3_Normalize"}]"#;
+        let paths = [
+            ".gitattributes",
+            "1_Pooling/config.json",
+            "2_Dense/config.json",
+            "2_Dense/model.safetensors",
+            "2_Dense/pytorch_model.bin",
+            "README.md",
+            "config.json",
+            "config_sentence_transformers.json",
+            "model.safetensors",
+            "modules.json",
+            "onnx/model.onnx",
+            "onnx/model_fp16.onnx",
+            "openvino/openvino_model.xml",
+            "pytorch_model.bin",
+            "sentence_bert_config.json",
+            "tokenizer.json",
+            "vocab.txt",
+        ];
+        assert_eq!(
+            chosen(&paths, Some(modules), &FileChoice::default()),
+            [
+                "1_Pooling/config.json",
+                "2_Dense/config.json",
+                "2_Dense/model.safetensors",
+                "config.json",
+                "config_sentence_transformers.json",
+                "modules.json",
+                "sentence_bert_config.json",
+                "tokenizer.json",
+                "vocab.txt",
+                "onnx/model.onnx",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_static_models_weights_need_no_config() {
+        let modules = r#"[{"path":"0_StaticEmbedding","type":"sentence_transformers.models.StaticEmbedding"}]"#;
+        let layout = Layout::read("org/name", modules.as_bytes()).unwrap();
+        let paths = [
+            "0_StaticEmbedding/model.safetensors",
+            "0_StaticEmbedding/tokenizer.json",
+            "modules.json",
+        ];
+        let choice = FileChoice {
+            weights: Weights::CheckpointFirst(|_| Err("is no JSON object".into())),
+            ..FileChoice::default()
+        };
+        let selection = select("org/name", &paths, &layout, &choice, &Value::Null).unwrap();
+        assert_eq!(selection.checkpoint, [paths[0]]);
+        assert_eq!(selection.others, [paths[1], paths[2]]);
+    }
+
+    #[test]
+    fn a_checkpoint_is_taken_where_it_is_known_and_else_the_onnx_file() {
+        fn of(weights: Weights) -> Result<Vec<String>> {
+            let paths = ["config.json", "model.safetensors", "onnx/model.onnx"];
+            let choice = FileChoice {
+                weights,
+                ..FileChoice::default()
+            };
+            let selection = select("org/name", &paths, &Layout::default(), &choice, &config())?;
+            Ok(selection.weights().map(str::to_owned).collect())
+        }
+        let (checkpoint, onnx) = ("model.safetensors", "onnx/model.onnx");
+        let knows: Knows = |config| {
+            assert_eq!(config["model_type"], "bert");
+            Ok(())
+        };
+        let knows_not: Knows = |_| Err("its model_type is bert".into());
+        assert_eq!(of(Weights::Onnx).unwrap(), [onnx]);
+        assert_eq!(of(Weights::Checkpoint(knows)).unwrap(), [checkpoint]);
+        assert_eq!(of(Weights::CheckpointFirst(knows)).unwrap(), [checkpoint]);
+        assert_eq!(of(Weights::CheckpointFirst(knows_not)).unwrap(), [onnx]);
+        assert_eq!(of(Weights::OnnxFirst(knows)).unwrap(), [onnx]);
+        let error = of(Weights::Checkpoint(knows_not)).unwrap_err().to_string();
+        assert!(error.contains("its model_type is bert"), "{error}");
+    }
+
+    #[test]
+    fn a_static_model_needs_no_architecture() {
+        let unknown: Knows = |_| Err("has no model_type".into());
+        let choice = FileChoice {
+            weights: Weights::CheckpointFirst(unknown),
+            ..FileChoice::default()
+        };
+        let modules = r#"[{"path": "0_StaticEmbedding",
+            "type": "sentence_transformers.sentence_transformer.modules.StaticEmbedding"}]"#;
+        let folder = "0_StaticEmbedding";
+        let paths = ["modules.json".to_owned()]
+            .into_iter()
+            .chain(["model.safetensors", "tokenizer.json"].map(|name| format!("{folder}/{name}")));
+        let paths: Vec<String> = paths.collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let expected = [paths[0], paths[2], paths[1]];
+        assert_eq!(chosen(&paths, Some(modules), &choice), expected);
+    }
+
+    #[test]
+    fn a_transformer_may_have_a_folder_of_its_own() {
+        let modules = r#"[{"path":"0_Transformer"},{"path":"1_Pooling"}]"#;
+        let paths = [
+            "0_Transformer/config.json",
+            "0_Transformer/model.onnx",
+            "0_Transformer/tokenizer.json",
+            "1_Pooling/config.json",
+            "config.json",
+            "modules.json",
+        ];
+        assert_eq!(
+            chosen(&paths, Some(modules), &FileChoice::default()),
+            [
+                "0_Transformer/config.json",
+                "0_Transformer/tokenizer.json",
+                "1_Pooling/config.json",
+                "modules.json",
+                "0_Transformer/model.onnx",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_model_is_told_about_is_not_read() {
+        for read in [
+            "onnx/model.onnx_data",
+            "2_Dense/model.safetensors",
+            "vocab.txt",
+        ] {
+            assert!(is_read(read), "{read}");
+        }
+        for other in ["README.md", "2_Dense/pytorch_model.bin", ".gitattributes"] {
+            assert!(!is_read(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_module_list_that_is_none_is_refused() {
+        let error = Layout::read("org/name", b"{}").unwrap_err().to_string();
+        assert!(error.contains("modules.json"), "{error}");
+    }
+}

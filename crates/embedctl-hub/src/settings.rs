@@ -1,0 +1,273 @@
+//! Where models come from and where they are kept, as `huggingface_hub` reads it from the environment.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ureq::http::Uri;
+
+use super::limits::Limits;
+use super::proxies::Proxies;
+use crate::error::{Error, Result};
+use crate::safe_text::Secrets;
+use crate::small_file;
+use crate::word_list::words;
+
+/// The Hub that is asked where `HF_ENDPOINT` names no other.
+const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
+
+/// Bytes of a stored token at most.
+const LARGEST_TOKEN: u64 = 64 << 10;
+
+/// What a caller says; the environment says the rest.
+#[derive(Debug, Clone, Default)]
+pub struct HubOptions {
+    /// `--cache-dir`: folder of the cache.
+    pub cache_dir: Option<PathBuf>,
+    /// `--offline`: never use the network.
+    pub offline: bool,
+}
+
+/// The whole of it, resolved.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Scheme and host of the Hub, without a slash at the end.
+    pub endpoint: String,
+    /// Folder of the cache.
+    pub cache: PathBuf,
+    /// Who asks.
+    pub token: Option<Token>,
+    /// What forbids the network: `--offline`, or a variable's name.
+    pub offline: Option<&'static str>,
+    /// Proxies and hosts that need none.
+    pub proxies: Proxies,
+    /// A file of certificates (PEM) to be trusted instead of the system's, and the variable that names it.
+    pub certificates: Option<(&'static str, PathBuf)>,
+    /// The first pause before a request is made again; each further one is twice as long.
+    pub pause: Duration,
+    /// How long a connection may be silent before it counts as cut.
+    pub idle_timeout: Duration,
+    /// What a server may take of us.
+    pub limits: Limits,
+    /// What no message may show.
+    pub secrets: Secrets,
+}
+
+/// A credential. Its text is in no message: `Debug` leaves it out.
+#[derive(Clone)]
+pub struct Token {
+    text: String,
+    /// Where it was found, for messages.
+    pub origin: String,
+}
+
+impl Token {
+    /// The value of the `Authorization` header.
+    pub fn authorization(&self) -> String {
+        format!("Bearer {}", self.text)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token(from {})", self.origin)
+    }
+}
+
+impl Settings {
+    /// Reads the process's environment.
+    ///
+    /// # Errors
+    /// If `HF_ENDPOINT` is no address, or a token holds what no header can.
+    pub fn from_environment(options: &HubOptions) -> Result<Self> {
+        Self::read(options, &|name| std::env::var_os(name))
+    }
+
+    /// Reads an environment.
+    pub(super) fn read(
+        options: &HubOptions,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self> {
+        let environment = Environment(variable);
+        let offline = if options.offline {
+            Some("--offline")
+        } else {
+            ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]
+                .into_iter()
+                .find(|name| environment.is_on(name))
+        };
+        Ok(Self {
+            endpoint: environment.endpoint()?,
+            cache: options
+                .cache_dir
+                .clone()
+                .unwrap_or_else(|| environment.cache()),
+            token: environment.token()?,
+            offline,
+            proxies: environment.proxies(),
+            certificates: ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
+                .into_iter()
+                .find_map(|name| Some((name, environment.path(name)?)))
+                .filter(|(_, path)| !path.is_dir()),
+            pause: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(30),
+            limits: Limits::default(),
+            secrets: environment.secrets(),
+        })
+    }
+}
+
+/// The Hub's cache of this environment, as `huggingface_hub` finds it.
+#[must_use]
+pub fn default_cache() -> PathBuf {
+    Environment(&|name| std::env::var_os(name)).cache()
+}
+
+/// The tokens and passwords of this process's environment, and the stored token, for whoever shows text.
+#[must_use]
+pub fn secrets() -> Secrets {
+    let mut secrets = Secrets::of_variables(std::env::vars_os());
+    secrets.extend(&Environment(&|name| std::env::var_os(name)).secrets());
+    secrets
+}
+
+/// Reads variables; one that is empty counts as unset.
+struct Environment<'a>(&'a dyn Fn(&str) -> Option<OsString>);
+
+impl Environment<'_> {
+    fn raw(&self, name: &str) -> Option<OsString> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let text = self.raw(name)?.to_string_lossy().trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(self.raw(name)?);
+        // As Python's expanduser does it.
+        match path.strip_prefix("~") {
+            Ok(rest) => Some(self.home_folder()?.join(rest)),
+            Err(_) => Some(path),
+        }
+    }
+
+    fn home_folder(&self) -> Option<PathBuf> {
+        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        self.raw(name)
+            .map(PathBuf::from)
+            .or_else(std::env::home_dir)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|value| {
+            ["1", "on", "yes", "true"].contains(&value.to_ascii_lowercase().as_str())
+        })
+    }
+
+    /// `HF_HOME`: where the cache and the stored token are.
+    fn home(&self) -> PathBuf {
+        self.path("HF_HOME")
+            .or_else(|| Some(self.path("XDG_CACHE_HOME")?.join("huggingface")))
+            .or_else(|| Some(self.home_folder()?.join(".cache/huggingface")))
+            .unwrap_or_else(|| PathBuf::from(".cache/huggingface"))
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.path("HF_HUB_CACHE")
+            .or_else(|| self.path("HUGGINGFACE_HUB_CACHE"))
+            .unwrap_or_else(|| self.home().join("hub"))
+    }
+
+    fn endpoint(&self) -> Result<String> {
+        let Some(endpoint) = self.text("HF_ENDPOINT") else {
+            return Ok(DEFAULT_ENDPOINT.to_owned());
+        };
+        let endpoint = endpoint.trim_end_matches('/');
+        let valid = endpoint.parse::<Uri>().is_ok_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
+        });
+        if !valid {
+            let endpoint = self.secrets().redact(endpoint).into_owned();
+            return Err(Error::usage(format!(
+                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub"
+            ))
+            .with_remedy(format!("write it as {DEFAULT_ENDPOINT}")));
+        }
+        Ok(endpoint.to_owned())
+    }
+
+    fn token(&self) -> Result<Option<Token>> {
+        let from_variable = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
+            .into_iter()
+            .find_map(|name| Some((self.text(name)?, name.to_owned())));
+        let found = match from_variable {
+            Some(found) => Some(found),
+            None if self.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") => None,
+            None => self.stored_token(),
+        };
+        let Some((text, origin)) = found else {
+            return Ok(None);
+        };
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::usage(format!(
+                "the token from {origin} holds blanks or characters that no token has"
+            ))
+            .with_remedy("store it again with `hf auth login`, or set HF_TOKEN"));
+        }
+        Ok(Some(Token { text, origin }))
+    }
+
+    fn stored_token(&self) -> Option<(String, String)> {
+        let path = self
+            .path("HF_TOKEN_PATH")
+            .unwrap_or_else(|| self.home().join("token"));
+        let text = small_file::read_text(&path, LARGEST_TOKEN).ok()?;
+        let text = text.trim().to_owned();
+        (!text.is_empty()).then(|| (text, path.display().to_string()))
+    }
+
+    /// Everything that is sent to somebody, and that he could send back. What is no proper address or token is in it,
+    /// too: the message that says so must not show it.
+    fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::default();
+        let tokens = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+        let stored = self.stored_token().map(|(text, _)| text);
+        for token in tokens
+            .iter()
+            .filter_map(|name| self.text(name))
+            .chain(stored)
+        {
+            secrets.add_token(&token);
+        }
+        let addresses =
+            "HF_ENDPOINT http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
+        for address in words(addresses).filter_map(|name| self.text(name)) {
+            secrets.add_address(&address);
+        }
+        secrets
+    }
+
+    fn proxies(&self) -> Proxies {
+        let first = |names: &[&'static str]| {
+            names
+                .iter()
+                .find_map(|&name| Some((name, self.text(name)?)))
+        };
+        let all = || first(&["all_proxy", "ALL_PROXY"]);
+        Proxies {
+            // HTTP_PROXY in capitals could be set by a request's header in a CGI program; we are none.
+            http: first(&["http_proxy", "HTTP_PROXY"]).or_else(all),
+            https: first(&["https_proxy", "HTTPS_PROXY"]).or_else(all),
+            none: first(&["no_proxy", "NO_PROXY"])
+                .map(|(_, list)| list.split(',').map(|one| one.trim().to_owned()).collect())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+//! Batches: windows cut into runs of nearly equal length under a token budget. Pure; nothing is padded here.
+//!
+//! Speed is won here. Rows of a window are sorted by token count and cut by a budget of *tokens* (rows ×
+//! longest row), so that short rows travel together with hardly any padding; the longest go first, so
+//! that no worker is left with a long batch at the end of a window.
+
+use crate::model::Frame;
+
+/// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Padded tokens in a batch at most (rows × longest row); a single longer row still forms a batch.
+    pub tokens: usize,
+    /// Rows in a batch at most.
+    pub rows: usize,
+    /// Whether rows of different length must not run together.
+    pub equal_lengths: bool,
+}
+
+/// The token ids of a window's rows, special tokens included, in one allocation.
+#[derive(Debug, Clone, Default)]
+pub struct TokenRows {
+    ids: Vec<u32>,
+    ends: Vec<usize>,
+    truncated: Vec<bool>,
+}
+
+impl TokenRows {
+    /// Appends one row.
+    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, truncated: bool) {
+        self.ids.extend(ids);
+        self.ends.push(self.ids.len());
+        self.truncated.push(truncated);
+    }
+
+    /// Appends all rows of `other`.
+    pub fn append(&mut self, other: &Self) {
+        let start = self.ids.len();
+        self.ids.extend_from_slice(&other.ids);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.truncated.extend_from_slice(&other.truncated);
+    }
+
+    /// The ids of row `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.ids[start..self.ends[index]]
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Tokens in all rows together, padding not counted.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether row `index` was cut to the model's length.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn is_truncated(&self, index: usize) -> bool {
+        self.truncated[index]
+    }
+
+    /// How many rows were cut to the model's length.
+    #[must_use]
+    pub fn truncated(&self) -> usize {
+        self.truncated.iter().filter(|&&cut| cut).count()
+    }
+}
+
+/// Some of `tokens`' rows, evenly spread: at most `rows`, and no more than fit into a budget of `most` tokens
+/// (one that is longer comes alone).
+#[must_use]
+pub fn sample(tokens: &TokenRows, rows: usize, most: usize) -> TokenRows {
+    let mut sample = TokenRows::default();
+    let step = tokens.len().div_ceil(rows.max(1)).max(1);
+    for row in (0..tokens.len()).step_by(step) {
+        let ids = tokens.get(row);
+        if sample.is_empty() || sample.tokens() + ids.len() <= most {
+            sample.push(ids.iter().copied(), false);
+        }
+    }
+    sample
+}
+
+/// Rows of a window that will run together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Indices into the window.
+    pub rows: Vec<u32>,
+    /// Tokens of the longest of them.
+    pub length: usize,
+}
+
+/// Cuts a window into batches under `limits`: sorted by length, longest first. Rows without any token
+/// are left out (there is nothing to run). Every other row is in exactly one batch. `ragged`: for an engine
+/// that runs rows without padding, so that only real tokens count.
+#[must_use]
+pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<Plan> {
+    let mut order: Vec<u32> = (0..u32::try_from(tokens.len())
+        .expect("a window has fewer than 2^32 rows"))
+        .filter(|&row| !tokens.get(row as usize).is_empty())
+        .collect();
+    order.sort_by_key(|&row| std::cmp::Reverse(tokens.get(row as usize).len()));
+    let mut plans = Vec::new();
+    let mut rest = order.as_slice();
+    while let Some(&longest) = rest.first() {
+        let length = tokens.get(longest as usize).len();
+        let most = if limits.equal_lengths {
+            rest.partition_point(|&row| tokens.get(row as usize).len() == length)
+        } else {
+            rest.len()
+        };
+        let fit = if ragged {
+            let ends = rest.iter().scan(0, |sum, &row| {
+                *sum += tokens.get(row as usize).len();
+                Some(*sum)
+            });
+            ends.take_while(|&sum| sum <= limits.tokens).count()
+        } else {
+            limits.tokens / length
+        };
+        let rows = fit.clamp(1, limits.rows.max(1)).min(most);
+        let (rows, after) = rest.split_at(rows);
+        plans.push(Plan {
+            rows: rows.to_vec(),
+            length,
+        });
+        rest = after;
+    }
+    plans
+}
+
+/// Rows that run together: all tokens, one row after another, nothing padded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Token ids, special tokens included.
+    pub ids: Vec<u32>,
+    /// Token types, as many as ids; empty where all are 0.
+    pub types: Vec<u32>,
+    /// Where each row ends in `ids`.
+    pub ends: Vec<usize>,
+}
+
+impl Batch {
+    /// Fills this batch with the rows of `plan`, reusing its memory; token types are those of `frame`.
+    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, frame: &Frame) {
+        self.clear();
+        for &row in &plan.rows {
+            self.push(tokens.get(row as usize).iter().copied(), frame);
+        }
+    }
+
+    /// Appends one row.
+    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, frame: &Frame) {
+        let start = self.ids.len();
+        self.ids.extend(ids);
+        if frame.types.is_some() {
+            self.types.extend(frame.types(self.ids.len() - start));
+        }
+        self.ends.push(self.ids.len());
+    }
+
+    /// Takes all rows away and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.types.clear();
+        self.ends.clear();
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where row `index` lies in [`Batch::ids`].
+    ///
+    /// # Panics
+    /// If `index` is not below [`Batch::rows`].
+    #[must_use]
+    pub fn span(&self, index: usize) -> std::ops::Range<usize> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        start..self.ends[index]
+    }
+
+    /// The ids of row `index`.
+    ///
+    /// # Panics
+    /// As [`Batch::span`].
+    #[must_use]
+    pub fn row(&self, index: usize) -> &[u32] {
+        &self.ids[self.span(index)]
+    }
+
+    /// Tokens of the longest row.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        (0..self.rows())
+            .map(|row| self.span(row).len())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(lengths: &[usize]) -> TokenRows {
+        let mut rows = TokenRows::default();
+        for (row, &length) in lengths.iter().enumerate() {
+            rows.push((0..length).map(|token| (row * 1000 + token) as u32), false);
+        }
+        rows
+    }
+
+    #[test]
+    fn a_sample_is_spread_and_within_its_budget() {
+        let tokens = rows(&[5; 100]);
+        let ids = |sample: &TokenRows| {
+            (0..sample.len())
+                .map(|row| sample.get(row)[0] / 1000)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&sample(&tokens, 4, 1000)), [0, 25, 50, 75]);
+        assert_eq!(ids(&sample(&tokens, 4, 12)), [0, 25]);
+        assert_eq!(ids(&sample(&rows(&[500, 3]), 4, 10)), [0]);
+        assert!(sample(&rows(&[]), 4, 10).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_with_tokens_is_in_exactly_one_batch_within_the_limits(
+            lengths in proptest::collection::vec(0_usize..300, 0..200),
+            tokens in 1_usize..2000,
+            max_rows in 0_usize..40,
+            equal_lengths: bool,
+            ragged: bool,
+        ) {
+            let limits = BatchLimits { tokens, rows: max_rows, equal_lengths };
+            let plans = plan(&rows(&lengths), limits, ragged);
+            let mut seen: Vec<u32> = plans.iter().flat_map(|plan| plan.rows.clone()).collect();
+            seen.sort_unstable();
+            let expected: Vec<u32> =
+                (0..lengths.len()).filter(|&row| lengths[row] > 0).map(|row| row as u32).collect();
+            prop_assert_eq!(seen, expected);
+            for plan in &plans {
+                let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max();
+                prop_assert_eq!(longest, Some(plan.length));
+                if equal_lengths {
+                    prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] == plan.length));
+                }
+                prop_assert!(plan.rows.len() <= max_rows.max(1));
+                let real: usize = plan.rows.iter().map(|&row| lengths[row as usize]).sum();
+                let taken = if ragged { real } else { plan.rows.len() * plan.length };
+                prop_assert!(plan.rows.len() == 1 || taken <= tokens);
+            }
+            prop_assert!(plans.windows(2).all(|pair| pair[0].length >= pair[1].length));
+        }
+
+        #[test]
+        fn a_batch_holds_each_rows_ids_and_types(
+            lengths in proptest::collection::vec(1_usize..20, 1..12),
+        ) {
+            let tokens = rows(&lengths);
+            let all = BatchLimits { tokens: usize::MAX, rows: usize::MAX, equal_lengths: false };
+            let plan = plan(&tokens, all, false).remove(0);
+            let frame = Frame { types: Some((vec![2], 0, vec![1])), ..Frame::default() };
+            let mut batch = Batch::default();
+            batch.fill(&plan, &tokens, &frame);
+            prop_assert_eq!(batch.rows(), lengths.len());
+            prop_assert_eq!(batch.longest(), plan.length);
+            for (index, &row) in plan.rows.iter().enumerate() {
+                prop_assert_eq!(batch.row(index), tokens.get(row as usize));
+                let types: Vec<u32> = frame.types(batch.row(index).len()).collect();
+                prop_assert_eq!(&batch.types[batch.span(index)], types.as_slice());
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A model's files, opened, named and hashed. Nothing here touches the network.
+
+use std::fs;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::ModelName;
+use super::config::ModelConfig;
+use super::graph::{ElementType, Graph, Value};
+use super::locate::{self, Located};
+use super::weights::{Checkpoint, Onnx};
+use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
+use crate::error::{Cause, Error, Result};
+use crate::folder::name_in;
+use crate::hash::Hash;
+use crate::word_list::words;
+
+/// A file of the model with its hash.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelFile {
+    /// Path inside the repository.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+}
+
+impl Model {
+    /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
+    ///
+    /// # Errors
+    /// If a file is missing or says something that embedctl cannot do; the message names the file and
+    /// the option that helps.
+    pub fn open(options: &ModelOptions) -> Result<Self> {
+        let Located {
+            id,
+            revision,
+            folder,
+        } = locate::folder(options)?;
+        if let Some(model) = statics::open(&folder, options)? {
+            return Ok(Self {
+                id,
+                revision,
+                transformer: folder.join(model.folder),
+                folder,
+                onnx: Err(Cause::of("is a static model, which the native engine runs")
+                    .with("name it with --provider native, or leave --provider out")),
+                checkpoint: Ok(Checkpoint {
+                    files: vec![model.weights],
+                    config: serde_json::Value::Null,
+                }),
+                config: model.config,
+                tokenizer: model.tokenizer.into(),
+                notes: ModelName::ambiguity(&options.model).into_iter().collect(),
+            });
+        }
+        let modules = modules::read(&folder)?;
+        let transformer = modules
+            .as_ref()
+            .map_or_else(String::new, |modules| modules.transformer.clone());
+        let (onnx, checkpoint) =
+            locate::weights(&folder, &transformer, modules.is_some(), options)?;
+        let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
+        let resolved = resolve::resolve(&folder, modules, graph, options)?;
+        let mut notes = resolved.notes;
+        notes.extend(ModelName::ambiguity(&options.model));
+        Ok(Self {
+            id,
+            revision,
+            transformer: folder.join(transformer),
+            folder,
+            onnx,
+            checkpoint,
+            config: resolved.config,
+            tokenizer: resolved.tokenizer.into(),
+            notes,
+        })
+    }
+
+    /// The tokenizer of a model and what the metadata decides, as far as that is known without the
+    /// network: its output and its widths are stand-ins. Made for comparing tokens with the reference's.
+    ///
+    /// # Errors
+    /// As [`Model::open`], the network left out.
+    pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
+        let folder = locate::folder(options)?.folder;
+        let modules = modules::read(&folder)?;
+        let wide = modules
+            .as_ref()
+            .and_then(|modules| modules.pooling.as_ref()?.width);
+        let states = Value {
+            name: "last_hidden_state".into(),
+            element: ElementType::F32,
+            shape: vec![None, None, Some(wide.unwrap_or(1))],
+        };
+        let graph = Graph {
+            outputs: vec![states],
+            ..Graph::default()
+        };
+        let resolved = resolve::resolve(&folder, modules, Some(&graph), options)?;
+        Ok((resolved.tokenizer, resolved.config))
+    }
+
+    /// The file that says which model [`Model::open`] would take, found without reading it or the tokenizer:
+    /// the ONNX file, or the checkpoint's first.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
+        let folder = locate::folder(options)?.folder;
+        if let Some(model) = statics::open(&folder, options)? {
+            return Ok(model.weights);
+        }
+        let transformer = modules::read(&folder)?.map(|modules| modules.transformer);
+        let transformer = transformer.unwrap_or_default();
+        locate::main_file(&folder, &transformer, options)
+    }
+
+    /// The ONNX file.
+    ///
+    /// # Errors
+    /// If there is none; the error says why.
+    pub fn onnx(&self) -> Result<&Onnx> {
+        let onnx = self.onnx.as_ref();
+        onnx.map_err(|cause| Error::model(&self.id, cause))
+    }
+
+    /// Things a user should be told once, the weights in use considered.
+    #[must_use]
+    pub fn notes(&self, native: bool) -> Vec<String> {
+        let graph = self.onnx.as_ref().ok().filter(|_| !native);
+        let warning = graph.and_then(|onnx| onnx.graph.warning());
+        self.notes.iter().cloned().chain(warning).collect()
+    }
+
+    /// The main file of the weights that an engine has run: the checkpoint's first for the native engine,
+    /// else the ONNX file.
+    #[must_use]
+    pub fn weights_file(&self, native: bool) -> Option<PathBuf> {
+        self.weights(native).into_iter().next()
+    }
+
+    /// Its path inside the model's folder.
+    #[must_use]
+    pub fn weights_name(&self, native: bool) -> String {
+        let file = self.weights_file(native).unwrap_or_default();
+        name_in(&self.folder, &file)
+    }
+
+    fn weights(&self, native: bool) -> Vec<PathBuf> {
+        match (&self.checkpoint, &self.onnx) {
+            (Ok(checkpoint), _) if native => checkpoint.files.clone(),
+            (_, Ok(onnx)) => onnx.files().collect(),
+            (_, Err(_)) => Vec::new(),
+        }
+    }
+
+    /// Hashes the files that decide a vector: weights (the checkpoint for the native engine, else the ONNX
+    /// file), tokenizer and metadata.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
+        let mut paths = self.weights(native);
+        let of_transformer = [
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+            "config.json",
+        ];
+        paths.extend(
+            of_transformer
+                .iter()
+                .map(|name| self.transformer.join(name)),
+        );
+        paths.extend(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
+        paths.extend(
+            ["modules.json", "config_sentence_transformers.json"]
+                .map(|name| self.folder.join(name)),
+        );
+        let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
+            .map_err(|error| Error::io("read", &self.folder, error))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.is_dir() && is_module_folder(path))
+            .collect();
+        folders.sort();
+        for folder in folders {
+            paths.extend(["config.json", "model.safetensors"].map(|name| folder.join(name)));
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            let name = name_in(&self.folder, &path);
+            if path.is_file() && !files.iter().any(|file: &ModelFile| file.path == name) {
+                let (size, sha256) = hash(&path)?;
+                files.push(ModelFile {
+                    path: name,
+                    size,
+                    sha256,
+                });
+            }
+        }
+        Ok(ModelProvenance {
+            id: self.id.clone(),
+            revision: self.revision.clone(),
+            files,
+        })
+    }
+}
+
+/// Module folders are named `1_Pooling`, `2_Dense`, …
+fn is_module_folder(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.split_once('_'))
+        .is_some_and(|(number, _)| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
+
+/// Size and SHA-256 of a file.
+fn hash(path: &Path) -> Result<(u64, String)> {
+    let read = |error| Error::io("read", path, error);
+    // 8 KiB at a time, as a file alone is copied, would be a call to the system for each of them.
+    let mut file = BufReader::with_capacity(1 << 18, fs::File::open(path).map_err(read)?);
+    let mut hash = Hash::default();
+    let size = io::copy(&mut file, &mut hash).map_err(read)?;
+    Ok((size, hash.hex()))
+}

@@ -1,0 +1,235 @@
+//! Where a model's files are: its folder, its ONNX file, its checkpoint.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ModelName;
+use super::graph::Graph;
+use super::hub::{self, Store};
+use super::weights::{self, Checkpoint, Onnx, Weights};
+use super::{ModelOptions, metadata, onnx_file, resolve};
+use crate::error::{Cause, Error, ErrorKind, Result};
+
+/// A model that is here.
+pub(super) struct Located {
+    pub id: String,
+    pub revision: Option<String>,
+    pub folder: PathBuf,
+}
+
+/// The folder of a model: its own, or its snapshot in the Hub's cache.
+pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
+    let given = options.model.as_str();
+    let id = match ModelName::of(given).map_err(|cause| Error::model(given, cause))? {
+        ModelName::Folder(folder) => {
+            hub::refuse_incomplete(&folder)?;
+            return Ok(Located {
+                id: given.to_string(),
+                revision: None,
+                folder,
+            });
+        }
+        ModelName::Hub(id) => id,
+    };
+    let cache = options.cache_dir.clone().unwrap_or_else(hub::default_cache);
+    let ids = id.meanings();
+    let here = ids.iter().find_map(|id| {
+        let store = Store::new(&cache, &id.repository);
+        let commit = store
+            .commit(&id.revision)
+            .unwrap_or_else(|| id.revision.clone());
+        let folder = store.snapshot(&commit);
+        folder.is_dir().then(|| Located {
+            id: id.repository.clone(),
+            revision: Some(commit),
+            folder,
+        })
+    });
+    here.ok_or_else(|| hub::not_cached(&ids[0], &cache, &[]))
+}
+
+impl ModelOptions {
+    /// Whether the model, where it is a folder, is read from a file of that name, be it there or not.
+    #[must_use]
+    pub fn is_read_from(&self, path: &Path) -> bool {
+        let Ok(ModelName::Folder(folder)) = ModelName::of(&self.model) else {
+            return false;
+        };
+        let parent = (path.parent()).filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok();
+        let named = (parent.zip(path.file_name())).map(|(parent, name)| parent.join(name));
+        let meant = named.into_iter().chain(path.canonicalize());
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let weights = self.model_file.as_ref().map(|file| folder.join(file));
+        let mut inside = meant.filter(|path| path.starts_with(&folder));
+        inside.any(|path| weights.as_ref() == Some(&path) || hub::is_read(&path.to_string_lossy()))
+    }
+}
+
+/// The weights in a model's folder: the ONNX file and the checkpoint, or why there is none of that kind.
+pub(super) fn weights(
+    folder: &Path,
+    transformer: &str,
+    has_modules: bool,
+    options: &ModelOptions,
+) -> Result<(Result<Onnx, Cause>, Result<Checkpoint, Cause>)> {
+    let checkpoint = find_checkpoint(folder, transformer, options.weights)?;
+    let onnx = match options.weights.or_onnx() {
+        true => find_onnx(folder, transformer, options).and_then(read_onnx),
+        false => Err(Error::model(
+            folder.display(),
+            "is opened without ONNX files",
+        )),
+    };
+    Ok(match (onnx, checkpoint) {
+        (Ok(onnx), Ok(checkpoint)) => {
+            one_kind_of_output(onnx, checkpoint, options.weights, has_modules)
+        }
+        (Ok(onnx), none) => (Ok(onnx), none),
+        (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
+        (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
+        (Err(error), Err(cause)) => return Err(no_weights(folder, error, &cause.reason, options)),
+    })
+}
+
+/// The main file of the weights that [`weights()`] would give, without reading it.
+pub(super) fn main_file(
+    folder: &Path,
+    transformer: &str,
+    options: &ModelOptions,
+) -> Result<PathBuf> {
+    match find_checkpoint(folder, transformer, options.weights)? {
+        Ok(checkpoint) => Ok(checkpoint.files[0].clone()),
+        Err(_) => find_onnx(folder, transformer, options),
+    }
+}
+
+/// Reads an ONNX file's header, and makes sure that the files are here that it keeps weights in.
+fn read_onnx(path: PathBuf) -> Result<Onnx> {
+    let onnx = Onnx {
+        graph: Graph::read(&path)?,
+        path,
+    };
+    let missing = onnx.files().find(|file| !file.is_file());
+    match missing {
+        Some(missing) => Err(Error::model(
+            missing.display(),
+            format!("is missing: {} keeps weights there", onnx.path.display()),
+        )),
+        None => Ok(onnx),
+    }
+}
+
+/// The checkpoint, if one is asked for, here, and known; else the reason.
+fn find_checkpoint(
+    folder: &Path,
+    transformer: &str,
+    weights: Weights,
+) -> Result<Result<Checkpoint, Cause>> {
+    let Some(knows) = weights.knows() else {
+        return Ok(Err("was not asked for".into()));
+    };
+    let sub = match transformer {
+        "" => String::new(),
+        own => format!("{own}/"),
+    };
+    let paths = files_in(folder, &sub);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let files = match weights::checkpoint(&paths, transformer) {
+        Ok(files) => files,
+        Err(reason) => return Ok(Err(reason.into())),
+    };
+    let config = metadata::read(&folder.join(transformer).join("config.json"))?;
+    let config: serde_json::Value = config.unwrap_or_default();
+    Ok(match knows(&config) {
+        Ok(()) => Ok(Checkpoint {
+            files: files.iter().map(|file| folder.join(file)).collect(),
+            config,
+        }),
+        Err(reason) => Err(reason.into()),
+    })
+}
+
+/// A graph that gives finished vectors and a checkpoint that gives tokens' states are finished in different
+/// ways, so that one of the two has to go.
+fn one_kind_of_output(
+    onnx: Onnx,
+    checkpoint: Checkpoint,
+    weights: Weights,
+    has_modules: bool,
+) -> (Result<Onnx, Cause>, Result<Checkpoint, Cause>) {
+    if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
+        return (Ok(onnx), Ok(checkpoint));
+    }
+    match weights {
+        Weights::OnnxFirst(_) => (
+            Ok(onnx),
+            Err("the ONNX file, which goes first here, pools by itself".into()),
+        ),
+        _ => (
+            Err(Cause::of(format!(
+                "{} pools by itself, which the checkpoint, which goes first here, does not",
+                onnx.path.display()
+            ))
+            .with("--provider cpu takes it")),
+            Ok(checkpoint),
+        ),
+    }
+}
+
+fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptions) -> Error {
+    match (options.weights, onnx) {
+        (Weights::Onnx, onnx) => onnx,
+        (Weights::Checkpoint(_), _) => Error::model(
+            folder.display(),
+            format!("cannot be run by --provider native: {checkpoint}"),
+        )
+        .with_remedy("another provider may run its ONNX file"),
+        (_, onnx) if onnx.kind() == ErrorKind::Model => {
+            let reason = format!(
+                "{} (the native engine cannot run its checkpoint either: it {checkpoint})",
+                onnx.reason()
+            );
+            Error::model(onnx.subject(), reason).with_remedy_if(onnx.remedy())
+        }
+        (_, onnx) => onnx,
+    }
+}
+
+fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
+    if options.model_file.is_some() && options.precision.is_some() {
+        return Err(
+            Error::usage("--model-file and --precision exclude each other")
+                .with_remedy("choose the file by one of them"),
+        );
+    }
+    if let Some(named) = &options.model_file {
+        let file = folder.join(named);
+        if file.is_file() {
+            return Ok(file); // whatever its name
+        }
+    }
+    let mut paths = Vec::new();
+    for sub in ["", "onnx/"] {
+        paths.extend(files_in(folder, sub));
+        if !transformer.is_empty() {
+            paths.extend(files_in(folder, &format!("{transformer}/{sub}")));
+        }
+    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    onnx_file::choose(&paths, transformer, &options.files().onnx)
+        .map(|path| folder.join(path))
+        .map_err(|cause| Error::model(folder.display(), cause))
+}
+
+/// The files of a folder's subfolder, as paths inside the folder.
+fn files_in(folder: &Path, sub: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join(sub)) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .filter_map(|entry| Some(format!("{sub}{}", entry.file_name().to_str()?)))
+        .collect()
+}

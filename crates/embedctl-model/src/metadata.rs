@@ -1,0 +1,210 @@
+//! The repository's small JSON files as they are written on the Hub, in every generation of their schema.
+//!
+//! Only fields that decide something are declared. Unknown fields are ignored where the reference does;
+//! in the modules' own files they are refused ([`read_known`]).
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use crossbeam_channel::never;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokenizers::Tokenizer;
+
+use crate::error::{Cause, Error, Result};
+use crate::small_file;
+use crate::threads;
+use crate::word_list::{lists, words};
+
+/// A small file is no larger than this.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Components of a hidden state or a vector at most. The widest models have 8,192; what is beyond is damage,
+/// and would ask for terabytes.
+pub(super) const MOST_WIDTH: usize = 1 << 17;
+
+/// Keys whose values are such widths.
+const WIDTHS: &str =
+    "hidden_size d_model dim embedding_dimension word_embedding_dimension in_features out_features";
+
+/// Reads a JSON file; `None` where it does not exist.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let bytes = match small_file::read(path, MOST_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", path, error)),
+    };
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let expected = |error: serde_json::Error| {
+        Error::model(
+            path.display(),
+            format!("is not the JSON expected there ({error})"),
+        )
+        .with_remedy("fetch the file again")
+    };
+    let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
+    for key in words(WIDTHS) {
+        if let Some(width) = value.get(key).filter(|width| width.is_number())
+            && !width
+                .as_u64()
+                .is_some_and(|width| (1..=MOST_WIDTH as u64).contains(&width))
+        {
+            return Err(Error::model(
+                path.display(),
+                format!("says {key} {width}, and it goes from 1 to {MOST_WIDTH}"),
+            )
+            .with_remedy("fetch the file again"));
+        }
+    }
+    serde_json::from_slice(bytes).map(Some).map_err(expected)
+}
+
+/// Reads a tokenizer's file, with all that a strange one can do to its reader.
+pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
+    let bytes = small_file::read(path, 4 * MOST_BYTES)
+        .map_err(|error| format!("cannot be read ({error})"))?;
+    let read = move || Tokenizer::from_bytes(bytes).map_err(|error| error.to_string());
+    threads::within(TOKENIZER_TIME, &never(), read).map_err(|error: String| {
+        Cause::of(format!("is no tokenizer file ({error})")).with("fetch the file again")
+    })
+}
+
+/// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
+pub const TOKENIZER_TIME: Duration = Duration::from_secs(60);
+
+/// The refusal of a key that may decide vectors.
+pub(super) fn unknown_key(path: &Path, key: &str) -> Error {
+    let reason = format!("has the key '{key}', whose meaning embedctl does not know");
+    Error::model(path.display(), reason).with_remedy("remove it if it has no effect on vectors")
+}
+
+/// Reads a JSON object that may have the keys in the list `known` alone; `None` where the file does not exist.
+pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Result<Option<T>> {
+    let Some(values) = read::<Map<String, Value>>(path)? else {
+        return Ok(None);
+    };
+    if let Some(key) = values.keys().find(|key| !lists(known, key)) {
+        return Err(unknown_key(path, key));
+    }
+    serde_json::from_value(Value::Object(values))
+        .map(Some)
+        .map_err(|error| {
+            Error::model(
+                path.display(),
+                format!("is not what is expected there ({error})"),
+            )
+        })
+}
+
+/// An entry of `modules.json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ModuleEntry {
+    pub name: String,
+    pub path: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// `config.json` of the Transformer.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct TransformerConfig {
+    pub model_type: Option<String>,
+    pub model_name: Option<String>,
+    #[serde(default)]
+    pub architectures: Option<Vec<String>>,
+    pub is_causal: Option<bool>,
+    pub max_position_embeddings: Option<i64>,
+    pub n_positions: Option<i64>,
+    pub max_seq_len: Option<i64>,
+    pub context_length: Option<i64>,
+    pub model_max_length: Option<i64>,
+    pub position_biased_input: Option<bool>,
+    pub pad_token_id: Option<Value>,
+    pub hidden_size: Option<usize>,
+    pub d_model: Option<usize>,
+    pub dim: Option<usize>,
+    pub tokenizer_class: Option<String>,
+}
+
+impl TransformerConfig {
+    /// Width of a hidden state, under the names that architectures give it.
+    pub fn width(&self) -> Option<usize> {
+        self.hidden_size.or(self.d_model).or(self.dim)
+    }
+
+    /// The padding token's id, where it is a plain non-negative number.
+    pub fn pad_id(&self) -> Option<u32> {
+        self.pad_token_id.as_ref()?.as_u64()?.try_into().ok()
+    }
+}
+
+/// `config_sentence_transformers.json`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SentenceTransformersConfig {
+    pub model_type: Option<String>,
+    #[serde(default)]
+    pub prompts: BTreeMap<String, Option<String>>,
+    pub default_prompt_name: Option<String>,
+    pub truncate_dim: Option<usize>,
+}
+
+/// `config.json` of a Pooling module, old schema and new.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PoolingConfig {
+    pub embedding_dimension: Option<usize>,
+    pub word_embedding_dimension: Option<usize>,
+    pub pooling_mode: Option<OneOrMany>,
+    pub include_prompt: Option<bool>,
+    pub pooling_mode_cls_token: Option<bool>,
+    pub pooling_mode_max_tokens: Option<bool>,
+    pub pooling_mode_mean_tokens: Option<bool>,
+    pub pooling_mode_mean_sqrt_len_tokens: Option<bool>,
+    pub pooling_mode_weightedmean_tokens: Option<bool>,
+    pub pooling_mode_lasttoken: Option<bool>,
+}
+
+/// A name or a list of names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
+}
+
+/// `config.json` of a Dense module.
+#[derive(Debug, Deserialize)]
+pub(super) struct DenseConfig {
+    pub in_features: usize,
+    pub out_features: usize,
+    #[serde(default = "yes")]
+    pub bias: bool,
+    #[serde(default)]
+    pub activation_function: Option<Value>,
+    pub module_input_name: Option<String>,
+    pub module_output_name: Option<String>,
+    #[serde(default)]
+    pub use_residual: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `config.json` of a Normalize or LayerNorm module.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SentenceModuleConfig {
+    pub module_input_name: Option<String>,
+    pub module_output_name: Option<String>,
+}

@@ -1,0 +1,316 @@
+//! From hidden states to finished vectors: pooling, the modules after it, normalization. Pure.
+//!
+//! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
+//! depends on nothing but its own states.
+
+mod modules;
+
+use crate::model::{ModelConfig, OutputChoice, PoolingMode, Step};
+use modules::normalize;
+
+pub use modules::is_finite;
+
+/// Turns a model's output into finished vectors.
+#[derive(Debug, Clone)]
+pub struct Pooler {
+    modes: Vec<PoolingMode>,
+    pools: bool,
+    excluded: usize,
+    steps: Vec<Step>,
+    /// Widths of the vectors that are cut out of one.
+    kept: Vec<usize>,
+    normalize_last: bool,
+}
+
+impl Pooler {
+    /// A pooler for `config`; `prompt_tokens` is the number of leading tokens that belong to the prompt,
+    /// left out of pooling where the model says so.
+    #[must_use]
+    pub fn new(config: &ModelConfig, prompt_tokens: usize) -> Self {
+        Self {
+            modes: config.pooling.clone(),
+            pools: matches!(config.output, OutputChoice::Tokens(_)),
+            excluded: if config.include_prompt {
+                0
+            } else {
+                prompt_tokens
+            },
+            steps: config.steps.clone(),
+            kept: config.vectors().0,
+            normalize_last: config.normalize_last,
+        }
+    }
+
+    /// Width of a row's finished vectors, all together.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.kept.iter().sum()
+    }
+
+    /// Whether token states of this width fit the modules.
+    #[must_use]
+    pub fn accepts(&self, width: usize) -> bool {
+        self.pools && self.accepts_pooled(width * self.modes.len())
+    }
+
+    /// Whether pooled rows of this width fit the modules.
+    #[must_use]
+    pub fn accepts_pooled(&self, pooled: usize) -> bool {
+        match self
+            .steps
+            .iter()
+            .find(|step| !matches!(step, Step::Normalize))
+        {
+            Some(Step::Dense(dense)) => dense.input == pooled,
+            Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
+            _ => self.kept.iter().all(|&kept| kept <= pooled),
+        }
+    }
+
+    /// Pools a row's states `[tokens, width]`, of which `real` are those of real tokens, and finishes it;
+    /// appends [`Pooler::width`] components to `out`.
+    pub fn pool_states(
+        &self,
+        states: &[f32],
+        width: usize,
+        real: &std::ops::Range<usize>,
+        out: &mut Vec<f32>,
+    ) {
+        let mut pooled = Vec::with_capacity(width * self.modes.len());
+        for &mode in &self.modes {
+            pool_one(mode, states, width, real, self.excluded, &mut pooled);
+        }
+        self.finish(pooled, out);
+    }
+
+    /// Finishes a row that the graph or the device has pooled, with all of the modes.
+    pub fn finish_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
+        self.finish(row.to_vec(), out);
+    }
+
+    /// The vector of a text without any token: what pooling gives when no token takes part, zero, then
+    /// the later modules.
+    pub fn finish_empty(&self, hidden_width: usize, out: &mut Vec<f32>) {
+        let width = if self.pools {
+            hidden_width * self.modes.len()
+        } else {
+            hidden_width
+        };
+        self.finish(vec![0.0; width], out);
+    }
+
+    fn finish(&self, vector: Vec<f32>, out: &mut Vec<f32>) {
+        let (start, end) = (out.len(), out.len() + self.width());
+        if let Some(vector) = modules::after(&self.steps, vector)
+            && self.cut(&vector, out).is_none()
+        {
+            out.truncate(start);
+        }
+        // Whoever takes the vectors finds it, and rejects the row.
+        out.resize(end, f32::NAN);
+    }
+
+    /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32.
+    fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
+        let is_normalized = self.steps.last() == Some(&Step::Normalize);
+        for &kept in &self.kept {
+            let start = out.len();
+            out.extend_from_slice(&vector[..kept]);
+            if self.normalize_last && !(is_normalized && kept == vector.len()) {
+                normalize(&mut out[start..])?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// Pools one mode; `states` is `[length, width]`, `real` the row's real tokens, of which the first
+/// `excluded` take no part. Appends `width` components to `out`.
+fn pool_one(
+    mode: PoolingMode,
+    states: &[f32],
+    width: usize,
+    real: &std::ops::Range<usize>,
+    excluded: usize,
+    out: &mut Vec<f32>,
+) {
+    let start = (real.start + excluded).min(real.end);
+    let token = |index: usize| &states[index * width..(index + 1) * width];
+    match mode {
+        // With every token excluded the reference falls back to the first one.
+        PoolingMode::Cls => {
+            out.extend_from_slice(token(if start < real.end { start } else { real.start }));
+        }
+        PoolingMode::LastToken => {
+            if start < real.end {
+                out.extend_from_slice(token(real.end - 1));
+            } else {
+                out.resize(out.len() + width, 0.0);
+            }
+        }
+        PoolingMode::Max => {
+            let base = out.len();
+            out.resize(base + width, f32::NEG_INFINITY);
+            for index in start..real.end {
+                // NaN and infinity must survive: they are found and reported later.
+                for (max, &value) in out[base..].iter_mut().zip(token(index)) {
+                    if !value.is_finite() {
+                        *max = f32::NAN;
+                    } else if value > *max {
+                        *max = value;
+                    }
+                }
+            }
+        }
+        PoolingMode::Mean | PoolingMode::MeanSqrtLen | PoolingMode::WeightedMean => {
+            let base = out.len();
+            out.resize(base + width, 0.0);
+            let mut weights = 0.0_f32;
+            for index in start..real.end {
+                // Weights count from the first real token, the prompt's included.
+                #[allow(clippy::cast_precision_loss)]
+                let weight = match mode {
+                    PoolingMode::WeightedMean => (index - real.start + 1) as f32,
+                    _ => 1.0,
+                };
+                weights += weight;
+                for (sum, &value) in out[base..].iter_mut().zip(token(index)) {
+                    *sum += weight * value;
+                }
+            }
+            let weights = weights.max(1e-9);
+            let divisor = if mode == PoolingMode::MeanSqrtLen {
+                weights.sqrt()
+            } else {
+                weights
+            };
+            out[base..].iter_mut().for_each(|sum| *sum /= divisor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Activation, Dense, LayerNorm, Residual};
+
+    const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
+
+    fn pooled(mode: PoolingMode, real: std::ops::Range<usize>, excluded: usize) -> Vec<f32> {
+        let mut out = Vec::new();
+        pool_one(mode, &STATES, 2, &real, excluded, &mut out);
+        out
+    }
+
+    #[test]
+    fn padding_takes_no_part_on_either_side() {
+        assert_eq!(pooled(PoolingMode::Mean, 0..3, 0), [2.0, 1.5]);
+        assert_eq!(pooled(PoolingMode::Mean, 1..3, 0), [2.5, 2.75]);
+        assert_eq!(pooled(PoolingMode::Max, 0..3, 0), [3.0, 5.0]);
+        assert_eq!(pooled(PoolingMode::Cls, 1..4, 0), [3.0, 5.0]);
+        assert_eq!(pooled(PoolingMode::LastToken, 0..3, 0), [2.0, 0.5]);
+    }
+
+    #[test]
+    fn an_excluded_prompt_keeps_the_weights_of_what_follows() {
+        assert_eq!(pooled(PoolingMode::Cls, 0..3, 1), [3.0, 5.0]);
+        assert_eq!(
+            pooled(PoolingMode::WeightedMean, 0..3, 1),
+            [(3.0 * 2.0 + 2.0 * 3.0) / 5.0, (10.0 + 1.5) / 5.0]
+        );
+        assert_eq!(pooled(PoolingMode::Mean, 0..2, 5), [0.0, 0.0]);
+        assert_eq!(pooled(PoolingMode::LastToken, 0..2, 5), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn normalizing_zero_gives_zero() {
+        let mut zero = [0.0, 0.0];
+        normalize(&mut zero).unwrap();
+        assert_eq!(zero, [0.0, 0.0]);
+    }
+
+    fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
+        let pooler = Pooler {
+            modes: vec![PoolingMode::Mean],
+            pools: true,
+            excluded: 0,
+            steps,
+            kept: vec![2],
+            normalize_last: false,
+        };
+        let mut out = Vec::new();
+        pooler.finish_pooled(&pooled, &mut out);
+        assert_eq!(out.len(), 2);
+        out
+    }
+
+    #[test]
+    fn several_widths_are_each_as_it_would_be_alone() {
+        let states = [0.3, -0.7, 0.2, 0.9];
+        for (steps, normalize_last) in [
+            (vec![Step::Normalize], true),
+            (vec![Step::Normalize], false),
+            (Vec::new(), true),
+        ] {
+            let with = |kept: Vec<usize>| {
+                let pooler = Pooler {
+                    modes: vec![PoolingMode::Mean],
+                    pools: true,
+                    excluded: 0,
+                    steps: steps.clone(),
+                    kept,
+                    normalize_last,
+                };
+                let mut out = Vec::new();
+                pooler.finish_pooled(&states, &mut out);
+                out
+            };
+            let alone = [vec![1], vec![3], vec![4], vec![2]].map(with);
+            assert_eq!(with(vec![1, 3, 4, 2]), alone.concat());
+            let length: f32 = alone[1].iter().map(|value| value * value).sum();
+            assert_eq!((length - 1.0).abs() < 1e-6, normalize_last);
+        }
+    }
+
+    fn dense_with(activation: Activation, bias: f32) -> Step {
+        Step::Dense(Dense {
+            input: 2,
+            output: 2,
+            weight: vec![1.0, 0.0, 0.0, 1.0],
+            bias: vec![bias; 2],
+            activation,
+            residual: Residual::None,
+        })
+    }
+
+    #[test]
+    fn nothing_turns_nan_or_infinity_into_numbers() {
+        use Activation::{Gelu, Identity, Relu, Sigmoid, Silu, Tanh};
+        let norm = || {
+            Step::LayerNorm(LayerNorm {
+                weight: vec![1.0; 2],
+                bias: vec![0.0; 2],
+                epsilon: 1e-5,
+            })
+        };
+        for activation in [Identity, Tanh, Relu, Gelu, Sigmoid, Silu] {
+            let after = || vec![dense_with(activation, 0.0), Step::Normalize];
+            assert!(is_finite(&finished(after(), [3.0, -4.0])));
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                assert!(!is_finite(&finished(after(), [bad, 1.0])), "{bad}");
+                // A text without tokens has zeros here.
+                let biased = vec![dense_with(activation, bad), Step::Normalize];
+                assert!(!is_finite(&finished(biased, [0.0, 0.0])), "bias {bad}");
+            }
+        }
+        for overflowing in [[1e20, -1e20], [3e38, -3e38]] {
+            assert!(!is_finite(&finished(vec![Step::Normalize], overflowing)));
+            assert!(!is_finite(&finished(vec![norm()], overflowing)));
+            assert!(is_finite(&finished(Vec::new(), overflowing)));
+        }
+        let mut out = Vec::new();
+        let states = [f32::NEG_INFINITY, 1.0, 2.0, 3.0];
+        pool_one(PoolingMode::Max, &states, 2, &(0..2), 0, &mut out);
+        assert!(!is_finite(&out));
+    }
+}

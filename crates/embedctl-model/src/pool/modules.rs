@@ -1,0 +1,178 @@
+//! The modules after pooling: dense layers, layer norms, scaling to length 1.
+
+use crate::model::{Activation, Dense, LayerNorm, Residual, Step};
+
+/// The least norm that a vector is divided by.
+const NORM_FLOOR: f32 = 1e-12;
+
+/// The modules after pooling; `None` as soon as there is NaN or infinity. Looked for before each, since
+/// activations and norms can turn either into a number.
+pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
+    for step in steps {
+        vector = finite(vector)?;
+        match step {
+            Step::Dense(layer) => vector = dense(layer, &vector)?,
+            Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
+            Step::Normalize => normalize(&mut vector)?,
+        }
+    }
+    finite(vector)
+}
+
+fn finite(vector: Vec<f32>) -> Option<Vec<f32>> {
+    is_finite(&vector).then_some(vector)
+}
+
+/// Whether a vector holds neither NaN nor infinity.
+pub fn is_finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
+}
+
+/// Scales to length 1; `None` where the length is beyond f32.
+pub(super) fn normalize(vector: &mut [f32]) -> Option<()> {
+    let norm = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if !norm.is_finite() {
+        return None;
+    }
+    let norm = norm.max(NORM_FLOOR);
+    vector.iter_mut().for_each(|value| *value /= norm);
+    Some(())
+}
+
+fn product<'a>(weight: &'a [f32], input: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
+    weight
+        .chunks_exact(input.len())
+        .map(move |row| row.iter().zip(input).map(|(w, x)| w * x).sum())
+}
+
+/// `None` where a sum is not finite: activations may hide it.
+fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
+    let mut output: Vec<f32> = product(&layer.weight, input).collect();
+    for (value, bias) in output.iter_mut().zip(&layer.bias) {
+        *value += bias;
+    }
+    output = finite(output)?;
+    activate_all(layer.activation, &mut output);
+    match &layer.residual {
+        Residual::None => {}
+        Residual::Identity => output
+            .iter_mut()
+            .zip(input)
+            .for_each(|(value, x)| *value += x),
+        Residual::Projected(weight) => {
+            output
+                .iter_mut()
+                .zip(product(weight, input))
+                .for_each(|(value, x)| *value += x);
+        }
+    }
+    Some(output)
+}
+
+/// The activation of a whole vector, in place.
+fn activate_all(activation: Activation, vector: &mut [f32]) {
+    match activation {
+        Activation::Softmax => softmax(vector, 1.0),
+        Activation::Softmin => softmax(vector, -1.0),
+        Activation::LogSoftmax => {
+            softmax(vector, 1.0);
+            vector.iter_mut().for_each(|value| *value = value.ln());
+        }
+        other => vector
+            .iter_mut()
+            .for_each(|value| *value = activate(other, *value)),
+    }
+}
+
+fn softmax(vector: &mut [f32], sign: f32) {
+    let most = vector
+        .iter()
+        .fold(f32::NEG_INFINITY, |most, value| most.max(sign * value));
+    let mut sum = 0.0;
+    for value in vector.iter_mut() {
+        *value = (sign * *value - most).exp();
+        sum += *value;
+    }
+    vector.iter_mut().for_each(|value| *value /= sum);
+}
+
+fn activate(activation: Activation, x: f32) -> f32 {
+    let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
+    // Above 20 PyTorch takes it for linear.
+    let softplus = |x: f32| if x > 20.0 { x } else { x.exp().ln_1p() };
+    match activation {
+        Activation::Identity => x,
+        // With alpha 1, as both have it, the two are one.
+        Activation::Celu | Activation::Elu => {
+            if x > 0.0 {
+                x
+            } else {
+                x.exp_m1()
+            }
+        }
+        Activation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
+        Activation::Hardshrink => {
+            if x.abs() > 0.5 {
+                x
+            } else {
+                0.0
+            }
+        }
+        Activation::Hardsigmoid => (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Hardtanh => x.clamp(-1.0, 1.0),
+        Activation::LeakyRelu => {
+            if x > 0.0 {
+                x
+            } else {
+                0.01 * x
+            }
+        }
+        Activation::LogSigmoid => x.min(0.0) - (-x.abs()).exp().ln_1p(),
+        Activation::Mish => x * softplus(x).tanh(),
+        Activation::Relu => x.max(0.0),
+        Activation::Relu6 => x.clamp(0.0, 6.0),
+        // Outside training, the middle of 1/8 and 1/3.
+        Activation::Rrelu => {
+            if x > 0.0 {
+                x
+            } else {
+                x * (11.0 / 48.0)
+            }
+        }
+        Activation::Selu => {
+            let inner = if x > 0.0 { x } else { 1.673_263_2 * x.exp_m1() };
+            1.050_701 * inner
+        }
+        Activation::Sigmoid => sigmoid(x),
+        Activation::Silu => x * sigmoid(x),
+        Activation::Softplus => softplus(x),
+        Activation::Softshrink => x - x.clamp(-0.5, 0.5),
+        Activation::Softsign => x / (1.0 + x.abs()),
+        Activation::Tanh => x.tanh(),
+        Activation::Tanhshrink => x - x.tanh(),
+        Activation::Softmax | Activation::Softmin | Activation::LogSoftmax => {
+            unreachable!("these need the whole vector")
+        }
+    }
+}
+
+/// `None` where the variance is beyond f32: the vector would become the bias.
+fn layer_norm(norm: &LayerNorm, vector: &mut [f32]) -> Option<()> {
+    #[allow(clippy::cast_precision_loss)]
+    let count = vector.len() as f32;
+    let mean = vector.iter().sum::<f32>() / count;
+    let variance = vector
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum::<f32>()
+        / count;
+    if !variance.is_finite() {
+        return None;
+    }
+    let scale = 1.0 / (variance + norm.epsilon).sqrt();
+    for (value, (weight, bias)) in vector.iter_mut().zip(norm.weight.iter().zip(&norm.bias)) {
+        *value = (*value - mean) * scale * weight + bias;
+    }
+    Some(())
+}

@@ -1,0 +1,268 @@
+//! From metadata to configuration: the rules by which the reference decides, and the user's overrides.
+
+mod limits;
+mod output;
+mod pooling;
+
+use std::path::Path;
+
+use super::config::{ModelConfig, Positions, Prompts, Step};
+use super::graph::Graph;
+use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
+use super::modules::Modules;
+use super::options::ModelOptions;
+use super::positions;
+use super::sentence_config::{self, SentenceConfig};
+use super::tokenizer::{self, Asked};
+use crate::error::{Error, Result};
+use crate::word_list::{lists, words};
+use limits::{Limits, limits};
+use output::choose_output;
+use pooling::{check_widths, hidden_width, pooling};
+
+pub use output::gives_finished_vectors;
+pub use pooling::{dimensions, width_after};
+
+/// A repository's metadata, read and combined.
+pub(super) struct Resolved {
+    pub config: ModelConfig,
+    pub tokenizer: tokenizers::Tokenizer,
+    pub notes: Vec<String>,
+}
+
+/// Reads all metadata under `root` and applies `options`.
+pub(super) fn resolve(
+    root: &Path,
+    modules: Option<Modules>,
+    graph: Option<&Graph>,
+    options: &ModelOptions,
+) -> Result<Resolved> {
+    let mut notes = Vec::new();
+    let folder = match &modules {
+        Some(modules) => root.join(&modules.transformer),
+        None => root.to_path_buf(),
+    };
+    let transformer_file = folder.join("config.json");
+    let transformer: TransformerConfig = metadata::read(&transformer_file)?
+        .ok_or_else(|| Error::model(transformer_file.display(), "is missing"))?;
+    // Without modules.json the reference builds all modules anew and reads neither of these files.
+    let sentence = match modules {
+        Some(_) => sentence_config::read(&folder)?,
+        None => SentenceConfig::default(),
+    };
+    notes.extend(sentence.notes.iter().cloned());
+    let whole_file = root.join("config_sentence_transformers.json");
+    let whole: SentenceTransformersConfig = match modules {
+        Some(_) => metadata::read(&whole_file)?.unwrap_or_default(),
+        None => SentenceTransformersConfig::default(),
+    };
+    if let Some(kind) = whole
+        .model_type
+        .as_deref()
+        .filter(|kind| *kind != "SentenceTransformer")
+    {
+        return Err(Error::model(
+            whole_file.display(),
+            format!("describes a {kind}; embedctl runs models of type SentenceTransformer"),
+        ));
+    }
+    no_processor(&folder, &transformer)?;
+    if folder.join("adapter_config.json").exists() {
+        notes.push(
+            "adapter_config.json: the reference puts an adapter's weights over those of its base model; the weights that \
+             run here are taken as they are, so they must hold the adapter already"
+                .into(),
+        );
+    }
+    let tokenizer = tokenizer::read(
+        &folder,
+        &transformer,
+        &Asked {
+            lower_case: sentence.do_lower_case,
+            arguments: sentence.arguments.clone(),
+            no_special_tokens: sentence.texts.no_special_tokens,
+            token_types: sentence.texts.token_types,
+            split_special_tokens: sentence.texts.split_special_tokens,
+        },
+    )?;
+    if let (None, Some(file)) = (&modules, &tokenizer.chat_template) {
+        return Err(Error::model(
+            file,
+            "holds a chat template and the repository has no modules.json, so the reference would wrap every text in \
+             chat messages, which embedctl does not do",
+        )
+        .with_remedy("use a repository made for embedding"));
+    }
+
+    let output = choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?;
+    let range = positions::of(&transformer, tokenizer.padding);
+    let Limits {
+        max_length,
+        positions_limit,
+    } = limits(range, &sentence, &tokenizer, options, &mut notes)?;
+    let truncate_dim = whole.truncate_dim;
+    let prompts = prompts(whole);
+    let prompt = choose_prompt(&prompts, options, &whole_file)?;
+    if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
+        notes.push(format!(
+            "--prompt-name {name} has no effect: the model's files put nothing before texts under that name (--prompt \
+             gives a text of your own)"
+        ));
+    }
+    let mut pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
+    let hidden = hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(|| {
+        Error::model(
+            root.display(),
+            "neither the graph nor config.json (hidden_size) says how wide a hidden state is",
+        )
+    })?;
+    let full = check_widths(hidden, &output, &pooled, root)?;
+    if options.normalize == Some(false) {
+        while pooled.steps.last() == Some(&Step::Normalize) {
+            pooled.steps.pop();
+        }
+    }
+    let (dimensions, width) = dimensions(full, options, truncate_dim)?;
+    let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
+    let positions = match range.after_padding {
+        Some(id) => Positions::AfterPadding(id),
+        None => Positions::FromZero,
+    };
+    Ok(Resolved {
+        config: ModelConfig {
+            max_length,
+            positions_limit,
+            frame: tokenizer.frame,
+            truncation_side: tokenizer.truncation_side,
+            padding_id: tokenizer.padding,
+            special_ids: tokenizer.special_ids,
+            positions,
+            output,
+            pooling: pooled.modes,
+            include_prompt: pooled.include_prompt,
+            steps: pooled.steps,
+            dimensions,
+            normalize_last: options.normalize == Some(true) && !ends_normalized,
+            hidden_width: hidden,
+            width,
+            prompts,
+            prompt,
+            dropped_id: None,
+            most_characters: None,
+        },
+        tokenizer: tokenizer.tokenizer,
+        notes,
+    })
+}
+
+/// The prompts of config_sentence_transformers.json; null is an empty one.
+pub(super) fn prompts(whole: SentenceTransformersConfig) -> Prompts {
+    Prompts {
+        by_name: whole
+            .prompts
+            .into_iter()
+            .map(|(name, prompt)| (name, prompt.unwrap_or_default()))
+            .collect(),
+        default: whole.default_prompt_name,
+    }
+}
+
+/// Architectures whose texts the reference hands to a processor of several kinds of input.
+const PROCESSED: &str = "aimv2 align altclip aria audioflamingo3 aya_vision bark blip blip-2 bridgetower bros canary chameleon
+    chinese_clip clap clip clipseg clvp cohere2_vision cohere_asr cohere_compass cosmos3_edge csm deepseek_ocr2
+    deepseek_vl deepseek_vl_hybrid dia diffusion_gemma dots3_note edgetam embedding_gemma2 emu3 ernie4_5_vl_moe
+    evolla exaone4_5 flava florence2 fun_asr_nano fuyu gemma3 gemma3n gemma4 gemma4_unified git glm46v glm4v
+    glm4v_moe glm5_next glm_image glmasr got_ocr2 gradium_phonon_tts granite4_vision granite_docling granite_speech
+    granite_speech5_ctc granite_speech_plus grounding-dino groupvit higgs_audio_v2 hubert hunyuan_vl
+    hyperclovax_vision_v2 idefics idefics2 idefics3 inkling2 inkling_mm_model instructblip instructblipvideo
+    internvl janus kimi_k25 kyutai_speech_to_text lasr_ctc lasr_encoder layoutlmv2 layoutlmv3 lfm2_vl lfm3_vl
+    lighton_ocr llama4 llava llava_next llava_next_video llava_onevision markuplm metaclip_2 mgp-str minicpm_ocr
+    minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 mistral_large4 mllama mm-grounding-dino modernvbert molmo2
+    moonshine moonshine_streaming moss_transcribe_diarize muse_glimmer muse_spark musicflamingo musicgen
+    musicgen_melody nemo_speechlm nemotron3_5_asr nemotron3_diarization nemotron_asr_streaming neomme omdet-turbo
+    oneformer ovis2 owlv2 owlvit paddleocr_vl paligemma parakeet_ctc parakeet_rnnt pe_audio pe_audio_video pe_video
+    perception_lm phi4_multimodal pi0 pixtral pocket_tts qianfan_ocr qwen2_5_vl qwen2_audio qwen2_vl qwen3_5
+    qwen3_5_moe qwen3_asr qwen3_vl qwen3_vl_moe qwen4_exp sam sam2 sam2_video sam3 sam3_lite_text sam3_tracker
+    sam3_tracker_video sam3_video sam_hq seamless_m4t sew sew-d siglip siglip2 smolvlm speech_to_text speecht5
+    step3p7 t5gemma2 t5gemma2_encoder tipsv2 tvp udop ultravbert unispeech unispeech-sat unlimited_ocr vibevoice
+    vibevoice_asr video_llama_3 video_llava videoprism vilt vipllava vision-text-dual-encoder voxtral
+    voxtral_realtime wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm whisper parakeet_tdt";
+
+/// Refuses repositories whose texts the reference hands to a processor of several kinds of input.
+fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {
+    let kind = transformer.model_type.as_deref().unwrap_or_default();
+    if lists(PROCESSED, kind) {
+        return Err(Error::model(
+            folder.join("config.json").display(),
+            format!(
+                "is of the model_type {kind}, whose texts the reference prepares together with images or sound, which \
+                 embedctl does not do"
+            ),
+        )
+        .with_remedy("use a model for text alone"));
+    }
+    let files = "processor_config.json preprocessor_config.json video_preprocessor_config.json
+        tokenizer_config.json config.json";
+    for name in words(files) {
+        let file = folder.join(name);
+        let config: Option<serde_json::Map<String, serde_json::Value>> = metadata::read(&file)?;
+        if let Some(class) = config
+            .as_ref()
+            .and_then(|config| config.get("processor_class")?.as_str())
+        {
+            return Err(Error::model(
+                file.display(),
+                format!(
+                    "names the processor_class {class}: the reference prepares texts with it together with images or \
+                     sound, which embedctl does not"
+                ),
+            )
+            .with_remedy("remove it if the model embeds texts alone"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn choose_prompt(
+    prompts: &Prompts,
+    options: &ModelOptions,
+    file: &Path,
+) -> Result<String> {
+    let known = || {
+        let names: Vec<&str> = prompts.by_name.keys().map(String::as_str).collect();
+        if names.is_empty() {
+            "the model has none".to_string()
+        } else {
+            format!("the model has {}", names.join(", "))
+        }
+    };
+    // The reference has two for every model, empty unless the files fill them.
+    let named = |name: &str| match (prompts.by_name.get(name), name) {
+        (None, "query" | "document") => Some(String::new()),
+        (prompt, _) => prompt.cloned(),
+    };
+    match (&options.prompt, &options.prompt_name) {
+        (Some(_), Some(_)) => Err(
+            Error::usage("--prompt and --prompt-name exclude each other")
+                .with_remedy("give the text or the name"),
+        ),
+        (Some(prompt), None) => Ok(prompt.clone()),
+        (None, Some(name)) => named(name).ok_or_else(|| {
+            Error::usage(format!("--prompt-name {name}: no such prompt; {}", known()))
+                .with_remedy("a prompt's own text can be given with --prompt")
+        }),
+        (None, None) => match &prompts.default {
+            None => Ok(String::new()),
+            Some(name) => named(name).ok_or_else(|| {
+                Error::model(
+                    file.display(),
+                    format!(
+                        "names the default prompt '{name}' but does not hold it; {}",
+                        known()
+                    ),
+                )
+                .with_remedy("choose with --prompt or --prompt-name")
+            }),
+        },
+    }
+}

@@ -1,0 +1,101 @@
+//! Which of a graph's outputs is read: token-level states, or finished vectors.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::model::config::OutputChoice;
+use crate::model::graph::Graph;
+use crate::model::sentence_config::SentenceConfig;
+
+/// Names under which exports publish token-level states, in order of preference.
+const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
+
+/// The name under which exports publish finished vectors.
+pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
+
+/// Whether a graph's only output that can be read is one vector a text.
+pub fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
+    let tokens = TOKEN_OUTPUTS
+        .into_iter()
+        .any(|name| graph.output(name).is_some());
+    graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
+}
+
+pub(super) fn choose_output(
+    graph: Option<&Graph>,
+    has_modules: bool,
+    sentence_config: &SentenceConfig,
+    notes: &mut Vec<String>,
+    root: &Path,
+) -> Result<OutputChoice> {
+    let Some(graph) = graph else {
+        if let (Some((name, _)), Some(file)) = (&sentence_config.output, &sentence_config.file) {
+            return Err(Error::model(
+                file.display(),
+                format!(
+                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have"
+                ),
+            )
+            .with_remedy("export the model to ONNX with it"));
+        }
+        return Ok(OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()));
+    };
+    if let (Some((name, is_sentence)), Some(file)) =
+        (&sentence_config.output, &sentence_config.file)
+    {
+        let rank = graph.output(name).map(|output| output.shape.len());
+        match (rank, *is_sentence) {
+            (Some(2), true) => return Ok(OutputChoice::Sentence(name.clone())),
+            (Some(3), false) => return Ok(OutputChoice::Tokens(name.clone())),
+            _ if graph.output(SENTENCE_OUTPUT).is_some() => {
+                notes.push(format!(
+                    "{} reads the network's output '{name}', which the graph does not have: its '{SENTENCE_OUTPUT}' is \
+                     taken as final",
+                    file.display()
+                ));
+                return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
+            }
+            _ => {
+                let names: Vec<&str> = graph.outputs.iter().map(|one| one.name.as_str()).collect();
+                return Err(Error::model(
+                    file.display(),
+                    format!(
+                        "reads the network's output '{name}' (method_output_name), but the graph has {}",
+                        names.join(", ")
+                    ),
+                )
+                .with_remedy(
+                    "export the model with that output, or name another file with --model-file",
+                ));
+            }
+        }
+    }
+    let tokens = TOKEN_OUTPUTS
+        .into_iter()
+        .find(|name| graph.output(name).is_some());
+    if gives_finished_vectors(graph, has_modules) {
+        return Ok(OutputChoice::Sentence(SENTENCE_OUTPUT.into()));
+    }
+    if let Some(name) = tokens {
+        return Ok(OutputChoice::Tokens(name.into()));
+    }
+    if let [only] = graph.outputs.as_slice()
+        && only.shape.len() == 3
+    {
+        return Ok(OutputChoice::Tokens(only.name.clone()));
+    }
+    let names: Vec<&str> = graph
+        .outputs
+        .iter()
+        .map(|output| output.name.as_str())
+        .collect();
+    Err(Error::model(
+        root.display(),
+        format!(
+            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is no \
+             export for embedding",
+            names.join(", ")
+        ),
+    )
+    .with_remedy("another file can be named with --model-file"))
+}

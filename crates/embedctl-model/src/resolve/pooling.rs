@@ -1,0 +1,242 @@
+//! How token states become a vector, which modules follow, and how wide the vector is after each.
+
+use std::path::Path;
+
+use super::output::SENTENCE_OUTPUT;
+use crate::error::{Error, Result};
+use crate::model::config::{OutputChoice, PoolingMode, Step};
+use crate::model::graph::Graph;
+use crate::model::metadata::{self, TransformerConfig};
+use crate::model::modules::Modules;
+use crate::model::options::ModelOptions;
+
+pub(super) struct Pooled {
+    pub modes: Vec<PoolingMode>,
+    pub include_prompt: bool,
+    pub steps: Vec<Step>,
+    pub width: Option<usize>,
+}
+
+pub(super) fn pooling(
+    modules: Option<Modules>,
+    transformer: &TransformerConfig,
+    output: &OutputChoice,
+    options: &ModelOptions,
+    notes: &mut Vec<String>,
+    root: &Path,
+) -> Result<Pooled> {
+    // An output that the module's files name is no finished vector: the modules work on it.
+    let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
+    if let (true, Some(modules)) = (named, &modules) {
+        if let Some(what) = match (&options.pooling, &modules.pooling) {
+            (Some(_), _) => Some("--pooling"),
+            (None, Some(_)) => Some("modules.json's Pooling"),
+            (None, None) => None,
+        } {
+            return Err(Error::model(
+                root.display(),
+                format!(
+                    "{what} has nothing to pool: the network gives one vector a text ({})",
+                    output.name()
+                ),
+            ));
+        }
+        return Ok(Pooled {
+            modes: Vec::new(),
+            include_prompt: true,
+            steps: modules.steps.clone(),
+            width: None,
+        });
+    }
+    if let OutputChoice::Sentence(name) = output {
+        if options.pooling.is_some() {
+            return Err(Error::usage(format!(
+                "--pooling has nothing to pool: the graph gives finished vectors ('{name}')"
+            ))
+            .with_remedy("another export can be named with --model-file"));
+        }
+        let later = modules.iter().flat_map(|modules| &modules.steps);
+        if later
+            .into_iter()
+            .any(|step| matches!(step, Step::Dense(_) | Step::LayerNorm(_)))
+        {
+            notes.push(format!(
+                "the graph's only output is '{name}': it is taken as final and the Dense and LayerNorm modules of \
+                 modules.json are not applied again"
+            ));
+        }
+        return Ok(Pooled {
+            modes: Vec::new(),
+            include_prompt: true,
+            steps: Vec::new(),
+            width: None,
+        });
+    }
+    let mut pooled = match modules {
+        Some(modules) => {
+            let (modes, include_prompt, width) = match modules.pooling {
+                Some(pooling) => (pooling.modes, pooling.include_prompt, pooling.width),
+                None if options.pooling.is_some() => (Vec::new(), true, None),
+                None => {
+                    return Err(Error::model(
+                        root.join("modules.json").display(),
+                        "has no Pooling module, so it does not say how tokens become a vector",
+                    )
+                    .with_remedy("name a mode with --pooling"));
+                }
+            };
+            Pooled {
+                modes,
+                include_prompt,
+                steps: modules.steps,
+                width,
+            }
+        }
+        None => {
+            let architecture = transformer.architectures.iter().flatten().next();
+            let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
+                && transformer.is_causal.unwrap_or(true);
+            let mode = if causal {
+                PoolingMode::LastToken
+            } else {
+                PoolingMode::Mean
+            };
+            if options.pooling.is_none() {
+                notes.push(format!(
+                    "the repository has no modules.json: taking {} pooling without normalization, as sentence-transformers \
+                     does (--pooling and --normalize override)",
+                    mode.name()
+                ));
+            }
+            Pooled {
+                modes: vec![mode],
+                include_prompt: true,
+                steps: Vec::new(),
+                width: None,
+            }
+        }
+    };
+    if let Some(modes) = &options.pooling {
+        if modes.is_empty() {
+            return Err(Error::usage("--pooling needs at least one mode"));
+        }
+        pooled.modes.clone_from(modes);
+    }
+    Ok(pooled)
+}
+
+pub(super) fn hidden_width(
+    graph: Option<&Graph>,
+    output: &OutputChoice,
+    transformer: &TransformerConfig,
+    pooling: Option<usize>,
+) -> Option<usize> {
+    let Some(graph) = graph else {
+        // Nothing is computed by what Pooling says of the network.
+        return transformer.width().or(pooling);
+    };
+    let declared = graph.output(output.name());
+    let declared = declared.and_then(|value| value.shape.last().copied().flatten());
+    declared.or(pooling).or_else(|| transformer.width())
+}
+
+/// Follows the width through the modules; returns that of the last.
+pub(super) fn check_widths(
+    hidden: usize,
+    output: &OutputChoice,
+    pooled: &Pooled,
+    root: &Path,
+) -> Result<usize> {
+    if !(1..=metadata::MOST_WIDTH).contains(&hidden) {
+        return Err(Error::model(
+            root.display(),
+            format!(
+                "the ONNX file declares an output of {hidden} components, and they go from 1 to {}",
+                metadata::MOST_WIDTH
+            ),
+        )
+        .with_remedy("fetch it again"));
+    }
+    let width = match output {
+        OutputChoice::Sentence(_) => hidden,
+        OutputChoice::Tokens(_) => hidden * pooled.modes.len(),
+    };
+    width_after(width, &pooled.steps, root)
+}
+
+/// The width of a vector of `width` components after these modules.
+pub fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usize> {
+    for step in steps {
+        let (expected, next) = match step {
+            Step::Dense(dense) => (dense.input, dense.output),
+            Step::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
+            Step::Normalize => (width, width),
+        };
+        if expected != width {
+            return Err(Error::model(
+                root.display(),
+                format!(
+                    "a module of modules.json takes vectors of {expected} components but gets {width}"
+                ),
+            )
+            .with_remedy("with --pooling, choose modes that fit it"));
+        }
+        width = next;
+    }
+    Ok(width)
+}
+
+/// Which components are kept, and the width of all vectors of a row together.
+pub fn dimensions(
+    full: usize,
+    options: &ModelOptions,
+    stated: Option<usize>,
+) -> Result<(Vec<usize>, usize)> {
+    let asked = &options.dimensions;
+    if let Some(wrong) = asked.iter().find(|&&asked| asked == 0 || asked > full) {
+        return Err(Error::usage(format!(
+            "--dimensions {wrong} is not possible: this model's vectors have {full} components"
+        )));
+    }
+    if let Some(twice) = (1..asked.len()).find(|&index| asked[..index].contains(&asked[index])) {
+        let twice = asked[twice];
+        return Err(Error::usage(format!(
+            "--dimensions: {twice} is listed twice"
+        )));
+    }
+    let kept = match &asked[..] {
+        [] => stated
+            .filter(|&stated| stated > 0 && stated < full)
+            .into_iter()
+            .collect(),
+        [one] if *one == full => Vec::new(),
+        asked => asked.to_vec(),
+    };
+    let width = match kept.is_empty() {
+        true => full,
+        false => kept.iter().sum(),
+    };
+    Ok((kept, width))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn without_a_graph_the_networks_own_width_counts() {
+        let width = |config| {
+            let transformer = serde_json::from_value(config).unwrap();
+            hidden_width(
+                None,
+                &OutputChoice::Tokens("states".into()),
+                &transformer,
+                Some(24),
+            )
+        };
+        assert_eq!(width(json!({ "hidden_size": 32 })), Some(32));
+        assert_eq!(width(json!({})), Some(24));
+    }
+}

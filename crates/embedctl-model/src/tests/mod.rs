@@ -1,0 +1,326 @@
+//! What is read from a repository, what is refused, and what the refusal says.
+
+mod damaged;
+mod refused;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
+use crate::error::{ErrorKind, Result};
+use crate::mutation;
+use embedctl_testing::assert_no_bug;
+
+/// A copy of a parity case's model, to be changed.
+struct Variant(TempDir);
+
+impl Variant {
+    fn of(case: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        copy(
+            &Path::new("../../fixtures/parity").join(case).join("model"),
+            folder.path(),
+        );
+        Self(folder)
+    }
+
+    fn write(self, file: &str, content: &Value) -> Self {
+        let path = self.0.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content.to_string()).unwrap();
+        self
+    }
+
+    fn change(self, file: &str, key: &str, value: Value) -> Self {
+        let path = self.0.path().join(file);
+        let mut content: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        content[key] = value;
+        self.write(file, &content)
+    }
+
+    fn remove(self, file: &str) -> Self {
+        let path = self.0.path().join(file);
+        if path.is_dir() {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        }
+        .unwrap();
+        self
+    }
+
+    fn options(&self) -> ModelOptions {
+        ModelOptions {
+            model: self.0.path().to_str().unwrap().into(),
+            ..ModelOptions::default()
+        }
+    }
+
+    fn open(&self) -> Result<Model> {
+        Model::open(&self.options())
+    }
+
+    /// The configuration, for a repository that must be accepted.
+    fn config(&self) -> ModelConfig {
+        self.open().unwrap().config
+    }
+
+    /// Asserts that the repository is refused with a message that holds all `parts`.
+    fn refused(&self, parts: &[&str]) {
+        assert_says(self.open(), parts);
+    }
+}
+
+fn assert_says(result: Result<Model>, parts: &[&str]) {
+    let message = result.expect_err("this must be refused").to_string();
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is missing in: {message}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
+        let name = to.join(entry.file_name().unwrap());
+        if entry.is_dir() {
+            copy(&entry, &name);
+        } else {
+            fs::copy(&entry, &name).map(|_| ()).unwrap();
+        }
+    }
+}
+
+fn module(kind: &str, path: &str) -> Value {
+    json!({"idx": 0, "name": kind, "path": path, "type": kind})
+}
+
+#[test]
+fn the_hubs_cache_is_read_by_branch_and_by_commit() {
+    let cache = TempDir::new().unwrap();
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let base = cache.path().join("models--org--name");
+    copy(
+        Path::new("../../fixtures/parity/bert-cls/model"),
+        &base.join("snapshots").join(commit),
+    );
+    fs::create_dir_all(base.join("refs")).unwrap();
+    fs::write(base.join("refs/main"), commit).unwrap();
+    for model in ["org/name", "org/name@main", &format!("org/name@{commit}")] {
+        let options = ModelOptions {
+            model: model.into(),
+            cache_dir: Some(cache.path().into()),
+            ..ModelOptions::default()
+        };
+        let model = Model::open(&options).unwrap();
+        assert_eq!(
+            (model.id.as_str(), model.revision.as_deref()),
+            ("org/name", Some(commit))
+        );
+    }
+}
+
+#[test]
+fn lengths_come_from_the_files_in_the_references_order() {
+    assert_eq!(Variant::of("bert-cls").config().max_length, 96);
+    let short =
+        Variant::of("bert-cls").change("sentence_bert_config.json", "max_seq_length", json!(32));
+    assert_eq!(short.config().max_length, 32);
+    let none =
+        Variant::of("bert-cls").change("tokenizer_config.json", "model_max_length", json!(1e30));
+    assert_eq!(none.config().max_length, 128);
+    let passed = json!({"text": {"max_length": 20}});
+    let passed =
+        Variant::of("bert-cls").change("sentence_bert_config.json", "processing_kwargs", passed);
+    assert_eq!(passed.config().max_length, 20);
+    // RoBERTa: 66 positions, of which the padding id and those before it are never used.
+    let roberta =
+        Variant::of("roberta-mean").change("tokenizer_config.json", "model_max_length", json!(512));
+    assert_eq!(roberta.config().max_length, 64);
+    assert_eq!(roberta.config().positions, Positions::AfterPadding(1));
+}
+
+#[test]
+fn lengths_that_are_not_possible_name_both_limits() {
+    let variant = Variant::of("bert-cls");
+    for (asked, parts) in [
+        (2, ["2 special tokens", "least is 3"]),
+        (129, ["128 positions", "from 3 to 128"]),
+    ] {
+        let options = ModelOptions {
+            max_length: Some(asked),
+            ..variant.options()
+        };
+        let error = Model::open(&options).unwrap_err();
+        assert!(error.kind() == ErrorKind::Usage);
+        assert_says(Err(error), &parts);
+    }
+}
+
+#[test]
+fn prompts_are_chosen_by_name_by_default_and_by_text() {
+    let variant = Variant::of("e5-prompts");
+    let prompt = |options| Model::open(&options).map(|model| model.config.prompt);
+    let named = |name: &str| ModelOptions {
+        prompt_name: Some(name.into()),
+        ..variant.options()
+    };
+    assert_eq!(prompt(variant.options()).unwrap(), "passage: ");
+    assert_eq!(prompt(named("query")).unwrap(), "query: ");
+    let text = ModelOptions {
+        prompt: Some(String::new()),
+        ..variant.options()
+    };
+    assert_eq!(prompt(text).unwrap(), "");
+    assert_says(
+        Model::open(&named("nonsense")),
+        &["nonsense", "document, query"],
+    );
+    let both = ModelOptions {
+        prompt: Some("a".into()),
+        ..named("query")
+    };
+    assert_eq!(prompt(both).unwrap_err().kind(), ErrorKind::Usage);
+    Variant::of("e5-prompts")
+        .change(
+            "config_sentence_transformers.json",
+            "default_prompt_name",
+            json!("gone"),
+        )
+        .refused(&["gone", "--prompt"]);
+}
+
+#[test]
+fn dimensions_and_normalization_can_be_overridden() {
+    let variant = Variant::of("bert-cls");
+    let with = |change: fn(&mut ModelOptions)| {
+        let mut options = variant.options();
+        change(&mut options);
+        Model::open(&options)
+    };
+    let usual = variant.config();
+    assert_eq!((usual.width, usual.normalized()), (48, true));
+    let cut = with(|options| options.dimensions = vec![16])
+        .unwrap()
+        .config;
+    assert_eq!((cut.width, cut.normalized()), (16, false));
+    let both = with(|options| {
+        options.dimensions = vec![16];
+        options.normalize = Some(true);
+    });
+    assert!(both.unwrap().config.normalized());
+    let several = with(|options| options.dimensions = vec![48, 16]).unwrap();
+    assert_eq!(several.config.vectors().0, [48, 16]);
+    assert_eq!(several.config.width, 64);
+    let all = with(|options| options.dimensions = vec![48]).unwrap();
+    assert_eq!((all.config.width, all.config.normalized()), (48, true));
+    assert_says(
+        with(|options| options.dimensions = vec![16, 8, 16]),
+        &["16 is listed twice"],
+    );
+    let raw = with(|options| options.normalize = Some(false))
+        .unwrap()
+        .config;
+    assert!(!raw.steps.contains(&Step::Normalize) && !raw.normalized());
+    assert_says(
+        with(|options| options.dimensions = vec![16, 49]),
+        &["--dimensions 49", "48"],
+    );
+    let concatenated =
+        with(|options| options.pooling = Some(vec![PoolingMode::Cls, PoolingMode::Max]));
+    assert_eq!(concatenated.unwrap().config.width, 96);
+}
+
+#[test]
+fn finished_vectors_are_taken_as_they_are() {
+    let variant = Variant::of("graph-pooled-only-dense");
+    let model = variant.open().unwrap();
+    assert!(model.config.steps.is_empty());
+    assert!(
+        model.notes.iter().any(|note| note.contains("final")),
+        "{:?}",
+        model.notes
+    );
+    let options = ModelOptions {
+        pooling: Some(vec![PoolingMode::Mean]),
+        ..variant.options()
+    };
+    assert_says(Model::open(&options), &["--pooling"]);
+}
+
+#[test]
+fn onnx_files_are_found_by_precision_and_by_path() {
+    let variant = Variant::of("weights-fp16");
+    variant.refused(&["fp32", "model_fp16.onnx", "--precision"]);
+    let open = |file: Option<&str>, precision| {
+        Model::open(&ModelOptions {
+            model_file: file.map(Into::into),
+            precision,
+            ..variant.options()
+        })
+    };
+    assert!(
+        open(None, Some(Precision::Fp16))
+            .unwrap()
+            .onnx()
+            .unwrap()
+            .path
+            .ends_with("model_fp16.onnx")
+    );
+    assert!(open(Some("onnx/model_fp16.onnx"), None).is_ok());
+    assert_says(
+        open(Some("model_q4.onnx"), None),
+        &["--model-file", "model_fp16.onnx"],
+    );
+    assert_says(
+        open(Some("onnx/model_fp16.onnx"), Some(Precision::Fp16)),
+        &["exclude each other"],
+    );
+}
+
+#[test]
+fn provenance_hashes_every_file_that_decides_a_vector() {
+    let files = Variant::of("bert-dense-tanh")
+        .open()
+        .unwrap()
+        .provenance(false)
+        .unwrap()
+        .files;
+    let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    for name in [
+        "onnx/model.onnx",
+        "tokenizer.json",
+        "modules.json",
+        "2_Dense/model.safetensors",
+    ] {
+        assert!(names.contains(&name), "{name} is missing in {names:?}");
+    }
+    let external = Variant::of("weights-external-data")
+        .open()
+        .unwrap()
+        .provenance(false)
+        .unwrap()
+        .files;
+    assert!(
+        external
+            .iter()
+            .any(|file| file.path == "onnx/model.onnx_data")
+    );
+    // Of `{}`, so that the hash function itself is pinned.
+    let empty = Variant::of("bert-cls");
+    fs::write(empty.0.path().join("special_tokens_map.json"), b"{}").unwrap();
+    let files = empty.open().unwrap().provenance(false).unwrap().files;
+    let map = files
+        .iter()
+        .find(|file| file.path == "special_tokens_map.json")
+        .unwrap();
+    assert_eq!(
+        map.sha256,
+        "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    );
+}

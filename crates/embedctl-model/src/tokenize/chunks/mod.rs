@@ -1,0 +1,260 @@
+//! Long texts in chunks, each of which fits the model whole.
+//!
+//! A chunk is a text like any other: its tokens are those of `text[start..end]` alone, so that its vector is
+//! the one that this part of the text gets by itself.
+
+mod cuts;
+#[cfg(test)]
+mod tests;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use self::cuts::{Cutter, Level, Piece};
+use super::TextTokenizer;
+use super::bert::Scratch;
+use crate::batch::TokenRows;
+use crate::error::{Error, Result};
+use crate::named::named;
+use crate::record::Texts;
+use crate::stage::Clock;
+
+/// Texts that a thread takes at a time: they are long.
+const TEXTS: usize = 16;
+
+/// Bytes from which a text counts as long.
+const LONG: usize = 16 * 1024;
+
+/// Tokens of a chunk at most, where the model has no limit: more than any text has.
+const MOST_TOKENS: usize = 1 << 30;
+
+named! {
+    /// Where texts are cut, if they can be.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ChunkBy {
+        /// At starts of words.
+        Tokens = "tokens",
+        /// At starts of sentences: as many whole sentences in a chunk as fit.
+        Sentences = "sentences",
+    }
+}
+
+/// How texts are cut into chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunking {
+    /// Where.
+    pub by: ChunkBy,
+    /// Tokens of a chunk at most, special ones and the prompt's not counted; `None`: as many as the model takes.
+    pub tokens: Option<usize>,
+    /// How many of them may repeat the end of the chunk before.
+    pub overlap: usize,
+    /// Whether each chunk's text is a column of the output.
+    pub text: bool,
+}
+
+/// The same, for one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Chunked {
+    /// Where texts are cut.
+    pub by: ChunkBy,
+    /// Tokens of a chunk at most.
+    pub tokens: usize,
+    /// How many of them may repeat the end of the chunk before.
+    pub overlap: usize,
+}
+
+/// What a chunk is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the text.
+    pub text: u32,
+    /// Number of the chunk in it, from 0.
+    pub part: u32,
+    /// Its first code point, counted from 0.
+    pub start: u64,
+    /// The code point behind its last one.
+    pub end: u64,
+}
+
+/// The chunks of some texts, in order: one of each text at least.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    /// Their texts.
+    pub texts: Texts,
+    /// Their tokens, ready to run.
+    pub tokens: TokenRows,
+    /// What they are parts of.
+    pub spans: Vec<Span>,
+}
+
+impl TextTokenizer {
+    /// What `chunking` means for this model.
+    ///
+    /// # Errors
+    /// If a chunk would not fit the model, has no limit at all, or would be nothing but overlap.
+    pub fn chunked(&self, chunking: &Chunking) -> Result<Chunked> {
+        let usage = |reason: String, remedy: &str| Err(Error::usage(reason).with_remedy(remedy));
+        let most = self.text_tokens.saturating_sub(self.prompt_ids);
+        let limited = most < usize::MAX / 2;
+        let tokens = match chunking.tokens {
+            Some(tokens) if tokens > most => {
+                return usage(
+                    format!(
+                        "--chunk-tokens {tokens}: the model takes {most} tokens of a text, special tokens and the \
+                         prompt's not counted"
+                    ),
+                    "lower it, or leave it out for as many as the model takes",
+                );
+            }
+            Some(tokens) => tokens.min(MOST_TOKENS),
+            None if limited => most,
+            None => {
+                return usage(
+                    "--chunk: this model has no limit of its own".to_owned(),
+                    "say with --chunk-tokens how many tokens a chunk may have",
+                );
+            }
+        };
+        if tokens == 0 {
+            return usage(
+                "--chunk: special tokens and the prompt leave no room for a text".to_owned(),
+                "raise --max-length, or shorten the prompt",
+            );
+        }
+        if chunking.overlap >= tokens {
+            return usage(
+                format!(
+                    "--chunk-overlap {}: a chunk has {tokens} tokens, those that it repeats among them",
+                    chunking.overlap
+                ),
+                "lower it below --chunk-tokens; a tenth is usual",
+            );
+        }
+        Ok(Chunked {
+            by: chunking.by,
+            tokens,
+            overlap: chunking.overlap,
+        })
+    }
+
+    /// Cuts all texts; adds the processor time of its threads to `clock`.
+    pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Result<Chunks> {
+        let some = |first: usize| {
+            let (mut chunks, mut scratch) = (Chunks::default(), Scratch::default());
+            for text in first..(first + TEXTS).min(texts.len()) {
+                let number = u32::try_from(text).expect("a window has fewer than 2^32 rows");
+                self.chunk_one(texts.get(text), number, how, &mut scratch, &mut chunks)?;
+            }
+            Ok(chunks)
+        };
+        let parts: Vec<Chunks> = self.pool.install(|| {
+            let firsts = (0..texts.len().div_ceil(TEXTS)).into_par_iter();
+            let parts = firsts.map(|part| clock.time_part(|| some(part * TEXTS)));
+            parts.collect::<Result<_>>()
+        })?;
+        let mut all = Chunks::default();
+        for part in parts {
+            part.texts.iter().for_each(|text| all.texts.push(text));
+            all.tokens.append(&part.tokens);
+            all.spans.extend(part.spans);
+        }
+        Ok(all)
+    }
+
+    fn chunk_one(
+        &self,
+        text: &str,
+        number: u32,
+        how: Chunked,
+        scratch: &mut Scratch,
+        chunks: &mut Chunks,
+    ) -> Result<()> {
+        let most = how.tokens + self.prompt_ids;
+        let prompt_characters = self.prompt.chars().count();
+        let characters = self
+            .most_characters
+            .map(|most| most.saturating_sub(prompt_characters).max(1));
+        let mut ids = |part: &str| {
+            let ids = self.encode(&self.prompted(part), most, scratch)?;
+            Ok(ids.to_vec())
+        };
+        let is_short = characters.is_none_or(|most| text.chars().nth(most).is_none());
+        // A long text is not tokenized whole only to see that it is long.
+        let mut ends = None;
+        if text.len() > LONG {
+            ends = Some(self.any.ends(text)?);
+        }
+        let may_fit = is_short && ends.as_ref().is_none_or(|ends| ends.len() <= most);
+        let whole = if may_fit { Some(ids(text)?) } else { None };
+        let pieces = match whole {
+            Some(ids) if ids.len() <= most => vec![Piece {
+                range: 0..text.len(),
+                ids,
+            }],
+            _ => {
+                let sentences = match how.by {
+                    ChunkBy::Tokens => Vec::new(),
+                    ChunkBy::Sentences => {
+                        let all = text.split_sentence_bound_indices();
+                        all.map(|(start, _)| start).collect()
+                    }
+                };
+                let cutter = Cutter {
+                    text,
+                    ends: match ends {
+                        Some(ends) => ends,
+                        None => self.any.ends(text)?,
+                    },
+                    coarsest: match how.by {
+                        ChunkBy::Tokens => Level::Space,
+                        ChunkBy::Sentences => Level::Sentence,
+                    },
+                    sentences,
+                    tokens: how.tokens,
+                    prompt: self.prompt_ids,
+                    overlap: how.overlap,
+                    characters,
+                    tokenize: |range| ids(&text[range]),
+                };
+                cutter.cut()?
+            }
+        };
+        let (mut starts, mut ends) = (Counter::new(text), Counter::new(text));
+        for (part, piece) in (0..).zip(pieces) {
+            chunks.spans.push(Span {
+                text: number,
+                part,
+                start: starts.code_points(piece.range.start),
+                end: ends.code_points(piece.range.end),
+            });
+            chunks.texts.push(&text[piece.range]);
+            self.frame(&piece.ids, false, &mut chunks.tokens);
+        }
+        Ok(())
+    }
+}
+
+/// Counts code points of places that come in order.
+struct Counter<'a> {
+    text: &'a str,
+    at: usize,
+    count: u64,
+}
+
+impl<'a> Counter<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: 0,
+            count: 0,
+        }
+    }
+
+    fn code_points(&mut self, at: usize) -> u64 {
+        self.count += self.text[self.at..at].chars().count() as u64;
+        self.at = at;
+        self.count
+    }
+}

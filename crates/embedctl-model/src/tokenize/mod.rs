@@ -1,0 +1,340 @@
+//! From text to token ids: the model's own tokenizer, limit and prompt, in parallel.
+//!
+//! Special tokens are added and long texts are cut here and not by the tokenizers crate, which would
+//! build every overflowing part of a long text only to drop it. Tokenizers of BERT's kind have a way of
+//! their own (`bert`), ten times as fast; all others, and the few texts beyond that way, go to the crate
+//! (`long`).
+
+mod bert;
+mod chunks;
+mod joints;
+mod long;
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crossbeam_channel::never;
+use rayon::prelude::*;
+use tokenizers::Tokenizer;
+
+pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
+
+use self::bert::{Bert, Scratch};
+use self::long::LongTexts;
+use crate::batch::TokenRows;
+use crate::error::{Error, Result};
+use crate::model::{Model, ModelConfig, Side, TOKENIZER_TIME};
+use crate::record::Texts;
+use crate::stage::Clock;
+use crate::threads::{exhausted, within};
+
+/// Rows a thread takes at a time.
+const CHUNK: usize = 256;
+
+/// A model's tokenizer, ready for its limit and prompt.
+#[derive(Debug)]
+pub struct TextTokenizer {
+    bert: Option<Bert>,
+    any: LongTexts,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    text_tokens: usize,
+    side: Side,
+    dropped: Option<u32>,
+    most_characters: Option<usize>,
+    prompt: String,
+    prompt_tokens: usize,
+    /// Tokens of the prompt alone, special ones not counted.
+    prompt_ids: usize,
+    pool: rayon::ThreadPool,
+}
+
+impl TextTokenizer {
+    /// Prepares the tokenizer of `model`; `threads` bounds the parallelism.
+    ///
+    /// # Errors
+    /// If the prompt cannot be tokenized, or threads cannot be started.
+    pub fn new(model: &Model, threads: usize) -> Result<Self> {
+        let file = model.transformer.join("tokenizer.json");
+        Self::with(Arc::clone(&model.tokenizer), &model.config, file, threads)
+    }
+
+    /// As [`TextTokenizer::new`], for a model of which nothing but the tokenizer is there; `file` is its
+    /// own.
+    ///
+    /// # Errors
+    /// As [`TextTokenizer::new`].
+    pub fn with(
+        tokenizer: Arc<Tokenizer>,
+        config: &ModelConfig,
+        file: PathBuf,
+        threads: usize,
+    ) -> Result<Self> {
+        let (prefix, suffix) = (config.frame.before.clone(), config.frame.after.clone());
+        within(TOKENIZER_TIME, &never(), {
+            let tokenizer = Arc::clone(&tokenizer);
+            move || try_out(&tokenizer)
+        })
+        .map_err(|reason| Error::model(file.display(), format!("cannot be used: {reason}")))?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("tokenize-{index}"))
+            .build()
+            .map_err(exhausted)?;
+        let text_tokens = config
+            .max_length
+            .saturating_sub(prefix.len() + suffix.len());
+        let side = config.truncation_side;
+        let mut prepared = Self {
+            bert: Bert::new(&tokenizer),
+            any: LongTexts::new(tokenizer, file, text_tokens, side),
+            text_tokens,
+            side,
+            dropped: config.dropped_id,
+            most_characters: config.most_characters,
+            prompt: String::new(),
+            prompt_tokens: 0,
+            prompt_ids: 0,
+            prefix,
+            suffix,
+            pool,
+        };
+        if !config.prompt.is_empty() {
+            let mut rows = TokenRows::default();
+            prepared.push(&config.prompt, &mut Scratch::default(), &mut rows)?;
+            let ids = rows.get(0);
+            let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
+            prepared.prompt_tokens = ids.len() - usize::from(ends_special);
+            prepared.prompt_ids = prepared
+                .encode(&config.prompt, usize::MAX, &mut Scratch::default())?
+                .len();
+            prepared.prompt.clone_from(&config.prompt);
+        }
+        Ok(prepared)
+    }
+
+    /// How many leading tokens of every row belong to the prompt (leading special tokens counted).
+    #[must_use]
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
+    }
+
+    /// Tokenizes all texts in order.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on a text.
+    pub fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+        self.tokenize_each(texts.len(), |index| texts.get(index), &Clock::default())
+    }
+
+    /// As [`TextTokenizer::tokenize`], for `count` texts by their index; adds the processor time of its
+    /// threads to `clock`.
+    pub fn tokenize_each<'a>(
+        &self,
+        count: usize,
+        text: impl Fn(usize) -> &'a str + Sync,
+        clock: &Clock,
+    ) -> Result<TokenRows> {
+        let chunk = |chunk: usize| {
+            let (mut rows, mut scratch) = (TokenRows::default(), Scratch::default());
+            for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
+                self.push(text(index), &mut scratch, &mut rows)?;
+            }
+            Ok(rows)
+        };
+        let parts: Vec<TokenRows> = self.pool.install(|| {
+            (0..count.div_ceil(CHUNK))
+                .into_par_iter()
+                .map(|index| clock.time_part(|| chunk(index)))
+                .collect::<Result<_>>()
+        })?;
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        parts.for_each(|part| all.append(&part));
+        Ok(all)
+    }
+
+    fn push(&self, text: &str, scratch: &mut Scratch, rows: &mut TokenRows) -> Result<()> {
+        let text = self.prompted(text);
+        let end = self
+            .most_characters
+            .and_then(|most| text.char_indices().nth(most));
+        let text = end.map_or(&*text, |(end, _)| &text[..end]);
+        let most = match self.side {
+            Side::Right => self.text_tokens,
+            Side::Left => usize::MAX,
+        };
+        let ids = self.encode(text, most, scratch)?;
+        self.frame(ids, end.is_some(), rows);
+        Ok(())
+    }
+
+    /// `text` behind the prompt.
+    fn prompted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.prompt.as_str() {
+            "" => Cow::Borrowed(text),
+            prompt => Cow::Owned(format!("{prompt}{text}")),
+        }
+    }
+
+    /// The token ids of `text`, special ones not added: all of them, or more than `most`.
+    fn encode<'s>(&self, text: &str, most: usize, scratch: &'s mut Scratch) -> Result<&'s [u32]> {
+        let done = (self.bert.as_ref()).is_some_and(|bert| bert.encode(text, most, scratch));
+        if !done {
+            scratch.ids.clear();
+            scratch
+                .ids
+                .extend_from_slice(self.any.encode(text)?.get_ids());
+        }
+        Ok(&scratch.ids)
+    }
+
+    /// Appends a row of these tokens with special ones around them, cut at the limit; `cut`: its text was cut
+    /// before.
+    fn frame(&self, ids: &[u32], cut: bool, rows: &mut TokenRows) {
+        let truncated = cut || ids.len() > self.text_tokens;
+        let kept = ids.len().min(self.text_tokens);
+        let ids = match self.side {
+            Side::Right => &ids[..kept],
+            Side::Left => &ids[ids.len() - kept..],
+        };
+        let row = self.prefix.iter().chain(ids).chain(&self.suffix).copied();
+        let kept = row.filter(|&id| Some(id) != self.dropped);
+        rows.push(kept, truncated);
+    }
+}
+
+/// Runs a short text through the tokenizer.
+fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
+    // A regular expression that backtracks, or normalizers that double a text one after another, show here.
+    let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
+    match tokenizer.encode_fast(sample, false) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("the tokenizer fails on a short text: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ModelOptions;
+
+    fn prepared(case: &str) -> TextTokenizer {
+        let options = ModelOptions {
+            model: format!("../../fixtures/parity/{case}/model"),
+            ..ModelOptions::default()
+        };
+        TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap()
+    }
+
+    /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.
+    fn long_texts() -> Vec<String> {
+        let words = "The quick brown fox; jumps over 12 lazy dogs. Éléphant naïve \u{1f642} 東京 ";
+        vec![
+            words.repeat(1000),
+            words.replace(' ', "\n").repeat(1000),
+            words.replace(' ', "").repeat(1000),
+            "x".repeat(100_000),
+            format!(
+                "start {} middle {} end",
+                "y".repeat(70_000),
+                "z1".repeat(40_000)
+            ),
+            "- ".repeat(60_000),
+            format!("{}tail of the text", " ".repeat(90_000)),
+            "東京タワー".repeat(8_000),
+            "東京".repeat(30_000),
+            "a,b.".repeat(20_000),
+        ]
+    }
+
+    #[test]
+    fn long_texts_give_the_ids_that_tokenizing_them_whole_gives() {
+        // WordPiece, byte-level BPE, Unigram, and a tokenizer that cuts on the left.
+        for case in [
+            "bert-cls",
+            "roberta-mean",
+            "e5-prompts",
+            "qwen3-lasttoken",
+            "tok-truncation-left",
+        ] {
+            let mut tokenizer = prepared(case);
+            let texts: Texts = long_texts().into_iter().collect();
+            let rows = tokenizer.tokenize(&texts).unwrap();
+            // Those of BERT's kind must go both ways.
+            tokenizer.bert = None;
+            let by_crate = tokenizer.tokenize(&texts).unwrap();
+            for (index, text) in texts.iter().enumerate() {
+                let whole = tokenizer
+                    .any
+                    .tokenizer
+                    .encode_fast(format!("{}{text}", tokenizer.prompt), false)
+                    .unwrap();
+                let ids = whole.get_ids();
+                let kept = ids.len().min(tokenizer.text_tokens);
+                let cut = match tokenizer.side {
+                    Side::Right => &ids[..kept],
+                    Side::Left => &ids[ids.len() - kept..],
+                };
+                let expected: Vec<u32> = tokenizer
+                    .prefix
+                    .iter()
+                    .chain(cut)
+                    .chain(&tokenizer.suffix)
+                    .copied()
+                    .collect();
+                for rows in [&rows, &by_crate] {
+                    assert_eq!(rows.get(index), expected, "{case}, text {index}");
+                    let truncated = ids.len() > tokenizer.text_tokens;
+                    assert_eq!(rows.is_truncated(index), truncated, "{case}, text {index}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_pre_tokenizer_no_more_of_a_text_is_read_than_the_limit_needs() {
+        let tokenizer = prepared("family-gemma3-bidirectional");
+        let crate_own = &tokenizer.any.tokenizer;
+        assert!(crate_own.get_pre_tokenizer().is_none());
+        for text in long_texts() {
+            let part = tokenizer.any.encode(&text).unwrap();
+            let whole = crate_own.encode_fast(text.as_str(), false).unwrap();
+            let kept = whole.len().min(tokenizer.text_tokens);
+            assert_eq!(part.get_ids()[..kept], whole.get_ids()[..kept]);
+            // Without white space between letters there is no place that the tokenizer cannot join.
+            if text.contains("quick brown") {
+                assert!(
+                    part.len() < whole.len(),
+                    "{} tokens of {}",
+                    part.len(),
+                    whole.len()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn special_tokens_are_those_of_the_template() {
+        let bert = prepared("bert-cls");
+        assert_eq!((bert.prefix.len(), bert.suffix.len()), (1, 1));
+        let qwen = prepared("qwen3-lasttoken");
+        assert_eq!(qwen.prefix.len(), 0);
+        let bare = prepared("tok-no-special-tokens");
+        assert_eq!((bare.prefix.len(), bare.suffix.len()), (0, 0));
+    }
+
+    #[test]
+    fn tokenizing_keeps_order_across_chunks() {
+        let tokenizer = prepared("bert-cls");
+        let texts: Texts = (0..2 * CHUNK + 3)
+            .map(|index| "a ".repeat(index % 50))
+            .collect();
+        let rows = tokenizer.tokenize(&texts).unwrap();
+        assert_eq!(rows.len(), texts.len());
+        for index in 0..rows.len() {
+            assert_eq!(rows.get(index).len(), 2 + index % 50);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What several architectures read alike: sizes, norms, windows and rotary frequencies.
+
+use serde_json::{Map, Value, json};
+
+use super::{Architecture, Attention, Embeddings, FeedForward, Layer, MAX_LAYERS, Norm, NormKind};
+use crate::kernels::Activation;
+use crate::names::Names;
+use crate::rotary::Rotary;
+use crate::settings::{Known, Settings};
+
+/// What most descriptions share; the rest is put in its place by each.
+pub(super) fn base(
+    settings: &Settings,
+    names: &'static Names,
+    hidden: usize,
+    layers: usize,
+    heads: usize,
+) -> Known<Architecture> {
+    if !hidden.is_multiple_of(heads) {
+        return Err(settings.refuse(format!(
+            "{heads} attention heads do not divide the width {hidden}"
+        )));
+    }
+    let head_size = hidden / heads;
+    if layers > MAX_LAYERS {
+        return Err(settings.refuse(format!(
+            "{layers} layers are more than the engine inside takes"
+        )));
+    }
+    Ok(Architecture {
+        model_type: String::new(),
+        hidden,
+        embeddings: Embeddings {
+            vocabulary: settings.optional_count("vocab_size")?,
+            width: hidden,
+            scale: 1.0,
+            positions: None,
+            types: 0,
+            tasks: 0,
+            norm: None,
+            projected: false,
+        },
+        norm: Norm {
+            kind: NormKind::Layer { bias: true },
+            epsilon: 1e-12,
+        },
+        attention: Attention {
+            heads,
+            key_value_heads: heads,
+            head_size,
+            scale: inverse_root(head_size),
+            input_bias: true,
+            output_bias: true,
+            head_norm: None,
+            relative_buckets: None,
+        },
+        feed_forward: FeedForward {
+            width: 0,
+            activation: Activation::Gelu,
+            gated: false,
+            up_bias: true,
+            down_bias: true,
+        },
+        layers: (0..layers)
+            .map(|index| Layer {
+                weights: index,
+                causal: false,
+                reach: None,
+                rotary: None,
+                first_norm: true,
+            })
+            .collect(),
+        weight_sets: (0..layers)
+            .map(|index| {
+                let number = index.to_string();
+                names
+                    .layer
+                    .iter()
+                    .map(|name| name.replace("{}", &number))
+                    .collect()
+            })
+            .collect(),
+        rotary: Vec::new(),
+        final_norm: false,
+        names,
+    })
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+pub(super) fn inverse_root(size: usize) -> f32 {
+    (size as f64).powf(-0.5) as f32
+}
+
+#[allow(clippy::cast_possible_truncation)]
+pub(super) fn epsilon(settings: &Settings, name: &'static str, default: f64) -> Known<f32> {
+    Ok(settings.positive(name, default)? as f32)
+}
+
+pub(super) fn activation(
+    settings: &Settings,
+    name: &'static str,
+    default: &str,
+) -> Known<Activation> {
+    Ok(match settings.word(name, default)? {
+        "gelu" | "gelu_python" => Activation::Gelu,
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {
+            Activation::GeluTanh
+        }
+        "quick_gelu" => Activation::QuickGelu,
+        "relu" => Activation::Relu,
+        "silu" | "swish" => Activation::Silu,
+        "tanh" => Activation::Tanh,
+        _ => return Err(settings.unknown(name)),
+    })
+}
+
+pub(super) fn key_value_heads(
+    settings: &Settings,
+    all: &mut Architecture,
+    default: usize,
+) -> Known<()> {
+    let heads = match settings.value("num_key_value_heads") {
+        // Null means as many as query heads.
+        None if settings.states("num_key_value_heads") => all.attention.heads,
+        _ => settings.count("num_key_value_heads", default)?,
+    };
+    if !all.attention.heads.is_multiple_of(heads) {
+        return Err(settings.unknown("num_key_value_heads"));
+    }
+    all.attention.key_value_heads = heads;
+    Ok(())
+}
+
+/// Which layers see a window only: by `layer_types`, else by the class's pattern.
+pub(super) fn layer_types(
+    settings: &Settings,
+    layers: usize,
+    default: impl Fn(usize) -> bool,
+) -> Known<Vec<bool>> {
+    let Some(value) = settings.value("layer_types") else {
+        return Ok((0..layers).map(default).collect());
+    };
+    let unknown = || settings.unknown("layer_types");
+    let types = value
+        .as_array()
+        .filter(|types| types.len() == layers)
+        .ok_or_else(unknown)?;
+    types
+        .iter()
+        .map(|kind| match kind.as_str() {
+            Some("full_attention" | "attention") => Ok(false),
+            Some("sliding_attention") => Ok(true),
+            _ => Err(unknown()),
+        })
+        .collect()
+}
+
+/// One set of frequencies for all layers.
+pub(super) fn turn_all(
+    settings: &Settings,
+    all: &mut Architecture,
+    theta: f64,
+    positions: usize,
+) -> Known<()> {
+    let positions = settings.count("max_position_embeddings", positions)?;
+    let theta = settings.positive("rope_theta", theta)?;
+    settings.pinned("partial_rotary_factor", &[json!(1.0), json!(1)])?;
+    let parameters = rope_parameters(settings)?;
+    all.rotary = vec![Rotary::read(
+        settings,
+        &parameters,
+        all.attention.head_size,
+        theta,
+        positions,
+    )?];
+    all.layers
+        .iter_mut()
+        .for_each(|layer| layer.rotary = Some(0));
+    Ok(())
+}
+
+/// One set for layers that see everything, one for those that see a window; `thetas` names each one's
+/// setting outside of its parameters, with its default.
+pub(super) fn turn_by_type(
+    settings: &Settings,
+    all: &mut Architecture,
+    sliding: &[bool],
+    thetas: [(&'static str, f64); 2],
+    scaled_both: bool,
+    positions: usize,
+) -> Known<()> {
+    let kinds = ["full_attention", "sliding_attention"];
+    let given = match settings.value("rope_parameters") {
+        None => Map::new(),
+        Some(Value::Object(given)) if given.keys().all(|key| kinds.contains(&key.as_str())) => {
+            given.clone()
+        }
+        Some(_) => return Err(settings.unknown("rope_parameters")),
+    };
+    let scaling = match settings.value("rope_scaling") {
+        None => Map::new(),
+        Some(Value::Object(scaling)) => scaling.clone(),
+        Some(_) => return Err(settings.unknown("rope_scaling")),
+    };
+    for (index, (kind, (theta, default))) in kinds.into_iter().zip(thetas).enumerate() {
+        let mut parameters = match given.get(kind) {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(parameters)) => parameters.clone(),
+            Some(_) => return Err(settings.unknown("rope_parameters")),
+        };
+        if index == 0 || scaled_both {
+            parameters.extend(scaling.clone());
+        }
+        let theta = settings.positive(theta, default)?;
+        all.rotary.push(Rotary::read(
+            settings,
+            &parameters,
+            all.attention.head_size,
+            theta,
+            positions,
+        )?);
+    }
+    for (layer, &sliding) in all.layers.iter_mut().zip(sliding) {
+        layer.rotary = Some(usize::from(sliding));
+    }
+    Ok(())
+}
+
+/// `rope_scaling` where it says anything, else `rope_parameters`.
+pub(super) fn rope_parameters(settings: &Settings) -> Known<Map<String, Value>> {
+    let mut found = Map::new();
+    for name in ["rope_parameters", "rope_scaling"] {
+        match settings.value(name) {
+            None => {}
+            Some(Value::Object(parameters)) if parameters.values().any(Value::is_object) => {
+                return Err(settings.unknown(name));
+            }
+            Some(Value::Object(parameters)) if !parameters.is_empty() => {
+                found.clone_from(parameters);
+            }
+            Some(Value::Object(_)) => {}
+            Some(_) => return Err(settings.unknown(name)),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,191 @@
+//! Which instructions the kernels may use: asked of the processor once, and passed along explicitly.
+
+use std::fmt;
+
+/// An instruction set that this processor has: every value was made by asking it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Isa(pub(super) Level);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx2Vnni,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    #[cfg(target_arch = "aarch64")]
+    NeonDot,
+}
+
+/// In what numbers products are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// Single precision: exact.
+    F32,
+    /// Activations of 13 bits (a scale for each row) by weights of up to 16 (a scale for each output), summed
+    /// in 32 bits that cannot overflow.
+    I16,
+    /// Unsigned activations of 8 bits (a scale and a minimum for each row) by signed weights of 8.
+    I8,
+}
+
+impl Isa {
+    /// The best of this processor, or what the variable `EMBEDCTL_CPU` lowers it to.
+    ///
+    /// # Errors
+    /// The variable names something that [`Self::named`] doesn't know or that this processor lacks.
+    pub fn here() -> Result<Self, String> {
+        match std::env::var("EMBEDCTL_CPU") {
+            Ok(name) if !name.is_empty() => Self::named(&name),
+            _ => Ok(Self::best()),
+        }
+    }
+
+    /// The fastest that this processor has.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::all()[0]
+    }
+
+    /// All that this processor has, the fastest first and the portable one last.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut levels = vec![Level::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("fma");
+            let avx512 =
+                has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
+            levels.extend(avx2.then_some(Level::Avx2));
+            levels.extend((avx2 && has!("avxvnni")).then_some(Level::Avx2Vnni));
+            levels.extend((avx2 && avx512 && has!("avx512vnni")).then_some(Level::Avx512));
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            use std::arch::is_aarch64_feature_detected as has;
+            levels.extend(has!("neon").then_some(Level::Neon));
+            levels.extend((has!("neon") && has!("dotprod")).then_some(Level::NeonDot));
+        }
+        levels.reverse();
+        levels.into_iter().map(Self).collect()
+    }
+
+    /// By the name that [`Self::name`] gives.
+    ///
+    /// # Errors
+    /// A sentence that names the possible ones, for a name that is unknown or not this processor's.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let all = Self::all();
+        let found = all.iter().find(|isa| isa.name() == name);
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|isa| isa.name()).collect();
+            format!(
+                "EMBEDCTL_CPU: `{name}` is not an instruction set of this processor; it has {}",
+                names.join(", ")
+            )
+        })
+    }
+
+    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `neon` or `neon-dot`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Level::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2Vnni => "avx2-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Level::NeonDot => "neon-dot",
+        }
+    }
+
+    /// Whether there are instructions for this arithmetic. Without them it is computed all the same, exactly
+    /// alike but slower than [`Arithmetic::F32`].
+    #[must_use]
+    pub fn speeds_up(self, arithmetic: Arithmetic) -> bool {
+        match (self.0, arithmetic) {
+            (_, Arithmetic::F32) => true,
+            (Level::Portable, _) => false,
+            #[cfg(target_arch = "x86_64")]
+            (Level::Avx2, Arithmetic::I8) => false,
+            #[cfg(target_arch = "x86_64")]
+            _ => true,
+            #[cfg(target_arch = "aarch64")]
+            (level, arithmetic) => level == Level::NeonDot && arithmetic == Arithmetic::I8,
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Arithmetic {
+    /// Values of one 32-bit lane.
+    pub(super) const fn per_lane(self) -> usize {
+        match self {
+            Self::F32 => 1,
+            Self::I16 => 2,
+            Self::I8 => 4,
+        }
+    }
+}
+
+/// `with!(isa, simd => work)`: evaluates `work` compiled for `isa`, with its token in `simd`.
+macro_rules! with {
+    ($isa:expr, $simd:ident => $work:expr) => {{
+        use $crate::kernels::{isa::Level, simd::Simd};
+        match $isa.0 {
+            Level::Portable => {
+                let $simd = $crate::kernels::simd::portable::Portable;
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => {
+                // SAFETY: an `Isa` of this level is made only where the processor has AVX2 and FMA.
+                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2Vnni => {
+                // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
+                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<true>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => {
+                // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
+                // extensions that the token's documentation lists.
+                let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => {
+                // SAFETY: an `Isa` of this level is made only where the processor has NEON.
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "aarch64")]
+            Level::NeonDot => {
+                // SAFETY: an `Isa` of this level is made only where it has the dot product too.
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+        }
+    }};
+}
+pub(crate) use with;

@@ -1,0 +1,294 @@
+//! Checkpoints in safetensors: mapped into memory, checked before anything is believed, read as f32.
+//!
+//! A file is eight bytes of length, a JSON header and raw little-endian tensors. The header comes from
+//! somebody else: every offset is compared with the file's real size, so that a damaged or hostile file is
+//! an error that names file and tensor, and so that no allocation is for more elements than the file holds.
+//! The file stays mapped; embedding tables are read from it row by row, in their own element type.
+
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::small_file;
+
+pub use tensor::{Element, Table, Tensor};
+
+/// The longest header that is read: the safetensors library's own limit.
+const MOST_HEADER: u64 = 100_000_000;
+
+/// Where a tensor lies.
+#[derive(Debug)]
+struct Extent {
+    file: usize,
+    /// The element type, or the name of one that is not read.
+    element: std::result::Result<Element, String>,
+    shape: Vec<usize>,
+    bytes: std::ops::Range<usize>,
+}
+
+/// A tensor's entry in the header.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+/// Bytes of an index at most: millions of tensors.
+const LARGEST_INDEX: u64 = 256 << 20;
+
+/// `model.safetensors.index.json`.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: HashMap<String, String>,
+}
+
+/// A checkpoint: one file, or several that an index ties together.
+#[derive(Debug)]
+pub struct Checkpoint {
+    files: Vec<(PathBuf, Mmap)>,
+    extents: HashMap<String, Extent>,
+}
+
+/// The files of a folder's checkpoint: `model.safetensors`, or the shards that its index names. Empty
+/// where the folder has neither; the index itself comes first.
+///
+/// # Errors
+/// If there is an index that cannot be read.
+pub fn checkpoint_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let single = folder.join("model.safetensors");
+    if single.is_file() {
+        return Ok(vec![single]);
+    }
+    let index = folder.join("model.safetensors.index.json");
+    if !index.is_file() {
+        return Ok(Vec::new());
+    }
+    let text = small_file::read(&index, LARGEST_INDEX)
+        .map_err(|error| Error::io("read", &index, error))?;
+    let map: Index = serde_json::from_slice(&text).map_err(|error| {
+        Error::model(index.display(), format!("is no index of shards: {error}"))
+    })?;
+    let mut names: Vec<String> = map.weight_map.into_values().collect();
+    names.sort();
+    names.dedup();
+    if let Some(outside) = names.iter().find(|name| {
+        Path::new(name).components().count() != 1 || name.contains("..") || name.contains('\\')
+    }) {
+        return Err(Error::model(
+            index.display(),
+            format!("names the shard '{outside}' outside its folder"),
+        ));
+    }
+    Ok(std::iter::once(index.clone())
+        .chain(names.iter().map(|name| folder.join(name)))
+        .collect())
+}
+
+impl Checkpoint {
+    /// Opens the checkpoint of `folder`; `None` where it has none.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is cut short, or has a header that contradicts itself; the message names
+    /// file and tensor.
+    pub fn open(folder: &Path) -> Result<Option<Self>> {
+        let mut paths = checkpoint_files(folder)?;
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        paths.retain(|path| path.extension().is_some_and(|ending| ending != "json"));
+        Self::open_files(&paths).map(Some)
+    }
+
+    /// Opens these safetensors files as one checkpoint.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn open_files(paths: &[PathBuf]) -> Result<Self> {
+        let mut checkpoint = Self {
+            files: Vec::new(),
+            extents: HashMap::new(),
+        };
+        for path in paths {
+            let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
+            // SAFETY: the map is read-only and private to this struct. As every reader of mapped weights we
+            // rely on nobody cutting the file while it is in use; published files are replaced by renaming.
+            let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, error))?;
+            let index = checkpoint.files.len();
+            for (name, extent) in header(path, &map, index)? {
+                if checkpoint.extents.insert(name.clone(), extent).is_some() {
+                    return Err(Error::model(
+                        path.display(),
+                        format!("holds the tensor '{name}', which another shard holds too"),
+                    ));
+                }
+            }
+            checkpoint.files.push((path.clone(), map));
+        }
+        Ok(checkpoint)
+    }
+
+    /// The names of all tensors, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.extents.keys().map(String::as_str)
+    }
+
+    /// The first file, for messages about the checkpoint as a whole.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.files.first().map_or(Path::new(""), |(path, _)| path)
+    }
+
+    /// A tensor by its full name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Tensor<'_>> {
+        let (name, extent) = self.extents.get_key_value(name)?;
+        let (path, map) = &self.files[extent.file];
+        Some(Tensor {
+            path,
+            name,
+            element: extent.element.as_ref().map_err(String::as_str).copied(),
+            shape: &extent.shape,
+            data: &map[extent.bytes.clone()],
+        })
+    }
+}
+
+/// Reads and checks a file's header.
+fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Extent)>> {
+    let refuse = |reason: String| Error::model(path.display(), reason);
+    let cut = |what: &str| refuse(format!("is cut short or no safetensors file: {what}"));
+    let length = map
+        .first_chunk::<8>()
+        .map(|bytes| u64::from_le_bytes(*bytes))
+        .ok_or_else(|| cut("it has no header"))?;
+    if length > MOST_HEADER {
+        return Err(refuse(format!(
+            "is no safetensors file: its header would have {length} bytes"
+        )));
+    }
+    let start = 8 + usize::try_from(length).unwrap_or(usize::MAX);
+    let text = map
+        .get(8..start)
+        .ok_or_else(|| cut("its header ends behind the file"))?;
+    let entries: HashMap<String, serde_json::Value> = serde_json::from_slice(text)
+        .map_err(|error| refuse(format!("has a header that is no JSON object: {error}")))?;
+    let size = map.len() - start;
+    let mut extents = Vec::with_capacity(entries.len());
+    for (name, entry) in entries {
+        if name == "__metadata__" {
+            continue;
+        }
+        let wrong = |reason: String| refuse(format!("the tensor '{name}' {reason}"));
+        let entry: Entry = serde_json::from_value(entry)
+            .map_err(|error| wrong(format!("is described wrongly: {error}")))?;
+        let element = match entry.dtype.as_str() {
+            "F32" => Ok(Element::F32),
+            "F16" => Ok(Element::F16),
+            "BF16" => Ok(Element::Bf16),
+            "I64" => Ok(Element::I64),
+            "I32" => Ok(Element::I32),
+            "F64" => Ok(Element::F64),
+            "I8" => Ok(Element::I8),
+            other => Err(other.to_string()),
+        };
+        let offsets = usize::try_from(entry.data_offsets.0)
+            .ok()
+            .zip(usize::try_from(entry.data_offsets.1).ok())
+            .filter(|(begin, end)| begin <= end)
+            .ok_or_else(|| wrong(format!("has the offsets {:?}", entry.data_offsets)))?;
+        if offsets.1 > size {
+            return Err(wrong(format!(
+                "ends at byte {} of the data, which has {size}: the file is cut short",
+                offsets.1
+            )));
+        }
+        let shape: Option<Vec<usize>> = entry
+            .shape
+            .iter()
+            .map(|&side| usize::try_from(side).ok())
+            .collect();
+        let elements = shape.as_deref().and_then(|shape| {
+            shape
+                .iter()
+                .try_fold(1_usize, |all, &side| all.checked_mul(side))
+        });
+        let bytes = offsets.1 - offsets.0;
+        if let Ok(element) = element
+            && elements.and_then(|elements| elements.checked_mul(element.size())) != Some(bytes)
+        {
+            return Err(wrong(format!(
+                "has the shape {:?} of {} but {bytes} bytes",
+                entry.shape, entry.dtype
+            )));
+        }
+        extents.push((
+            name,
+            Extent {
+                file,
+                element,
+                shape: shape.unwrap_or_default(),
+                bytes: start + offsets.0..start + offsets.1,
+            },
+        ));
+    }
+    extents.sort_by_key(|(_, extent)| (extent.bytes.start, extent.bytes.end));
+    if let Some([(first, _), (second, _)]) = extents
+        .array_windows()
+        .find(|[(_, one), (_, next)]| one.bytes.end > next.bytes.start)
+        .map(|[first, second]| [first, second])
+    {
+        return Err(refuse(format!(
+            "the tensors '{first}' and '{second}' overlap"
+        )));
+    }
+    Ok(extents)
+}
+
+/// The error for a tensor that is not there.
+#[must_use]
+pub fn missing(checkpoint: &Checkpoint, name: &str) -> Error {
+    Error::model(
+        checkpoint.path().display(),
+        format!("has no tensor '{name}'"),
+    )
+}
+
+/// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
+#[derive(Deserialize)]
+pub struct Outline {
+    #[serde(default)]
+    pub dtype: String,
+    #[serde(default)]
+    pub shape: Vec<u64>,
+}
+
+/// The tensors of the file at `path`, by their names, without a look at where they lie.
+pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
+    let read = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(read)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(read)?;
+    let mut header = Vec::new();
+    let length = u64::from_le_bytes(length).min(MOST_HEADER);
+    file.take(length).read_to_end(&mut header).map_err(read)?;
+    let mut tensors: BTreeMap<String, Outline> =
+        serde_json::from_slice(&header).map_err(|error| {
+            Error::model(
+                path.display(),
+                format!("has a header that is none of safetensors ({error})"),
+            )
+            .with_remedy("fetch it again")
+        })?;
+    tensors.retain(|_, tensor| !tensor.dtype.is_empty());
+    Ok(tensors)
+}

@@ -1,0 +1,102 @@
+use safetensors::tensor::TensorView;
+
+use super::tensor::{all_finite, widen_halves};
+use super::*;
+
+#[test]
+fn half_precision_is_widened_exactly() {
+    let data: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    // Rows of every length up to more than one slice, wherever they begin.
+    for len in 1..150 {
+        let mut ours = vec![0.0; len];
+        for (row, bytes) in data.chunks_exact(2 * len).enumerate() {
+            widen_halves(bytes, &mut ours);
+            for (i, ours) in ours.iter().enumerate() {
+                let bits = (row * len + i) as u16;
+                let theirs = half::f16::from_bits(bits).to_f32();
+                assert!(
+                    ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
+                    "{bits:#x}: {ours} instead of {theirs}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_not_finite_is_seen_in_every_element_type() {
+    let halves = |values: [f32; 3]| {
+        values
+            .map(|value| half::f16::from_f32(value).to_le_bytes())
+            .concat()
+    };
+    let brains = |values: [f32; 3]| {
+        values
+            .map(|value| half::bf16::from_f32(value).to_le_bytes())
+            .concat()
+    };
+    let singles = |values: [f32; 3]| values.map(f32::to_le_bytes).concat();
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert!(!all_finite(Element::F16, &halves([1.0, bad, 0.0])));
+        assert!(!all_finite(Element::Bf16, &brains([1.0, bad, 0.0])));
+        assert!(!all_finite(Element::F32, &singles([1.0, bad, 0.0])));
+    }
+    assert!(all_finite(Element::F16, &halves([65504.0, -0.0, 6e-8])));
+    assert!(all_finite(Element::Bf16, &brains([3e38, -0.0, 1e-40])));
+    assert!(all_finite(Element::F32, &singles([f32::MAX, -0.0, 1e-45])));
+}
+
+#[test]
+fn damaged_checkpoints_are_read_or_refused() {
+    let tensors = ["a", "b.weight"].map(|name| {
+        let view = TensorView::new(safetensors::Dtype::F32, vec![2, 3], &[0; 24]).unwrap();
+        (name, view)
+    });
+    let good = safetensors::serialize(tensors, None).unwrap();
+    crate::mutation::each("model.safetensors", &good, 300, |path| {
+        let folder = path.parent().unwrap();
+        if let Some(checkpoint) = embedctl_testing::assert_no_bug(Checkpoint::open(folder)) {
+            let checkpoint = checkpoint.expect("the file is there");
+            // No tensor reaches beyond its file.
+            for extent in checkpoint.extents.values() {
+                assert!(extent.bytes.end <= checkpoint.files[extent.file].1.len());
+            }
+            for name in checkpoint.names() {
+                let tensor = checkpoint.get(name).expect("it is named");
+                embedctl_testing::assert_no_bug(tensor.floats());
+                embedctl_testing::assert_no_bug(tensor.integers());
+            }
+        }
+    });
+    let index = br#"{"metadata": {"total_size": 48}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
+    crate::mutation::each("model.safetensors.index.json", index, 300, |path| {
+        let folder = path.parent().unwrap();
+        for file in embedctl_testing::assert_no_bug(checkpoint_files(folder))
+            .into_iter()
+            .flatten()
+        {
+            assert_eq!(file.parent(), Some(folder));
+        }
+    });
+}
+
+#[test]
+fn a_shape_of_elements_that_are_not_read_asks_for_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    for shape in ["[1099511627776]", "[4294967296,4294967296]"] {
+        for element in ["U8", "F8_E4M3"] {
+            let header =
+                format!(r#"{{"a":{{"dtype":"{element}","shape":{shape},"data_offsets":[0,4]}}}}"#);
+            let length = (header.len() as u64).to_le_bytes();
+            std::fs::write(&path, [&length, header.as_bytes(), &[0; 4]].concat()).unwrap();
+            let checkpoint = Checkpoint::open_files(std::slice::from_ref(&path)).unwrap();
+            let tensor = checkpoint.get("a").unwrap();
+            let asked = crate::mutation::most_asked(|| {
+                let error = tensor.floats().unwrap_err().to_string();
+                assert!(error.contains(element) && error.contains("'a'"), "{error}");
+            });
+            assert!(asked < 1 << 20, "{asked} bytes were asked for");
+        }
+    }
+}

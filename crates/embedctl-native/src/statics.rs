@@ -1,0 +1,129 @@
+//! Static embeddings: a text's vector is the mean of its tokens' vectors, and there is no network.
+//!
+//! sentence-transformers' StaticEmbedding keeps one table, `embedding.weight`. model2vec's layout has
+//! `embeddings`, of which `mapping` says which row each token takes, and `weights`, by which it is
+//! multiplied. What tokens a text has is the tokenizer's side of the two.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::safetensors::{Checkpoint, Table};
+
+/// sentence-transformers' table.
+const ONE_A_TOKEN: &str = "embedding.weight";
+
+/// The token vectors of a static model.
+#[derive(Debug)]
+pub struct StaticTable {
+    vectors: Table,
+    /// Which row each token takes; empty: its own.
+    mapping: Vec<u32>,
+    /// What it is multiplied by; empty: nothing.
+    weights: Vec<f32>,
+}
+
+impl StaticTable {
+    /// Reads the tables in these safetensors files.
+    ///
+    /// # Errors
+    /// If they hold no static model, or tables that don't fit each other.
+    pub fn open(files: &[PathBuf]) -> Result<Self> {
+        let checkpoint = Arc::new(Checkpoint::open_files(files)?);
+        let one_a_token = checkpoint.get(ONE_A_TOKEN).is_some();
+        let vectors = Table::open(
+            &checkpoint,
+            if one_a_token {
+                ONE_A_TOKEN
+            } else {
+                "embeddings"
+            },
+            None,
+            None,
+        )?;
+        // Beside the former name nothing else of the file is read.
+        let extra = |name: &str| {
+            if one_a_token {
+                None
+            } else {
+                checkpoint.get(name)
+            }
+        };
+        let mapping = match extra("mapping") {
+            None => Vec::new(),
+            Some(mapping) => mapping
+                .integers()?
+                .into_iter()
+                .map(|row| {
+                    u32::try_from(row)
+                        .ok()
+                        .filter(|&row| (row as usize) < vectors.rows())
+                        .ok_or_else(|| {
+                            mapping.wrong(format!("names the row {row} of {}", vectors.rows()))
+                        })
+                })
+                .collect::<Result<_>>()?,
+        };
+        let weights = match extra("weights") {
+            None => Vec::new(),
+            Some(tensor) => {
+                let tokens = if mapping.is_empty() {
+                    vectors.rows()
+                } else {
+                    mapping.len()
+                };
+                tensor.expect_shape(&[tokens])?;
+                tensor.floats()?
+            }
+        };
+        Ok(Self {
+            vectors,
+            mapping,
+            weights,
+        })
+    }
+
+    /// Width of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.vectors.width()
+    }
+
+    /// Appends the mean of these tokens' vectors to `out`; `row` is memory for one vector.
+    ///
+    /// # Errors
+    /// If an id has no vector.
+    pub fn mean(&self, ids: &[u32], row: &mut [f32], out: &mut Vec<f32>) -> Result<()> {
+        let start = out.len();
+        out.resize(start + self.width(), 0.0);
+        let sum = &mut out[start..];
+        let tokens = if self.mapping.is_empty() {
+            self.vectors.rows()
+        } else {
+            self.mapping.len()
+        };
+        for &id in ids {
+            let id = Some(id as usize).filter(|&id| id < tokens).ok_or_else(|| {
+                Error::internal(format!(
+                    "the tokenizer made the id {id}, and the model has {tokens} vectors"
+                ))
+            })?;
+            self.vectors
+                .row(self.mapping.get(id).map_or(id, |&row| row as usize), row);
+            match self.weights.get(id) {
+                None => sum
+                    .iter_mut()
+                    .zip(&*row)
+                    .for_each(|(sum, value)| *sum += value),
+                Some(weight) => sum
+                    .iter_mut()
+                    .zip(&*row)
+                    .for_each(|(sum, value)| *sum += value * weight),
+            }
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let count = ids.len().max(1) as f32;
+        sum.iter_mut().for_each(|sum| *sum /= count);
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Every architecture against transformers, alone and in company, in every precision.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::architecture::Architecture;
+use super::kernels::{Arithmetic, Isa};
+use super::network::Network;
+use super::scratch::{Rows, Scratch};
+use crate::error::ErrorKind;
+use crate::mutation::most_asked;
+use crate::safetensors::Checkpoint;
+
+pub(super) const CASES: &str = "../../fixtures/architectures";
+
+/// As for whole vectors: the largest difference from the reference.
+const TOLERANCE: f32 = 2e-5;
+
+/// A case of `fixtures/architectures`.
+struct Case {
+    name: String,
+    folder: PathBuf,
+    /// Token ids and token types of each row.
+    rows: Vec<(Vec<u32>, Vec<u32>)>,
+    states: Vec<f32>,
+}
+
+fn case(name: &str) -> Case {
+    let folder = Path::new(CASES).join(name);
+    let rows: Value = serde_json::from_slice(&fs::read(folder.join("rows.json")).unwrap()).unwrap();
+    let lists = |key: &str| -> Vec<Vec<u32>> {
+        serde_json::from_value(rows.get(key).cloned().unwrap_or(json!([]))).unwrap()
+    };
+    let ids = lists("ids");
+    let mut types = lists("types");
+    types.resize(ids.len(), Vec::new());
+    let npy = fs::read(folder.join("states.npy")).unwrap();
+    let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+    Case {
+        name: name.into(),
+        rows: ids.into_iter().zip(types).collect(),
+        states: npy[header..]
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| f32::from_le_bytes(*word))
+            .collect(),
+        folder,
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let mut names: Vec<String> = fs::read_dir(CASES)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().join("rows.json").exists())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 50, "only {} cases", names.len());
+    names.iter().map(|name| case(name)).collect()
+}
+
+pub(super) fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network, String> {
+    let architecture = Architecture::read(folder).map_err(|unsupported| unsupported.to_string())?;
+    let checkpoint = Checkpoint::open(folder)
+        .map_err(|error| error.to_string())?
+        .ok_or("no checkpoint")?;
+    Network::open(architecture, &Arc::new(checkpoint), isa, arithmetic)
+        .map_err(|error| error.to_string())
+}
+
+/// The states of these rows, run together.
+fn run(network: &Network, rows: &[&(Vec<u32>, Vec<u32>)], scratch: &mut Scratch) -> Vec<f32> {
+    together(rows, |rows| network.run(rows, scratch).unwrap().to_vec())
+}
+
+fn together<T>(rows: &[&(Vec<u32>, Vec<u32>)], work: impl FnOnce(Rows<'_>) -> T) -> T {
+    let (mut ids, mut types, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, kinds) in rows {
+        ids.extend_from_slice(row);
+        types.extend_from_slice(kinds);
+        ends.push(ids.len());
+    }
+    work(Rows {
+        ids: &ids,
+        types: &types,
+        ends: &ends,
+    })
+}
+
+fn all(case: &Case) -> Vec<&(Vec<u32>, Vec<u32>)> {
+    case.rows.iter().collect()
+}
+
+#[test]
+fn every_architecture_gives_transformers_states_on_every_instruction_set() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        for isa in Isa::all() {
+            let worst = match open(&case.folder, isa, Arithmetic::F32) {
+                Err(error) => Err(error),
+                Ok(network) => {
+                    let states = run(&network, &all(&case), &mut Scratch::default());
+                    assert_eq!(states.len(), case.states.len(), "{}", case.name);
+                    let apart = states.iter().zip(&case.states).map(|(a, b)| (a - b).abs());
+                    // A NaN must not be lost.
+                    Ok(apart.fold(0.0_f32, |worst, one| if one <= worst { worst } else { one }))
+                }
+            };
+            if !worst.as_ref().is_ok_and(|worst| *worst <= TOLERANCE) {
+                wrong.push(format!("{} with {isa}: {worst:?}", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision() {
+    for name in [
+        "bert",
+        "mpnet",
+        "modernbert",
+        "gemma3-text-bidirectional",
+        "llama-biases-llama3",
+    ] {
+        let case = case(name);
+        for isa in Isa::all() {
+            for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+                let network = open(&case.folder, isa, arithmetic).unwrap();
+                let mut scratch = Scratch::default();
+                let together = run(&network, &all(&case), &mut scratch);
+                let mut backwards: Vec<_> = all(&case);
+                backwards.reverse();
+                let backwards = run(&network, &backwards, &mut scratch);
+                let width = network.architecture.hidden;
+                let (mut first, mut last) = (0, backwards.len());
+                for row in &case.rows {
+                    let count = row.0.len() * width;
+                    let own = &together[first..first + count];
+                    let bits = |values: &[f32]| {
+                        values
+                            .iter()
+                            .map(|value| value.to_bits())
+                            .collect::<Vec<_>>()
+                    };
+                    let alone = run(&network, &[row], &mut Scratch::default());
+                    assert_eq!(
+                        bits(own),
+                        bits(&alone),
+                        "{name}, {isa}, {arithmetic:?}: alone"
+                    );
+                    let other = &backwards[last - count..last];
+                    assert_eq!(
+                        bits(own),
+                        bits(other),
+                        "{name}, {isa}, {arithmetic:?}: other company"
+                    );
+                    (first, last) = (first + count, last - count);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reduced_precision_stays_near_the_exact_states() {
+    for case in cases() {
+        let exact = open(&case.folder, Isa::best(), Arithmetic::F32).unwrap();
+        let exact = run(&exact, &all(&case), &mut Scratch::default());
+        // Networks this narrow with weights this large are far harder on 8 bits than real ones.
+        for (arithmetic, least) in [(Arithmetic::I16, 0.9999), (Arithmetic::I8, 0.97)] {
+            let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
+            let states = run(&network, &all(&case), &mut Scratch::default());
+            let product = |a: &[f32], b: &[f32]| -> f64 {
+                a.iter()
+                    .zip(b)
+                    .map(|(a, b)| f64::from(*a) * f64::from(*b))
+                    .sum()
+            };
+            let cosine = product(&states, &exact)
+                / (product(&states, &states) * product(&exact, &exact)).sqrt();
+            assert!(
+                cosine >= least,
+                "{}: {arithmetic:?} has the cosine {cosine}",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
+    let case = case("bert");
+    let network = open(&case.folder, Isa::best(), Arithmetic::F32).unwrap();
+    let refused = |ids: &[u32], types: &[u32]| {
+        let rows = Rows {
+            ids,
+            types,
+            ends: &[ids.len()],
+        };
+        network
+            .run(rows, &mut Scratch::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let long = refused(&[5; 65], &[]);
+    assert!(
+        long.contains("--max-length") && long.contains("64 positions"),
+        "{long}"
+    );
+    assert!(refused(&[5, 96], &[]).contains("the id 96"));
+    assert!(refused(&[5], &[2]).contains("token type 2"));
+}
+
+#[test]
+fn memory_that_the_system_refuses_is_told_from_other_errors() {
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+        .unwrap()
+        .architecture;
+    let mut scratch = Scratch::default();
+    // More than the address space holds, and less than a length may be.
+    for (tokens, longest) in [(1 << 52, 1), (1, 1 << 52)] {
+        let refused = scratch.reserve(architecture, tokens, longest).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+    }
+    scratch.reserve(architecture, 256, 128).unwrap();
+}
+
+#[test]
+fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
+    for case in cases() {
+        for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+            let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
+            let mut scratch = Scratch::default();
+            let asked = together(&all(&case), |rows| {
+                // Tables of activations are made once for all.
+                network.run(rows, &mut Scratch::default()).unwrap();
+                scratch
+                    .reserve(&network.architecture, rows.ids.len(), rows.longest())
+                    .unwrap();
+                most_asked(|| {
+                    network.run(rows, &mut scratch).unwrap();
+                })
+            });
+            assert_eq!(asked, 0, "{} {arithmetic:?}", case.name);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What runs the model: one trait, three engines.
+//!
+//! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
+//! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
+//! device pools; [`crate::pool`] finishes both.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::arithmetic::{Arithmetic, Cosine, Finish, sample};
+
+pub use crate::batch::BatchLimits;
+pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
+
+use crate::batch::{Batch, TokenRows};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::runtime::{Plugin, RuntimeOptions};
+
+/// Batches that suit ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
+pub const CPU_LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 128,
+    equal_lengths: false,
+};
+
+/// How to open an engine.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// Which providers, in order of preference.
+    pub providers: ProviderChoice,
+    /// `--device`: device numbers for the provider; empty means the provider's default.
+    pub devices: Vec<u32>,
+    /// `--device all`: every device that the provider has, whatever `devices` says.
+    pub all_devices: bool,
+    /// `--provider-option`: those of other providers than the one that is taken have no effect.
+    pub provider_options: Vec<ProviderOption>,
+    /// `--batch-tokens`: padded tokens in a batch at most; `None`: what suits the engine, measured where it
+    /// must be.
+    pub batch_tokens: Option<usize>,
+    /// `--precision` of the engine inside.
+    pub arithmetic: Arithmetic,
+    /// `--min-cosine`: the least cosine to exact vectors that reduced precision may have.
+    pub min_cosine: Option<f64>,
+    /// Which ONNX Runtime library, and how it is asked what it can do.
+    pub runtime: RuntimeOptions,
+    /// `--threads`: workers, which an engine shares its weights between; 0: one a usable core, or what suits
+    /// the device.
+    pub workers: usize,
+    /// Stops an engine that is still being opened.
+    pub cancel: CancelToken,
+}
+
+/// What was opened, as it goes into summaries and output files.
+#[derive(Debug, Clone, Serialize)]
+pub struct EngineInfo {
+    /// `native`, `onnxruntime` or `rten`.
+    pub engine: &'static str,
+    /// The engine's own version.
+    pub version: String,
+    /// The provider that does the work.
+    pub provider: Provider,
+    /// The shared library, for engines that live in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<PathBuf>,
+    /// The plug-in that the provider comes from; `None`: the library's own build has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<Plugin>,
+    /// Numbers of the provider's devices in use; empty for engines on the processor.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
+    /// Options that the provider was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<ProviderOption>,
+    /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placed>,
+    /// The least cosine between a vector of a sample and the same one computed on the CPU, rounded to
+    /// five digits; where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cosine_to_cpu: Option<f64>,
+    /// In what numbers the engine inside multiplies: one of [`Arithmetic::name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<&'static str>,
+    /// What that costs, as measured on a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cosine: Option<Cosine>,
+    /// Token budget of a batch, where it was found by measuring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
+    /// Whether only rows of equal length run together, because padding changes the model's vectors.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub equal_lengths: bool,
+    /// Candidates that were passed over and why, in order: shown with `-v`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+}
+
+impl EngineInfo {
+    /// Whether it computes in less than single precision.
+    #[must_use]
+    pub fn is_reduced(&self) -> bool {
+        self.precision.is_some_and(|precision| precision != "fp32")
+    }
+
+    /// An engine of which nothing more is known.
+    #[must_use]
+    pub fn new(engine: &'static str, version: String, provider: Provider) -> Self {
+        Self {
+            engine,
+            version,
+            provider,
+            library: None,
+            plugin: None,
+            devices: Vec::new(),
+            options: Vec::new(),
+            placement: Vec::new(),
+            cosine_to_cpu: None,
+            precision: None,
+            cosine: None,
+            batch_tokens: None,
+            equal_lengths: false,
+            passed_over: Vec::new(),
+        }
+    }
+}
+
+/// What one provider did of a batch's work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The provider's name: one of [`Provider`]'s, or the library's own for one that has none there.
+    pub provider: String,
+    /// Nodes of the graph that ran there; a graph that a provider compiled as a whole counts as one.
+    pub nodes: usize,
+    /// Its share of the time in matrix products, in percent.
+    pub matrix_percent: u8,
+}
+
+/// Refuses device numbers that a provider with a single device does not have.
+pub(crate) fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
+    if options.all_devices || matches!(options.devices[..], [] | [0]) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "--device: the provider {provider} has one device, number 0"
+    ))
+    .with_remedy("leave --device out, or name a provider that has more"))
+}
+
+/// What a worker returns for a batch.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Hidden states of the batch's tokens, f32 `[tokens, width]`, row after row.
+    Tokens {
+        /// The states.
+        states: &'a [f32],
+        /// Width of a token's state.
+        width: usize,
+    },
+    /// Hidden states of rows that the engine has padded on the right, f32 `[rows, length, width]`.
+    Padded {
+        /// The states.
+        states: &'a [f32],
+        /// Tokens of a row, padding included.
+        length: usize,
+        /// Width of a token's state.
+        width: usize,
+    },
+    /// Finished rows, row-major `[rows, width]`.
+    Pooled {
+        /// The rows in the batch's order, f32.
+        rows: &'a [f32],
+        /// Width of a row.
+        width: usize,
+    },
+}
+
+impl<'a> Output<'a> {
+    /// Width of a token's state, or of a finished row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        match *self {
+            Self::Tokens { width, .. }
+            | Self::Padded { width, .. }
+            | Self::Pooled { width, .. } => width,
+        }
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        match *self {
+            Self::Tokens { states, .. } | Self::Padded { states, .. } => states.len(),
+            Self::Pooled { rows, .. } => rows.len(),
+        }
+    }
+
+    /// Whether there are as many values as `batch` makes of this width.
+    #[must_use]
+    pub fn fits(&self, batch: &Batch) -> bool {
+        let vectors = match *self {
+            Self::Tokens { .. } => batch.ids.len(),
+            Self::Padded { length, .. } if length < batch.longest() => return false,
+            Self::Padded { length, .. } => batch.rows() * length,
+            Self::Pooled { .. } => batch.rows(),
+        };
+        self.values() == vectors * self.width()
+    }
+
+    /// The values of row `index` of `batch`: the states of its tokens `[tokens, width]`, or the finished row.
+    ///
+    /// # Panics
+    /// If the output does not fit the batch, see [`Output::fits`].
+    #[must_use]
+    pub fn row(&self, batch: &Batch, index: usize) -> &'a [f32] {
+        let span = batch.span(index);
+        match *self {
+            Self::Tokens { states, width } => &states[span.start * width..span.end * width],
+            Self::Padded {
+                states,
+                length,
+                width,
+            } => {
+                let start = index * length * width;
+                &states[start..start + span.len() * width]
+            }
+            Self::Pooled { rows, width } => &rows[index * width..(index + 1) * width],
+        }
+    }
+}
+
+/// An opened model.
+pub trait Engine: Send + Sync {
+    /// What was opened.
+    fn info(&self) -> &EngineInfo;
+
+    /// Batch shapes that suit this engine and model best.
+    fn limits(&self) -> BatchLimits;
+
+    /// Whether it runs rows of different lengths side by side, so that padding costs nothing.
+    fn is_ragged(&self) -> bool {
+        false
+    }
+
+    /// How many workers suit the engine; `None`: as many as there are cores.
+    fn workers(&self) -> Option<usize> {
+        None
+    }
+
+    /// How far this engine's vectors of `rows` are from those in single precision, where it computes in
+    /// less. `finish` turns token states into vectors; it must not look at more than one row's.
+    ///
+    /// # Errors
+    /// If a row cannot be run.
+    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+        let _ = (rows, finish);
+        Ok(None)
+    }
+
+    /// A worker for one thread. Called once per thread, before the first batch.
+    ///
+    /// # Errors
+    /// If the engine cannot make another instance (memory, device).
+    fn worker(&self) -> Result<Box<dyn Worker>>;
+}
+
+/// One thread's way to run batches.
+pub trait Worker: Send {
+    /// Runs one batch; the result borrows the worker's own buffer.
+    ///
+    /// # Errors
+    /// If the engine fails; the batch may be run again.
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>>;
+}

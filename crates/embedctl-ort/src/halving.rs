@@ -1,0 +1,198 @@
+//! Memory that runs out: the batch is halved and run again, and the limit kept for the rest of the run.
+//!
+//! How much memory a batch needs is known to the engine inside, which asks for it first, but otherwise only to
+//! the library and its device, which may serve others as well. So the first failure teaches, and all workers of
+//! a run learn from it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::batch::Plan;
+use crate::error::{Cause, Error, ErrorKind, Result};
+
+/// What became of a plan's rows.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Indices into the window, in the plan's order, without the failed ones.
+    pub rows: Vec<u32>,
+    /// Their vectors, row-major.
+    pub vectors: Vec<f32>,
+    /// Rows without a vector (those that don't fit into memory even alone, for one), and why.
+    pub failed: Vec<(u32, Cause)>,
+    /// What a user should be told once.
+    pub warning: Option<String>,
+}
+
+/// Tokens that a batch may hold; shared by the workers of a run.
+#[derive(Debug)]
+pub struct TokenLimit {
+    tokens: AtomicUsize,
+    told: AtomicBool,
+}
+
+impl Default for TokenLimit {
+    fn default() -> Self {
+        Self {
+            tokens: AtomicUsize::new(usize::MAX),
+            told: AtomicBool::new(false),
+        }
+    }
+}
+
+impl TokenLimit {
+    /// Runs the rows of `plan` with `run`, in parts where they are more than the limit allows or turn out
+    /// to be. A single row that is too much already is left out, with the reason.
+    ///
+    /// # Errors
+    /// As `run`, but for memory that runs out.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
+    ) -> Result<Finished> {
+        let mut fitted = Finished::default();
+        self.run_into(&mut fitted, plan, run)?;
+        Ok(fitted)
+    }
+
+    fn run_into(
+        &self,
+        fitted: &mut Finished,
+        plan: &Plan,
+        run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
+    ) -> Result<()> {
+        let tokens = plan.rows.len() * plan.length;
+        if tokens <= self.tokens.load(Ordering::Relaxed) || plan.rows.len() == 1 {
+            match run(plan) {
+                Ok(mut vectors) => {
+                    fitted.rows.extend_from_slice(&plan.rows);
+                    fitted.vectors.append(&mut vectors);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    if let [row] = plan.rows[..] {
+                        fitted.failed.push((row, too_long(&error, plan.length)));
+                        return Ok(());
+                    }
+                    // At least one row of this length, whatever else was learnt meanwhile.
+                    let half = (plan.rows.len() / 2) * plan.length;
+                    self.tokens.fetch_min(half, Ordering::Relaxed);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let rows = (self.tokens.load(Ordering::Relaxed) / plan.length).max(1);
+        for rows in plan.rows.chunks(rows) {
+            let part = Plan {
+                rows: rows.to_vec(),
+                length: plan.length,
+            };
+            self.run_into(fitted, &part, run)?;
+        }
+        Ok(())
+    }
+
+    /// What a user should be told about the limit, once.
+    pub fn warning(&self) -> Option<String> {
+        let tokens = self.tokens.load(Ordering::Relaxed);
+        (tokens < usize::MAX && !self.told.swap(true, Ordering::Relaxed)).then(|| {
+            format!(
+                "a batch did not fit into memory; batches are now at most {tokens} tokens \
+                 (--batch-tokens {tokens} spares the attempt)"
+            )
+        })
+    }
+}
+
+fn too_long(error: &Error, length: usize) -> Cause {
+    let reason = error.reason();
+    let cause = Cause::of(format!(
+        "the memory does not hold this record of {length} tokens alone ({reason})"
+    ));
+    let others = error.remedy().map(|remedy| format!("; or {remedy}"));
+    cause.with(format!(
+        "--max-length cuts records{}",
+        others.unwrap_or_default()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(rows: u32) -> Plan {
+        Plan {
+            rows: (0..rows).collect(),
+            length: 10,
+        }
+    }
+
+    /// A device that holds `most` tokens: a row's vector is its number.
+    fn device(most: usize, sizes: &mut Vec<usize>) -> impl FnMut(&Plan) -> Result<Vec<f32>> {
+        move |plan| {
+            let tokens = plan.rows.len() * plan.length;
+            sizes.push(plan.rows.len());
+            if tokens > most {
+                let reason = format!("no room for {tokens} tokens");
+                return Err(Error::new(ErrorKind::OutOfMemory, "fake", reason));
+            }
+            Ok(plan.rows.iter().map(|&row| row as f32).collect())
+        }
+    }
+
+    #[test]
+    fn halves_come_back_in_order_and_the_limit_stays() {
+        let limit = TokenLimit::default();
+        let mut sizes = Vec::new();
+        let expected: Vec<f32> = (0..37).map(|row| row as f32).collect();
+        let fitted = limit.run(&plan(37), &mut device(95, &mut sizes)).unwrap();
+        assert_eq!((fitted.vectors, fitted.failed), (expected.clone(), vec![]));
+        assert_eq!(fitted.rows, plan(37).rows);
+        // 37 and 18 rows fail; nine fit.
+        assert_eq!(sizes, [37, 18, 9, 9, 9, 9, 1]);
+        let warning = limit.warning().unwrap();
+        assert!(warning.contains("at most 90 tokens"), "{warning}");
+        assert_eq!(limit.warning(), None);
+        // The next batch is cut before it is tried.
+        sizes.clear();
+        let fitted = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
+        assert_eq!(fitted.vectors, expected[..20]);
+        assert_eq!(sizes, [9, 9, 2]);
+    }
+
+    #[test]
+    fn what_fits_is_run_once_and_says_nothing() {
+        let limit = TokenLimit::default();
+        let mut sizes = Vec::new();
+        limit.run(&plan(8), &mut device(80, &mut sizes)).unwrap();
+        assert_eq!((sizes, limit.warning()), (vec![8], None));
+    }
+
+    #[test]
+    fn rows_that_are_too_large_alone_fail_by_themselves_with_remedies() {
+        let limit = TokenLimit::default();
+        let mut sizes = Vec::new();
+        let fitted = limit.run(&plan(3), &mut device(9, &mut sizes)).unwrap();
+        assert_eq!((fitted.rows, fitted.vectors), (vec![], vec![]));
+        assert_eq!(fitted.failed.len(), 3);
+        for (number, (row, cause)) in (0..).zip(&fitted.failed) {
+            assert_eq!(*row, number);
+            let said = cause.to_string();
+            for part in ["10 tokens", "--max-length", "no room"] {
+                assert!(said.contains(part), "{part}: {said}");
+            }
+        }
+        assert_eq!(sizes, [3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn other_failures_are_not_retried() {
+        let limit = TokenLimit::default();
+        let mut runs = 0;
+        let result = limit.run(&plan(4), &mut |_| {
+            runs += 1;
+            Err(Error::internal("broken"))
+        });
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!((runs, limit.warning()), (1, None));
+    }
+}

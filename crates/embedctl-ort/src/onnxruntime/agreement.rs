@@ -1,0 +1,136 @@
+//! Whether a provider computes what the CPU does.
+//!
+//! A kernel that is wrong gives plausible vectors, and nobody would notice: ONNX Runtime 1.27 combines masks
+//! wrongly on WebGPU, for one, and so every model with local attention. So a sample is run on both.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use ort::session::Session;
+
+use super::inputs::Reading;
+use super::session::OrtWorker;
+use crate::batch::Batch;
+use crate::engine::{Cosine, Output, Provider, Worker as _};
+use crate::error::Cause;
+use crate::model::{Model, Onnx};
+use crate::runtime::provider_error;
+
+/// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
+const LEAST: f64 = 0.999;
+
+/// The same where arithmetic is meant to be rough: bfloat16, integers.
+const LEAST_ROUGH: f64 = 0.98;
+
+/// Tokens of the sample's rows: more than the windows of local attention, and a multiple of what kernels
+/// take at a time.
+const LENGTH: usize = 160;
+
+/// Weights above this size (of the files) are not loaded a second time for it.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same
+/// graph on the CPU, rounded to five digits; `None` where the model is too large to be loaded twice.
+/// `rough`: vectors may differ visibly, because of what the user or the model asks for.
+///
+/// # Errors
+/// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
+pub(super) fn check(
+    provider: Provider,
+    reading: &Reading,
+    rough: bool,
+    reference: impl FnOnce() -> Option<Session>,
+    model: &Model,
+    worker: &mut OrtWorker,
+) -> crate::Result<Option<f64>> {
+    let onnx = model.onnx()?;
+    if weight_bytes(onnx) > MOST_BYTES {
+        return Ok(None);
+    }
+    let batch = sample(model, reading.feeds.max_rows);
+    let ours = rows(worker, &batch).map_err(|error| {
+        provider_error(format!(
+            "{} cannot run {}: {error}",
+            provider,
+            onnx.path.display()
+        ))
+    })?;
+    let Some(reference) = on_cpu(reference, reading, &batch) else {
+        return Ok(None);
+    };
+    let cosine = ours
+        .iter()
+        .zip(&reference)
+        .map(|(ours, reference)| Cosine::between(ours, reference))
+        // A NaN is the worst of all, and `min` would drop it.
+        .fold(
+            1.0,
+            |least: f64, one| if one >= least { least } else { one },
+        );
+    let least = if rough { LEAST_ROUGH } else { LEAST };
+    if cosine >= least {
+        return Ok(Some((cosine * 1e5).round() / 1e5));
+    }
+    let reason = format!(
+        "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
+         the CPU"
+    );
+    Err(provider_error(Cause::of(reason).with(
+        "another version of the library or another export of the model (--model-file) may be right, --provider cpu is",
+    )))
+}
+
+/// The sample's rows as the CPU has them; `None` where it can't run them.
+fn on_cpu(
+    reference: impl FnOnce() -> Option<Session>,
+    reading: &Reading,
+    batch: &Batch,
+) -> Option<Vec<Vec<f32>>> {
+    let session = Arc::new(Mutex::new(reference()?));
+    let mut worker = OrtWorker::new(session, None, reading.clone()).ok()?;
+    let rows = rows(&mut worker, batch).ok()?;
+    let finite = rows.iter().flatten().all(|value| value.is_finite());
+    finite.then_some(rows)
+}
+
+/// Two rows as long as they may be, the second half padding.
+fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
+    let rows = max_rows.unwrap_or(2).min(2);
+    let whole = super::proof::sample(model, rows, LENGTH);
+    let mut batch = Batch::default();
+    for row in 0..rows {
+        let ids = whole.row(row);
+        let own = if row == 0 { ids.len() } else { ids.len() / 2 };
+        batch.push(ids[..own.max(1)].iter().copied(), &model.config.frame);
+    }
+    batch
+}
+
+/// Each row's vector: pooled, or its real tokens' states one after another.
+fn rows(worker: &mut OrtWorker, batch: &Batch) -> crate::Result<Vec<Vec<f32>>> {
+    let output = worker.run(batch)?;
+    Ok((0..batch.rows())
+        .map(|row| output.row(batch, row).to_vec())
+        .collect())
+}
+
+fn weight_bytes(onnx: &Onnx) -> u64 {
+    onnx.files()
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_below_the_least_cosine_and_nan_is_wrong() {
+        assert!((Cosine::between(&[1.0, 2.0], &[2.0, 4.0]) - 1.0).abs() < 1e-12);
+        assert!(Cosine::between(&[1.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(Cosine::between(&[f32::NAN, 0.0], &[0.0, 1.0]).is_nan());
+        assert!(Cosine::between(&[0.0, 0.0], &[0.0, 1.0]) < LEAST);
+        assert!(Cosine::between(&[0.0, 0.0], &[0.0, 0.0]) >= LEAST);
+    }
+}

@@ -1,0 +1,144 @@
+//! The tensors that a batch is fed as, over buffers that are kept from batch to batch.
+
+use std::sync::Arc;
+use std::{fmt, mem};
+
+use half::f16;
+use ort::session::SessionInputValue;
+use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
+
+use super::pooled;
+use crate::feeds::{Feed, Feeds, PastDim, PastElement, Tokens, Width};
+use crate::model::PoolingMode;
+use crate::padded::PaddedBatch;
+
+/// What is read from a session.
+#[derive(Clone)]
+pub(super) struct Reading {
+    /// Inputs, and the output that the model's files name.
+    pub feeds: Arc<Feeds>,
+    /// Modes with which the graph pools, where [`super::pooled`] made it.
+    pub pooling: Option<Arc<[PoolingMode]>>,
+}
+
+impl Reading {
+    /// The output's name in the graph.
+    pub(super) fn output(&self) -> &str {
+        match self.pooling {
+            Some(_) => pooled::POOLED,
+            None => self.feeds.output.name(),
+        }
+    }
+}
+
+/// An input of the graph with its tensor.
+pub(super) struct InputValue<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its elements, on the processor.
+    pub value: SessionInputValue<'a>,
+    /// Whether it is the same for every batch of the same shape.
+    pub fixed: bool,
+}
+
+/// Makes a session's inputs.
+pub(super) struct Inputs {
+    feeds: Arc<Feeds>,
+    pooling: Option<Arc<[PoolingMode]>>,
+    buffers: Vec<Buffer>,
+    weights: Vec<f32>,
+}
+
+/// Memory for an input.
+enum Buffer {
+    I64(Vec<i64>),
+    I32(Vec<i32>),
+    None,
+}
+
+impl Inputs {
+    pub(super) fn new(reading: &Reading) -> Self {
+        let buffers = reading.feeds.inputs.iter().map(|input| match input.feed {
+            Feed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
+            Feed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
+            Feed::Past(..) | Feed::NoCache => Buffer::None,
+        });
+        Self {
+            buffers: buffers.collect(),
+            feeds: Arc::clone(&reading.feeds),
+            pooling: reading.pooling.clone(),
+            weights: Vec::new(),
+        }
+    }
+
+    /// The inputs for `batch`, in the graph's order. Tensors that are to be bound must own their elements:
+    /// a binding keeps them beyond the batch.
+    pub(super) fn values(
+        &mut self,
+        batch: &PaddedBatch,
+        owned: bool,
+    ) -> Result<Vec<InputValue<'_>>, ort::Error> {
+        let shape = [batch.rows, batch.length];
+        let mut inputs = Vec::with_capacity(self.buffers.len() + 1);
+        for (input, buffer) in self.feeds.inputs.iter().zip(&mut self.buffers) {
+            let value = match (&input.feed, buffer) {
+                (Feed::Tokens(tokens, _), Buffer::I64(buffer)) => {
+                    tokens.fill(batch, buffer);
+                    tensor(shape, buffer, owned)?
+                }
+                (Feed::Tokens(tokens, _), Buffer::I32(buffer)) => {
+                    tokens.fill(batch, buffer);
+                    tensor(shape, buffer, owned)?
+                }
+                (Feed::Past(dims, element), _) => empty(dims, *element, batch.rows)?,
+                (Feed::NoCache, _) => Tensor::from_array(([1_usize], vec![false]))?.into(),
+                (Feed::Tokens(..), Buffer::None) => unreachable!("tokens have a buffer"),
+            };
+            inputs.push(InputValue {
+                name: &input.name,
+                value,
+                fixed: match input.feed {
+                    // Where the tokens' end is, differs from row to row.
+                    Feed::Tokens(Tokens::Types, _) => batch.token_types.is_empty(),
+                    Feed::Tokens(..) => false,
+                    Feed::Past(..) | Feed::NoCache => true,
+                },
+            });
+        }
+        if let Some(modes) = &self.pooling {
+            pooled::fill_weights(modes, batch, &mut self.weights);
+            let shape = [batch.rows, modes.len(), batch.length];
+            inputs.push(InputValue {
+                name: pooled::WEIGHTS,
+                value: tensor(shape, &mut self.weights, owned)?,
+                fixed: false,
+            });
+        }
+        Ok(inputs)
+    }
+}
+
+/// A tensor over a buffer, or one that takes the buffer's elements with it.
+fn tensor<T: PrimitiveTensorElementType + Clone + fmt::Debug + 'static, const N: usize>(
+    shape: [usize; N],
+    buffer: &mut Vec<T>,
+    owned: bool,
+) -> Result<SessionInputValue<'_>, ort::Error> {
+    Ok(if owned {
+        Tensor::from_array((shape, mem::take(buffer)))?.into()
+    } else {
+        TensorRef::from_array_view((shape, buffer.as_slice()))?.into()
+    })
+}
+
+fn empty(
+    dims: &[PastDim],
+    element: PastElement,
+    rows: usize,
+) -> Result<SessionInputValue<'static>, ort::Error> {
+    let shape: Vec<usize> = dims.iter().map(|dim| dim.size(rows)).collect();
+    Ok(match element {
+        PastElement::F32 => Tensor::<f32>::from_array((shape, Vec::new()))?.into(),
+        PastElement::F16 => Tensor::<f16>::from_array((shape, Vec::new()))?.into(),
+    })
+}

@@ -1,0 +1,321 @@
+//! Running models with ONNX Runtime, in sessions of the library that [`crate::runtime`] has chosen.
+//!
+//! [`opener`] makes sessions, [`proof`] makes sure that a provider does the work and [`agreement`] that it
+//! does it right. [`session`] runs batches: on the processor one session a worker, over one copy of the
+//! [`weights`]; on a device one session that its workers share, with pooling in the graph ([`pooled`]) and
+//! tensors bound to the device's memory ([`binding`]).
+
+mod agreement;
+mod binding;
+mod budget;
+mod constants;
+mod inputs;
+mod opener;
+mod pooled;
+mod proof;
+mod session;
+mod settings;
+mod source;
+mod temporary;
+mod weights;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use ort::session::Session;
+
+use self::inputs::Reading;
+use self::opener::Opener;
+use self::session::OrtWorker;
+use self::settings::DEVICE_LIMITS;
+use self::weights::{SharedSessions, Weights};
+use super::feeds::Feeds;
+use super::{
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
+    single_device,
+};
+use crate::error::{Error, ErrorKind, Result, with_causes};
+use crate::model::Model;
+use crate::runtime::selection::Selection;
+use crate::runtime::{engine_error, process};
+use crate::threads::locked;
+
+/// Threads that feed one device: one is in the session while the others prepare and finish batches.
+const WORKERS_PER_DEVICE: usize = 2;
+
+/// Tokens of a row while a device's budget is measured: a paragraph.
+const TYPICAL_LENGTH: usize = 64;
+
+/// Opens `model` with `provider` of the library that `selection` finds for it; libraries that were tried in
+/// vain are appended to `passed_over`.
+///
+/// A provider other than the CPU is proved to do the work; else the error is an [`ErrorKind::Provider`].
+pub fn open(
+    model: &Model,
+    options: &EngineOptions,
+    provider: Provider,
+    selection: &Selection,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>> {
+    let feeds = Arc::new(Feeds::of(model)?);
+    process::require_no_tf32(provider, &options.provider_options)?;
+    let library = selection.library(provider)?;
+    let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
+    info.library = Some(library.path.clone());
+    info.plugin = library.plugin.clone();
+    info.passed_over = [passed_over, library.passed_over.as_slice()].concat();
+    let own = options.provider_options.iter();
+    info.options = own
+        .filter(|one| one.provider == provider)
+        .copied()
+        .collect();
+    let rows = feeds.max_rows;
+    let opener = Opener::new(library, provider, model, feeds, options)?;
+    let kind = opener.kind;
+    let mut engine = if kind.device {
+        on_devices(model, options, opener, info)?
+    } else {
+        on_processor(model, options, opener, info)?
+    };
+    engine.limits.rows = rows.unwrap_or(usize::MAX).min(engine.limits.rows);
+    Ok(Box::new(engine))
+}
+
+/// One session a worker, over one copy of the weights where the CPU provider itself runs them.
+fn on_processor(
+    model: &Model,
+    options: &EngineOptions,
+    opener: Opener,
+    mut info: EngineInfo,
+) -> Result<OrtEngine> {
+    single_device(opener.provider, options)?;
+    let mut shared = None;
+    if options.workers > 1 && opener.provider == Provider::Cpu {
+        let builder = || opener.builder();
+        match SharedSessions::open(
+            &builder,
+            &model.onnx()?.path,
+            options.workers,
+            &opener.cancel,
+        ) {
+            Ok(sessions) => shared = Some(sessions),
+            Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
+            // Works without, too, in more memory. If the model is at fault, loading it will say so.
+            Err(reason) => info.passed_over.push(PassedOver {
+                candidate: "weights shared between workers".into(),
+                reason,
+                named: false,
+            }),
+        }
+    }
+    let (sessions, weights) = match shared {
+        Some(shared) => (shared.sessions, Some(shared.weights)),
+        // A model that cannot be loaded fails here, not in a worker's thread.
+        None if opener.provider == Provider::Cpu => (vec![opener.session()?], None),
+        None => {
+            let proved = opener.proved(model, 0)?;
+            info.placement = proved.placement;
+            info.cosine_to_cpu = proved.cosine_to_cpu;
+            (vec![proved.session], None)
+        }
+    };
+    let ready = sessions.into_iter().map(|one| Arc::new(Mutex::new(one)));
+    Ok(OrtEngine {
+        info,
+        limits: CPU_LIMITS,
+        sessions: Sessions::Own {
+            ready: Mutex::new(ready.collect()),
+            weights,
+            opener: Box::new(opener),
+        },
+    })
+}
+
+/// One session a device, shared by its workers.
+fn on_devices(
+    model: &Model,
+    options: &EngineOptions,
+    opener: Opener,
+    mut info: EngineInfo,
+) -> Result<OrtEngine> {
+    let numbers = opener.devices(options)?;
+    let mut sessions = Vec::new();
+    for &number in &numbers {
+        match opener.proved(model, number) {
+            Ok(proved) => {
+                if sessions.is_empty() {
+                    info.placement = proved.placement;
+                    info.cosine_to_cpu = proved.cosine_to_cpu;
+                }
+                info.devices.push(number);
+                sessions.push(Device {
+                    session: Arc::new(Mutex::new(proved.session)),
+                    output: proved.output,
+                });
+            }
+            Err(error)
+                if error.kind() == ErrorKind::Provider
+                    && options.all_devices
+                    && !sessions.is_empty() =>
+            {
+                // Devices are counted by trying: this is the first number that there is none for.
+                info.passed_over.push(PassedOver {
+                    candidate: format!("{} device {number}", opener.provider),
+                    reason: error.to_string(),
+                    named: false,
+                });
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut limits = BatchLimits {
+        rows: match opener.provider {
+            Provider::TensorRt => settings::compiled_rows(model),
+            _ => DEVICE_LIMITS.rows,
+        },
+        ..DEVICE_LIMITS
+    };
+    if options.batch_tokens.is_none()
+        && let Some(device) = sessions.first()
+        && let Some(tokens) = measured_budget(model, device, &opener, limits.rows)?
+    {
+        limits.tokens = tokens;
+        info.batch_tokens = Some(tokens);
+    }
+    Ok(OrtEngine {
+        info,
+        limits,
+        sessions: Sessions::Shared {
+            devices: sessions,
+            next: AtomicUsize::new(0),
+            reading: opener.reading,
+        },
+    })
+}
+
+/// The token budget of `device`; those of several devices are taken to be alike.
+fn measured_budget(
+    model: &Model,
+    device: &Device,
+    opener: &Opener,
+    most_rows: usize,
+) -> Result<Option<usize>> {
+    if opener.reading.feeds.max_rows.is_some() {
+        return Ok(None);
+    }
+    let mut worker = device
+        .worker(opener.reading.clone())
+        .map_err(|error| engine_error(with_causes(&error)))?;
+    let length = model.config.max_length.clamp(1, TYPICAL_LENGTH);
+    let budget = budget::measure(
+        length,
+        most_rows,
+        &opener.cancel,
+        &|rows| proof::sample(model, rows, length),
+        &mut |batch| {
+            let started = Instant::now();
+            worker.run(batch)?;
+            Ok(started.elapsed())
+        },
+    );
+    if opener.cancel.is_cancelled() {
+        return Err(Error::interrupted());
+    }
+    Ok(budget)
+}
+
+/// A model opened with ONNX Runtime.
+struct OrtEngine {
+    info: EngineInfo,
+    limits: BatchLimits,
+    sessions: Sessions,
+}
+
+/// The sessions of an engine.
+enum Sessions {
+    /// One for each worker.
+    Own {
+        /// Made at opening, for the workers that were announced.
+        ready: Mutex<Vec<Arc<Mutex<Session>>>>,
+        /// What they run on, where they share.
+        weights: Option<Arc<Weights>>,
+        /// Makes more.
+        opener: Box<Opener>,
+    },
+    /// One for each device; workers take them in turn. The opener is gone, and with it the graph that was
+    /// made for the device.
+    Shared {
+        devices: Vec<Device>,
+        next: AtomicUsize,
+        reading: Reading,
+    },
+}
+
+/// A device's session.
+struct Device {
+    session: Arc<Mutex<Session>>,
+    /// Where outputs are put; `None`: inputs and outputs are not bound.
+    output: Option<binding::OutputMemory>,
+}
+
+impl Device {
+    fn worker(&self, reading: Reading) -> Result<OrtWorker, ort::Error> {
+        let mut worker = OrtWorker::new(Arc::clone(&self.session), None, reading)?;
+        if let Some(memory) = self.output {
+            worker.bind(memory)?;
+        }
+        Ok(worker.of_device())
+    }
+}
+
+impl Engine for OrtEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    fn workers(&self) -> Option<usize> {
+        match &self.sessions {
+            Sessions::Own { .. } => None,
+            Sessions::Shared { devices, .. } => Some(WORKERS_PER_DEVICE * devices.len()),
+        }
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        let failed = |error: ort::Error| engine_error(with_causes(&error));
+        let worker = match &self.sessions {
+            Sessions::Own {
+                ready,
+                weights,
+                opener,
+            } => {
+                let ready = locked(ready).pop();
+                let (session, weights) = match ready {
+                    Some(session) => (session, weights.clone()),
+                    None => {
+                        let session = opener.session()?;
+                        (Arc::new(Mutex::new(session)), None)
+                    }
+                };
+                OrtWorker::new(session, weights, opener.reading.clone()).map_err(failed)?
+            }
+            Sessions::Shared {
+                devices,
+                next,
+                reading,
+            } => {
+                let device = &devices[next.fetch_add(1, Ordering::Relaxed) % devices.len()];
+                device.worker(reading.clone()).map_err(failed)?
+            }
+        };
+        Ok(Box::new(worker))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! Making sessions of one model on one provider.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use ort::session::Session;
+use ort::session::builder::SessionBuilder;
+
+use super::binding::OutputMemory;
+use super::inputs::Reading;
+use super::proof::{self, Profiling};
+use super::session::OrtWorker;
+use super::settings::{DeviceKind, settings};
+use super::source::GraphSource;
+use super::weights::release_free_memory;
+use super::{agreement, pooled};
+use crate::batch::Batch;
+use crate::cancel::CancelToken;
+use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
+use crate::error::{Cause, Error, Result, with_causes};
+use crate::feeds::Feeds;
+use crate::model::{Model, OutputChoice};
+use crate::provider::OptionValue;
+use crate::provider::options::value_of;
+use crate::runtime::library::Library;
+use crate::runtime::placement;
+use crate::runtime::registration::{self, ProviderSettings, session_builder};
+use crate::runtime::{engine_error, provider_error, remedy};
+
+/// More devices than any machine has: where counting them by trying ends at the latest.
+const MOST_DEVICES: u32 = 64;
+
+/// Fusions whose operators are slower on the CPU than what they replace, in dynamically quantized graphs
+/// (their float operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
+const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
+
+/// What it takes to make a session.
+pub(super) struct Opener {
+    library: Library,
+    pub provider: Provider,
+    pub kind: DeviceKind,
+    settings: ProviderSettings,
+    onnx: PathBuf,
+    source: GraphSource,
+    pub reading: Reading,
+    operators: BTreeSet<String>,
+    /// Of the first session that was proved.
+    products_on_cpu: OnceLock<usize>,
+    pub cancel: CancelToken,
+}
+
+/// A session whose provider was seen to do the work.
+pub(super) struct Proved {
+    pub session: Session,
+    pub placement: Vec<Placed>,
+    /// See [`agreement::check`].
+    pub cosine_to_cpu: Option<f64>,
+    /// Where outputs are put, where they are bound.
+    pub output: Option<OutputMemory>,
+}
+
+impl Opener {
+    pub(super) fn new(
+        library: Library,
+        provider: Provider,
+        model: &Model,
+        feeds: Arc<Feeds>,
+        options: &EngineOptions,
+    ) -> Result<Self> {
+        let kind = DeviceKind::of(provider, options);
+        Self::of_kind(library, provider, kind, model, feeds, options)
+    }
+
+    /// On the CPU, but as if it were a device with memory of its own.
+    #[cfg(test)]
+    pub(super) fn as_a_device(library: Library, model: &Model, feeds: Arc<Feeds>) -> Self {
+        let kind = DeviceKind {
+            device: true,
+            own_memory: true,
+            numbered: false,
+        };
+        let options = EngineOptions::default();
+        Self::of_kind(library, Provider::Cpu, kind, model, feeds, &options)
+            .expect("the model's graph can be extended")
+    }
+
+    fn of_kind(
+        library: Library,
+        provider: Provider,
+        kind: DeviceKind,
+        model: &Model,
+        feeds: Arc<Feeds>,
+        options: &EngineOptions,
+    ) -> Result<Self> {
+        let mut reading = Reading {
+            feeds,
+            pooling: None,
+        };
+        let onnx = model.onnx()?;
+        let mut source = GraphSource::File(onnx.path.clone());
+        // A prompt that is left out of pooling has a length that only the tokenizer knows.
+        let told = |name| value_of(&options.provider_options, provider, name);
+        let pools = (model.config.include_prompt || model.config.prompt.is_empty())
+            && told("pooling") != Some(OptionValue::Word("host"));
+        if let OutputChoice::Tokens(states) = &model.config.output
+            && kind.own_memory
+            && pools
+        {
+            let modes = model.config.pooling.as_slice();
+            let bytes = pooled::graph(&onnx.path, states, reading.feeds.element, modes)
+                .map_err(|reason| Error::model(&model.id, reason))?;
+            reading.pooling = Some(modes.into());
+            source = GraphSource::Memory {
+                bytes,
+                folder: onnx.path.parent().map(PathBuf::from).unwrap_or_default(),
+            };
+        }
+        let settings = settings(provider, model, &reading, options)?;
+        if settings.option("precision") == Some(OptionValue::Word("bf16")) {
+            source = source
+                .for_bfloat16()
+                .map_err(|reason| Error::model(&model.id, reason))?;
+        }
+        Ok(Self {
+            settings,
+            library,
+            provider,
+            kind,
+            onnx: onnx.path.clone(),
+            source,
+            reading,
+            operators: onnx.graph.operators.clone(),
+            products_on_cpu: OnceLock::new(),
+            cancel: options.cancel.clone(),
+        })
+    }
+
+    /// The options of a session, nothing registered yet.
+    pub(super) fn builder(&self) -> Result<SessionBuilder, ort::Error> {
+        let builder = session_builder(&self.library.environment)?;
+        if self.provider != Provider::Cpu {
+            return Ok(builder);
+        }
+        let builder = registration::on_cpu(builder, &self.library.environment)?;
+        if self.operators.contains("DynamicQuantizeLinear") {
+            let entry = "optimization.disable_specified_optimizers";
+            return Ok(builder.with_config_entry(entry, SLOW_WHEN_QUANTIZED)?);
+        }
+        Ok(builder)
+    }
+
+    /// Numbers of the devices to open, as asked for.
+    pub(super) fn devices(&self, options: &EngineOptions) -> Result<Vec<u32>> {
+        if !self.kind.numbered {
+            single_device(self.provider, options)?;
+            return Ok(vec![0]);
+        }
+        Ok(if options.all_devices {
+            (0..MOST_DEVICES).collect()
+        } else if options.devices.is_empty() {
+            vec![0]
+        } else {
+            options.devices.clone()
+        })
+    }
+
+    /// A session with weights of its own, on the provider's default device. On a provider that was proved,
+    /// it must leave no more to the CPU than the proved one does.
+    pub(super) fn session(&self) -> Result<Session> {
+        let builder = self.builder().map_err(|error| self.refused(&error))?;
+        let builder = placement::record(builder).map_err(engine_error)?;
+        let builder = self.register(builder, 0)?;
+        let session = self.load(builder)?;
+        if let Some(&proved) = self.products_on_cpu.get()
+            && products_on_cpu(&session) > proved
+        {
+            return Err(provider_error(format!(
+                "{} placed another session of the same model differently, and left products to the CPU",
+                self.provider
+            )));
+        }
+        Ok(session)
+    }
+
+    /// A session on device `number` that has run a batch, whose products were not left to the CPU.
+    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<Proved> {
+        let provider = |reason: String| provider_error(reason);
+        let builder = self.builder().map_err(|error| self.refused(&error))?;
+        let builder = placement::record(builder).map_err(provider)?;
+        let builder = self.register(builder, number)?;
+        let (builder, profiling) = Profiling::start(builder).map_err(engine_error)?;
+        let session = Arc::new(Mutex::new(self.load(builder)?));
+        let batch = proof::short_batch(model, self.reading.feeds.max_rows);
+        let mut worker = OrtWorker::new(Arc::clone(&session), None, self.reading.clone())
+            .map_err(|error| self.refused(&error))?;
+        let binds = self.settings.option("binding") != Some(OptionValue::Flag(false));
+        let output = if self.kind.own_memory && binds {
+            self.bind(&mut worker, &batch, number)
+        } else {
+            None
+        };
+        let ran = profiling
+            .run(&session, &mut worker, &batch)
+            .map_err(|reason| {
+                provider(format!(
+                    "{} cannot run {}: {reason}",
+                    self.provider,
+                    self.onnx.display()
+                ))
+            })?;
+        if self.cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let (placement, complaint) = proof::judge(&ran, self.provider, &self.operators);
+        if let Some(complaint) = complaint {
+            return Err(provider_error(complaint));
+        }
+        // Devices of one kind compute alike, so the first stands for all.
+        let cosine_to_cpu = match self.products_on_cpu.get() {
+            None => {
+                let reference = || self.on_cpu();
+                let rough = self.is_rough();
+                agreement::check(
+                    self.provider,
+                    &self.reading,
+                    rough,
+                    reference,
+                    model,
+                    &mut worker,
+                )?
+            }
+            Some(_) => None,
+        };
+        drop(worker);
+        if self.cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let session = Arc::into_inner(session)
+            .expect("the worker that shared it is gone")
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let _ = self.products_on_cpu.set(products_on_cpu(&session));
+        Ok(Proved {
+            session,
+            placement,
+            cosine_to_cpu,
+            output,
+        })
+    }
+
+    /// Whether vectors may differ visibly from the CPU's, because of what the user or the model asks for.
+    fn is_rough(&self) -> bool {
+        let quantized = |operator: &String| {
+            ["Integer", "Quantize", "QLinear", "NBits"]
+                .iter()
+                .any(|part| operator.contains(part))
+        };
+        self.settings.lowers_precision() || self.operators.iter().any(quantized)
+    }
+
+    /// The same graph on the CPU, where it loads there.
+    fn on_cpu(&self) -> Option<Session> {
+        let builder = registration::on_cpu(self.builder().ok()?, &self.library.environment).ok()?;
+        self.source.load(builder, &self.cancel).ok()
+    }
+
+    /// Binds `worker`'s tensors as well as the provider bears it: what fails with a first batch is not
+    /// tried again with a real one.
+    fn bind(&self, worker: &mut OrtWorker, batch: &Batch, number: u32) -> Option<OutputMemory> {
+        OutputMemory::candidates(self.provider, number)
+            .into_iter()
+            .find(|&memory| worker.bind(memory).is_ok() && worker.run(batch).is_ok())
+            .or_else(|| {
+                worker.unbind();
+                None
+            })
+    }
+
+    fn register(&self, builder: SessionBuilder, number: u32) -> Result<SessionBuilder> {
+        let settings = ProviderSettings {
+            device: number,
+            ..self.settings.clone()
+        };
+        let plugin = self
+            .library
+            .plugin
+            .as_ref()
+            .map(|plugin| plugin.library.as_path());
+        let environment = &self.library.environment;
+        registration::register(builder, environment, plugin, self.provider, &settings).map_err(
+            |reason| {
+                let cause = remedy::complete(self.provider, &reason, &self.library);
+                provider_error(Cause {
+                    reason: format!(
+                        "the provider {} cannot be had from {}: {}",
+                        self.provider,
+                        plugin.unwrap_or(&self.library.path).display(),
+                        cause.reason
+                    ),
+                    ..cause
+                })
+            },
+        )
+    }
+
+    fn load(&self, builder: SessionBuilder) -> Result<Session> {
+        let session = self
+            .source
+            .load(builder, &self.cancel)
+            .map_err(|error| self.refused(&error))?;
+        release_free_memory();
+        Ok(session)
+    }
+
+    /// ONNX Runtime's words, and what to do where the library is too old for the model. On the CPU the
+    /// model is at fault; another provider may have reasons of its own.
+    fn refused(&self, error: &ort::Error) -> Error {
+        if self.cancel.is_cancelled() {
+            return Error::interrupted();
+        }
+        let words = with_causes(error);
+        let lower = words.to_ascii_lowercase();
+        let unknown = [
+            "ir version",
+            "opset",
+            "not a registered",
+            "no op registered",
+        ]
+        .iter()
+        .any(|sign| lower.contains(sign));
+        let model = self.onnx.display();
+        let error = if self.provider == Provider::Cpu {
+            engine_error(format!("cannot load {model}: {words}"))
+        } else {
+            provider_error(format!("{} cannot load {model}: {words}", self.provider))
+        };
+        if !unknown {
+            return error;
+        }
+        error.with_remedy(format!(
+            "this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
+            self.library.version,
+            self.library.path.display()
+        ))
+    }
+}
+
+/// A library that keeps no list has nothing to compare.
+fn products_on_cpu(session: &Session) -> usize {
+    proof::products_on_cpu(&placement::assigned(session).unwrap_or_default())
+}

@@ -1,0 +1,304 @@
+//! Tests that need a library: they find it as the program does, and say so where there is none.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::*;
+use crate::batch::Batch;
+use crate::engine::Output;
+use crate::model::ModelOptions;
+use crate::runtime::library::Library;
+
+/// Opens `model` with a library of this process's own choice.
+fn open(
+    model: &Model,
+    options: &EngineOptions,
+    provider: Provider,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>> {
+    let selection = Selection::new(&options.runtime, 0, true, &options.cancel);
+    super::open(model, options, provider, &selection, passed_over)
+}
+
+fn cpu_library() -> Result<Library> {
+    let options = EngineOptions::default();
+    Selection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
+}
+
+/// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.
+fn library_is_here(test: &str) -> bool {
+    match cpu_library() {
+        Ok(_) => true,
+        Err(error) => {
+            let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|one| one == "ort"), "{error}");
+            // Past the test harness, which would keep what a passing test prints to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: {test} needs ONNX Runtime ({error})"
+            );
+            false
+        }
+    }
+}
+
+fn model(folder: &str) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join("fixtures")
+        .join(folder);
+    let options = ModelOptions {
+        model_file: folder
+            .join("onnx/model_fp16.onnx")
+            .exists()
+            .then(|| "onnx/model_fp16.onnx".into()),
+        model: folder.to_str().unwrap().into(),
+        ..ModelOptions::default()
+    };
+    Model::open(&options).unwrap()
+}
+
+fn options(workers: usize) -> EngineOptions {
+    EngineOptions {
+        workers,
+        ..EngineOptions::default()
+    }
+}
+
+fn open_cpu(model: &Model, workers: usize) -> Box<dyn Engine> {
+    open(model, &options(workers), Provider::Cpu, &[]).unwrap()
+}
+
+/// Two rows of different lengths.
+fn batch() -> Batch {
+    Batch {
+        ids: vec![2, 5, 7, 3, 2, 9, 3],
+        types: Vec::new(),
+        ends: vec![4, 7],
+    }
+}
+
+fn states(worker: &mut dyn Worker) -> Vec<f32> {
+    let batch = batch();
+    let output = worker.run(&batch).unwrap();
+    assert!(output.fits(&batch));
+    let rows = (0..batch.rows()).flat_map(|row| output.row(&batch, row));
+    rows.copied().collect()
+}
+
+#[test]
+fn workers_over_shared_weights_compute_what_a_single_one_does() {
+    if !library_is_here("sharing weights") {
+        return;
+    }
+    for folder in [
+        "models/all-MiniLM-L6-v2",
+        "parity/bert-cls",
+        "parity/family-modernbert",
+        "parity/graph-int32-inputs",
+        "parity/graph-past-key-values",
+        "parity/graph-pooled-only-dense",
+        "parity/graph-position-ids-roberta",
+        "parity/weights-external-data",
+        "parity/weights-fp16",
+    ] {
+        let inner = if folder.starts_with("parity") {
+            "/model"
+        } else {
+            ""
+        };
+        let model = model(&format!("{folder}{inner}"));
+        let single = open_cpu(&model, 1);
+        let expected = states(single.worker().unwrap().as_mut());
+        assert!(expected.iter().all(|state| state.is_finite()), "{folder}");
+        let engine = open_cpu(&model, 3);
+        // A reason here would say why the weights are not shared.
+        assert!(
+            engine.info().passed_over.is_empty(),
+            "{folder}: {:?}",
+            engine.info()
+        );
+        // One more than was announced: it gets a session with weights of its own.
+        let mut workers: Vec<_> = (0..4).map(|_| engine.worker().unwrap()).collect();
+        drop(engine);
+        for worker in &mut workers {
+            let got = states(worker.as_mut());
+            assert_eq!(got.len(), expected.len());
+            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+            // In this order NaN is the farthest apart.
+            let worst = apart.max_by(f32::total_cmp).unwrap();
+            assert!(worst < 1e-5, "{folder}: {worst}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_runs_one_shape_after_another() {
+    if !library_is_here("changing shapes") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let engine = open_cpu(&model, 1);
+    let mut worker = engine.worker().unwrap();
+    let first = states(worker.as_mut());
+    let long = Batch {
+        ids: vec![5; 9],
+        types: Vec::new(),
+        ends: vec![9],
+    };
+    let output = worker.run(&long).unwrap();
+    assert!(matches!(output, Output::Padded { length: 9, .. }));
+    assert!(output.fits(&long));
+    assert_eq!(states(worker.as_mut()), first);
+}
+
+#[test]
+fn a_failing_batch_is_an_error_and_the_worker_goes_on() {
+    if !library_is_here("failing batches") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let engine = open_cpu(&model, 1);
+    let mut worker = engine.worker().unwrap();
+    let unknown = Batch {
+        ids: vec![1 << 20; 7],
+        ..batch()
+    };
+    let reason = worker.run(&unknown).unwrap_err().to_string();
+    assert!(reason.contains("2 rows of 4 tokens"), "{reason}");
+    assert!(!states(worker.as_mut()).is_empty());
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_is_named_with_the_librarys_words() {
+    if !library_is_here("broken models") {
+        return;
+    }
+    let mut model = model("parity/bert-cls/model");
+    let folder = tempfile::TempDir::new().unwrap();
+    let cut = folder.path().join("cut.onnx");
+    let onnx = model.onnx.as_mut().unwrap();
+    let whole = std::fs::read(&onnx.path).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    onnx.path = cut;
+    for workers in [1, 2] {
+        let error = open(&model, &options(workers), Provider::Cpu, &[])
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("cut.onnx"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_provider_that_the_library_lacks_is_refused_in_its_words() {
+    if !library_is_here("refused providers") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    for provider in [Provider::MiGraphX, Provider::WebGpu] {
+        let failure = open(&model, &options(1), provider, &[])
+            .map(|_| ())
+            .unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::Provider);
+        let text = failure.to_string();
+        assert!(text.contains(provider.name()), "{text}");
+    }
+}
+
+#[test]
+fn a_device_that_the_processor_does_not_have_is_refused() {
+    if !library_is_here("the processor's devices") {
+        return;
+    }
+    let model = model("parity/bert-cls/model");
+    let options = EngineOptions {
+        devices: vec![1],
+        ..options(1)
+    };
+    let error = open(&model, &options, Provider::Cpu, &[])
+        .map(|_| ())
+        .unwrap_err();
+    assert!(error.kind() == ErrorKind::Usage, "{error:?}");
+}
+
+/// Runs the model as a device would: pooled in the graph, tensors bound, two workers in one session.
+#[test]
+fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
+    if !library_is_here("pooling in the graph") {
+        return;
+    }
+    for folder in [
+        "models/all-MiniLM-L6-v2",
+        "parity/bert-cls/model",
+        "parity/pool-max/model",
+        "parity/pool-mean-sqrt-len/model",
+        "parity/pool-weightedmean-booleans/model",
+        "parity/pool-lasttoken-encoder/model",
+        "parity/pool-list-order/model",
+        "parity/pool-booleans-concat/model",
+        "parity/graph-past-key-values/model",
+        "parity/graph-int32-inputs/model",
+        "parity/qwen3-lasttoken/model",
+        "parity/weights-external-data/model",
+        "parity/weights-fp16/model",
+    ] {
+        let model = model(folder);
+        let pooler = crate::pool::Pooler::new(&model.config, 0);
+        let batch = batch();
+        let mut expected = Vec::new();
+        let engine = open_cpu(&model, 1);
+        let mut worker = engine.worker().unwrap();
+        let output = worker.run(&batch).unwrap();
+        assert!(matches!(output, Output::Padded { .. }), "{folder}");
+        for row in 0..batch.rows() {
+            let tokens = 0..batch.row(row).len();
+            pooler.pool_states(
+                output.row(&batch, row),
+                output.width(),
+                &tokens,
+                &mut expected,
+            );
+        }
+
+        let library = cpu_library().unwrap();
+        let feeds = Arc::new(Feeds::of(&model).unwrap());
+        let opener = Opener::as_a_device(library, &model, feeds);
+        let session = Arc::new(Mutex::new(opener.session().unwrap()));
+        for bound in [false, true] {
+            let mut workers: Vec<OrtWorker> = (0..2)
+                .map(|_| {
+                    OrtWorker::new(Arc::clone(&session), None, opener.reading.clone()).unwrap()
+                })
+                .collect();
+            for worker in &mut workers {
+                if bound {
+                    worker.bind(binding::OutputMemory::Plain).unwrap();
+                }
+                // Another shape before and after: what is bound must follow.
+                let other = Batch {
+                    ids: batch.ids.clone(),
+                    types: Vec::new(),
+                    ends: vec![batch.ids.len()],
+                };
+                worker.run(&other).unwrap();
+                let Output::Pooled { rows, width } = worker.run(&batch).unwrap() else {
+                    panic!("{folder}: not pooled");
+                };
+                assert!(pooler.accepts_pooled(width), "{folder}: width {width}");
+                let mut ours = Vec::new();
+                rows.chunks_exact(width)
+                    .for_each(|row| pooler.finish_pooled(row, &mut ours));
+                let apart = ours
+                    .iter()
+                    .zip(&expected)
+                    .map(|(a, b)| (a - b).abs())
+                    .max_by(f32::total_cmp)
+                    .unwrap();
+                assert_eq!(ours.len(), expected.len(), "{folder}");
+                assert!(apart < 1e-5, "{folder}: {apart}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The vocabulary of providers: their names and options, the choice among them, and what came of trying one.
+//!
+//! What both engines and the search for libraries must agree on stands here, below all of them.
+
+pub mod check_graph;
+pub mod obtain;
+pub(crate) mod options;
+mod report;
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use options::{OptionValue, ProviderOption};
+pub use report::ProviderReport;
+
+use crate::error::Cause;
+use crate::named::named;
+
+named! {
+    /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
+    /// for checkpoints of known architectures, `rten` for ONNX files.
+    pub enum Provider("provider", "choose auto or any of") {
+        Native = "native",
+        Cpu = "cpu",
+        Cuda = "cuda" | "gpu",
+        TensorRt = "tensorrt" | "trt",
+        TensorRtRtx = "tensorrt-rtx" | "trt-rtx" | "nvtensorrtrtx",
+        DirectMl = "directml" | "dml",
+        CoreMl = "coreml",
+        OpenVino = "openvino",
+        WebGpu = "webgpu",
+        Xnnpack = "xnnpack",
+        MiGraphX = "migraphx" | "rocm",
+        Rten = "rten" | "tract", // the engine that rten replaced; for one version
+    }
+}
+
+impl Provider {
+    /// Whether it is an engine inside this program, on the processor.
+    #[must_use]
+    pub fn is_inside(self) -> bool {
+        matches!(self, Self::Native | Self::Rten)
+    }
+
+    /// Whether it may come as a plug-in.
+    #[must_use]
+    pub fn may_be_plugged_in(self) -> bool {
+        !self.is_on_worker()
+    }
+
+    /// Whether it computes on the thread that calls it.
+    #[must_use]
+    pub fn is_on_worker(self) -> bool {
+        self.is_inside() || self == Self::Cpu
+    }
+}
+
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// `auto`, or providers in order of preference.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProviderChoice {
+    /// The best that works on this machine.
+    #[default]
+    Auto,
+    /// This one, or else what [`ProviderChoice::Auto`] takes: a tuned profile's choice.
+    Preferably(Provider),
+    /// The first of these that works, and nothing else.
+    List(Vec<Provider>),
+}
+
+impl ProviderChoice {
+    /// Whether `wanted` may hold of a provider that is taken.
+    #[must_use]
+    pub fn may_take(&self, wanted: impl Fn(Provider) -> bool) -> bool {
+        match self {
+            Self::Auto | Self::Preferably(_) => true,
+            Self::List(list) => list.iter().copied().any(wanted),
+        }
+    }
+}
+
+impl FromStr for ProviderChoice {
+    type Err = Cause;
+
+    fn from_str(list: &str) -> Result<Self, Cause> {
+        if list.trim().eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
+        }
+        list.split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Self::List)
+    }
+}
+
+/// A library or provider that was considered and not taken.
+#[derive(Debug, Clone, Serialize)]
+pub struct PassedOver {
+    /// Path or provider name.
+    pub candidate: String,
+    /// The reason, in the loader's or provider's own words.
+    pub reason: String,
+    /// Whether it is a provider that the user named: its place is taken by another of the list, and that is
+    /// to be told without being asked.
+    #[serde(skip)]
+    pub named: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_are_understood() {
+        for provider in Provider::ALL {
+            assert_eq!(provider.name().parse(), Ok(provider));
+        }
+        for (alias, provider) in [
+            ("gpu", Provider::Cuda),
+            (" TRT ", Provider::TensorRt),
+            ("trt-rtx", Provider::TensorRtRtx),
+            ("dml", Provider::DirectMl),
+            ("ROCm", Provider::MiGraphX),
+            ("tract", Provider::Rten),
+        ] {
+            assert_eq!(alias.parse(), Ok(provider));
+        }
+        let reason = "npu".parse::<Provider>().unwrap_err().to_string();
+        assert!(
+            reason.contains("'npu'") && reason.contains("rten"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_choice_is_auto_or_a_list_in_its_order() {
+        assert_eq!("Auto".parse(), Ok(ProviderChoice::Auto));
+        assert_eq!(
+            "tensorrt,gpu, cpu".parse(),
+            Ok(ProviderChoice::List(vec![
+                Provider::TensorRt,
+                Provider::Cuda,
+                Provider::Cpu
+            ]))
+        );
+        assert!("cpu,auto".parse::<ProviderChoice>().is_err());
+        assert!("".parse::<ProviderChoice>().is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! A loaded graph and how it is run.
+//!
+//! rten knows float32, int32 and 8-bit integers: other types are converted when a file is read, and what is
+//! declared as int64 or boolean is fed as int32.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+
+use super::stored;
+use crate::error::Cause;
+use crate::feeds::{Feed, Feeds};
+use crate::model::OutputChoice;
+use crate::padded::PaddedBatch;
+
+/// A graph, its weights, and what it is fed with.
+pub(super) struct Graph {
+    model: Model,
+    pub feeds: Feeds,
+    /// The graph's inputs, in the order of the feeds.
+    inputs: Vec<NodeId>,
+    output: NodeId,
+}
+
+/// The threads that a run uses: a worker has one.
+pub(super) struct Threads(RunOptions);
+
+impl Threads {
+    pub fn one() -> Self {
+        let pool = Arc::new(ThreadPool::with_num_threads(1));
+        Self(RunOptions::default().with_thread_pool(Some(pool)))
+    }
+}
+
+impl Graph {
+    /// Reads an ONNX file.
+    pub fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
+        let model = stored::load(path)?;
+        let node = |name: &str| model.node_id(name).map_err(|error| error.to_string());
+        let inputs = feeds.inputs.iter().map(|input| node(&input.name));
+        Ok(Self {
+            inputs: inputs.collect::<Result<_, _>>()?,
+            output: node(feeds.output.name())?,
+            model,
+            feeds,
+        })
+    }
+
+    /// Runs a batch; returns the output's elements and the width of a token's or row's vector.
+    pub fn run(&self, threads: &Threads, batch: &PaddedBatch) -> Result<(Vec<f32>, usize), String> {
+        let fed = self.inputs.iter().zip(&self.feeds.inputs);
+        let inputs = fed
+            .map(|(&node, input)| Ok((node, value(&input.feed, batch)?)))
+            .collect::<Result<_, String>>()?;
+        let output = self
+            .model
+            .run(inputs, &[self.output], Some(threads.0.clone()))
+            .map_err(|error| error.to_string())?
+            .pop()
+            .ok_or("the graph gave no output")?;
+        let wrong = |error: rten::TryFromValueError| format!("the graph's output: {error}");
+        let (shape, values) = match self.feeds.output {
+            OutputChoice::Tokens(_) => {
+                let (shape, values) = output.into_shape_vec::<f32, 3>().map_err(wrong)?;
+                (shape.to_vec(), values)
+            }
+            OutputChoice::Sentence(_) => {
+                let (shape, values) = output.into_shape_vec::<f32, 2>().map_err(wrong)?;
+                (shape.to_vec(), values)
+            }
+        };
+        let width = self.feeds.width(&shape, batch)?;
+        Ok((values, width))
+    }
+}
+
+fn value(feed: &Feed, batch: &PaddedBatch) -> Result<ValueOrView<'static>, String> {
+    let integers = |shape: &[usize], values: Vec<i32>| {
+        let made = Value::from_shape(shape, values);
+        made.map(Into::into).map_err(|error| error.to_string())
+    };
+    match feed {
+        Feed::Tokens(tokens, _) => {
+            let mut values: Vec<i32> = Vec::with_capacity(batch.rows * batch.length);
+            tokens.fill(batch, &mut values);
+            integers(&[batch.rows, batch.length], values)
+        }
+        Feed::NoCache => integers(&[1], vec![0]),
+        Feed::Past(dims, _) => {
+            let shape: Vec<usize> = dims.iter().map(|dim| dim.size(batch.rows)).collect();
+            let values = vec![0.0_f32; shape.iter().product()];
+            let made = Value::from_shape(shape, values);
+            made.map(Into::into).map_err(|error| error.to_string())
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! rten, the engine for ONNX graphs inside the binary: pure Rust, so that a model runs with nothing installed.
+//!
+//! [`graph`] reads a file as rten takes it and runs it on a batch of any shape; all workers share the one
+//! copy of its weights, each on a thread of its own.
+
+mod check;
+mod graph;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::convert::identity;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::check::check;
+
+use self::graph::{Graph, Threads};
+use super::feeds::Feeds;
+use super::{
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
+    Worker, single_device,
+};
+use crate::batch::Batch;
+use crate::error::{Cause, Error, Result};
+use crate::model::Model;
+use crate::padded::PaddedBatch;
+use crate::threads::{self, within};
+
+/// The engine's name in messages.
+const NAME: &str = "rten";
+
+/// Version of the rten crate: Cargo.toml pins it, and a test holds this against it.
+pub const VERSION: &str = "0.27.0";
+
+/// What helps where rten cannot run a graph.
+const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --provider cpu), or name another ONNX file with --model-file";
+
+/// How long opening a graph may take: seconds, for the largest on the slowest machine minutes. A strange one
+/// must not be optimised for ever.
+const OPENING_TIME: Duration = Duration::from_secs(600);
+
+/// Opens `model` with the engine inside.
+///
+/// # Errors
+/// If rten lacks an operator of the graph, or fails on a small batch.
+pub fn open(
+    model: &Model,
+    options: &EngineOptions,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>> {
+    single_device(Provider::Rten, options)?;
+    let path = &model.onnx()?.path;
+    let feeds = Feeds::of(model)?;
+    let rows = feeds.max_rows.unwrap_or(usize::MAX);
+    let file = path.clone();
+    let opened = within(OPENING_TIME, options.cancel.channel(), move || {
+        let graph = Graph::read(&file, feeds)?;
+        // Some graphs load and fail when they run, which should be known before the first record.
+        graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
+        Ok(graph)
+    });
+    let graph = opened.map_err(|reason: Cause| {
+        if options.cancel.is_cancelled() {
+            return Error::interrupted();
+        }
+        let Cause { reason, remedy } = reason;
+        let reason = reason.trim_end_matches('.');
+        let error = failed(format!("cannot run {}: {reason}", path.display()));
+        error.with_remedy(remedy.as_deref().unwrap_or(REMEDY))
+    })?;
+    Ok(Box::new(RtenEngine {
+        info: EngineInfo {
+            passed_over: passed_over.to_vec(),
+            ..EngineInfo::new(NAME, VERSION.into(), Provider::Rten)
+        },
+        limits: BatchLimits {
+            rows: CPU_LIMITS.rows.min(rows),
+            ..CPU_LIMITS
+        },
+        graph: Arc::new(graph),
+    }))
+}
+
+/// Rows of the token 0.
+fn trial(rows: usize, length: usize) -> PaddedBatch {
+    PaddedBatch {
+        rows,
+        length,
+        input_ids: vec![0; rows * length],
+        attention_mask: vec![1; rows * length],
+        token_types: Vec::new(),
+    }
+}
+
+fn failed(reason: String) -> Error {
+    Error::engine(NAME, reason)
+}
+
+/// Runs rten's code; a panic becomes an error.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    threads::guarded(work, identity).map_err(|reason| reason.trim_end_matches('.').into())
+}
+
+struct RtenEngine {
+    info: EngineInfo,
+    limits: BatchLimits,
+    graph: Arc<Graph>,
+}
+
+impl Engine for RtenEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(RtenWorker {
+            graph: Arc::clone(&self.graph),
+            threads: Threads::one(),
+            padded: PaddedBatch::default(),
+            states: Vec::new(),
+        }))
+    }
+}
+
+/// One thread and what it computed last.
+struct RtenWorker {
+    graph: Arc<Graph>,
+    threads: Threads,
+    padded: PaddedBatch,
+    states: Vec<f32>,
+}
+
+impl Worker for RtenWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        self.padded.fill(batch, self.graph.feeds.padding_id);
+        let padded = &self.padded;
+        let (states, width) =
+            guarded(|| self.graph.run(&self.threads, padded)).map_err(|reason| {
+                failed(format!(
+                    "failed on a batch of {} rows of {} tokens: {reason}",
+                    padded.rows, padded.length
+                ))
+                .with_remedy(REMEDY)
+            })?;
+        self.states = states;
+        Ok(self.graph.feeds.wrap(&self.states, &self.padded, width))
+    }
+}

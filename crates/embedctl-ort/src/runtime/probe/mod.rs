@@ -1,0 +1,150 @@
+//! Asking libraries what they can do, each in a process of its own.
+//!
+//! A process can hold one ONNX Runtime, and some builds crash or hang where a driver is not as they expect.
+//! So a library is loaded by a child, which tries the providers that are wanted on a small graph and
+//! reports; this process loads the one library that was chosen by that.
+
+mod child;
+mod parent;
+mod protocol;
+mod report;
+mod trial;
+mod vulkan;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+pub use child::{Request, serve};
+pub use report::LibraryReport;
+
+pub use child::Attempts;
+
+use super::binary;
+use super::discovery::{self, Candidate, Named};
+use super::plugin::PluginReport;
+use super::search_path::SearchPath;
+use crate::cancel::CancelToken;
+use crate::threads::spawn_scoped;
+
+/// How long a library may take to load and to try all its providers. CUDA's first start on a machine with
+/// many devices takes seconds, a TensorRT engine for the small graph some more.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// How to start a probe. The library crate never runs a program of its own accord: without this it loads
+/// libraries into its own process and finds out there.
+#[derive(Debug, Clone)]
+pub struct ProbeCommand {
+    /// The program, which hands the arguments that follow to [`Request::parse`] and [`serve`].
+    pub program: PathBuf,
+    /// Its first arguments.
+    pub arguments: Vec<OsString>,
+    /// How long one library may take.
+    pub time_limit: Duration,
+}
+
+impl ProbeCommand {
+    /// A command with the usual time limit.
+    #[must_use]
+    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
+        Self {
+            program,
+            arguments,
+            time_limit: TIME_LIMIT,
+        }
+    }
+}
+
+/// Asks all libraries that are found (or the one that is named) what they can do, side by side. They come
+/// in the order in which they would be tried, with their plug-ins; those that cannot be used are among them, with
+/// the reason.
+/// Ends early, with what is known by then, when `cancel` asks for it.
+#[must_use]
+pub fn survey(
+    command: &ProbeCommand,
+    ort_library: Option<&Path>,
+    cancel: &CancelToken,
+) -> Vec<LibraryReport> {
+    let here = SearchPath::real(ort_library.map(Path::to_path_buf), cancel);
+    let named = Named::of(&here);
+    // Each library before its plug-ins, which are asked in children of their own.
+    let candidates: Vec<Candidate> = discovery::all(&here)
+        .candidates
+        .into_iter()
+        .flat_map(|library| {
+            let plugged = discovery::plugged(&library, &here, named.as_ref());
+            std::iter::once(library).chain(plugged)
+        })
+        .collect();
+    let reports: Vec<LibraryReport> = thread::scope(|scope| {
+        let asked: Vec<_> = candidates
+            .iter()
+            .map(|candidate| {
+                let everything = Attempts::AllBut(Vec::new());
+                (
+                    candidate,
+                    spawn_scoped(scope, "probe", move || {
+                        ask(command, candidate, 0, everything, cancel)
+                    }),
+                )
+            })
+            .collect();
+        asked
+            .into_iter()
+            .map(|(candidate, answer)| {
+                let answer = answer.map_err(io::Error::other).and_then(|answer| {
+                    answer
+                        .join()
+                        .unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
+                });
+                answer.unwrap_or_else(|error| {
+                    let mut report = LibraryReport::new(candidate);
+                    report.unusable = Some(match error.kind() {
+                        io::ErrorKind::Interrupted => "it was not asked to the end".into(),
+                        _ => format!("it could not be asked: {error}"),
+                    });
+                    report
+                })
+            })
+            .collect()
+    });
+    let mut libraries: Vec<LibraryReport> = Vec::new();
+    for (candidate, report) in candidates.iter().zip(reports) {
+        match (&candidate.plugin, libraries.last_mut()) {
+            (Some(_), Some(library)) => library.join(report),
+            _ => libraries.push(report),
+        }
+    }
+    libraries
+}
+
+/// Asks one library, after a look at its file that may make that unnecessary.
+pub(super) fn ask(
+    command: &ProbeCommand,
+    candidate: &Candidate,
+    device: u32,
+    attempts: Attempts,
+    stop: &CancelToken,
+) -> io::Result<LibraryReport> {
+    if let Some(doubt) = &candidate.doubt {
+        let mut report = LibraryReport::new(candidate);
+        report.unusable = Some(doubt.reason.clone());
+        report.remedy.clone_from(&doubt.remedy);
+        report
+            .plugins
+            .extend(candidate.plugin.clone().map(|path| PluginReport {
+                unusable: Some(doubt.reason.clone()),
+                remedy: doubt.remedy.clone(),
+                ..PluginReport::new(path)
+            }));
+        return Ok(report);
+    }
+    if let Err(fault) = binary::check(&candidate.path) {
+        let mut report = LibraryReport::new(candidate);
+        report.fail(&fault);
+        return Ok(report);
+    }
+    parent::ask(command, candidate, device, attempts, stop)
+}

@@ -1,0 +1,331 @@
+//! Which library serves which provider, settled before this process loads one.
+//!
+//! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here
+//! runs CUDA before the one with OpenVINO is loaded. Libraries are asked in processes of their own (see
+//! [`super::probe`]): for the CPU one after another, because the first usual does; for another provider side
+//! by side, but only those that may have it. Without a [`ProbeCommand`](super::ProbeCommand) nothing
+//! is asked, and the first that may have the provider is loaded.
+
+mod asking;
+mod refused;
+
+use std::cell::OnceCell;
+use std::io;
+use std::path::Path;
+
+use self::asking::Answer;
+use super::discovery::{self, Candidate, Found, Named};
+use super::library::{self, Library};
+use super::probe::{self, Attempts, LibraryReport};
+use super::search_path::{SearchPath, System, real};
+use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
+use crate::cancel::CancelToken;
+use crate::error::{Cause, Error, Result};
+use crate::provider::Provider;
+use crate::threads::locked;
+use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
+
+/// The search for libraries, for one opening of a model.
+pub struct Selection<'a> {
+    options: &'a RuntimeOptions,
+    /// Number of the device that providers are tried on.
+    device: u32,
+    cancel: &'a CancelToken,
+    /// Whether a device that is emulated by the processor will do: for who asked for it by name.
+    software: bool,
+    here: SearchPath,
+    named: Option<Named>,
+    found: OnceCell<Found>,
+    /// The same, each library after its plug-ins.
+    plugged: OnceCell<Vec<Candidate>>,
+    /// What stands in a provider's way on this machine.
+    unusable_reason: fn(Provider) -> Option<Cause>,
+}
+
+/// What a candidate will do with.
+#[derive(Debug, PartialEq, Eq)]
+struct Chosen {
+    /// The library's version.
+    version: String,
+    /// The plug-in that has the provider.
+    plugin: Option<Plugin>,
+}
+
+impl<'a> Selection<'a> {
+    /// A search as `options` say, for a provider on device number `device`. `software`: whether a device
+    /// that the processor emulates will do.
+    pub fn new(
+        options: &'a RuntimeOptions,
+        device: u32,
+        software: bool,
+        cancel: &'a CancelToken,
+    ) -> Self {
+        let here = SearchPath::real(options.library.clone(), cancel);
+        Self {
+            options,
+            device,
+            cancel,
+            software,
+            named: Named::of(&here),
+            here,
+            found: OnceCell::new(),
+            plugged: OnceCell::new(),
+            unusable_reason: unusable::here,
+        }
+    }
+
+    /// Whether a library here may have `provider`, as far as files tell: no library is loaded or asked.
+    pub fn may_have(&self, provider: Provider) -> bool {
+        let may = |candidate: &Candidate| {
+            candidate.doubt.is_none()
+                && match &candidate.plugin {
+                    None => may_have(provider, &candidate.path),
+                    // Going by its name: nothing is decided by that yet.
+                    Some(plugin) => plugin::find::guess(plugin).is_none_or(|one| one == provider),
+                }
+        };
+        self.found().candidates.iter().any(may)
+            || provider.may_be_plugged_in() && self.plugged().iter().any(may)
+    }
+
+    /// The library that serves `provider`, loaded into this process for good, and what the provider needs
+    /// beside it.
+    ///
+    /// # Errors
+    /// If no library here serves it; if the one that the user named, or that this process holds already,
+    /// does not.
+    pub(crate) fn library(&self, provider: Provider) -> Result<Library> {
+        let mut loaded = locked(&library::LOADED);
+        let library = match (loaded.as_ref(), &self.options.probe) {
+            (Some(library), _) => self.held(library, provider)?,
+            (None, Some(command)) if provider != Provider::Cpu => {
+                let candidates = self.plugged();
+                match self.ask_all(command, provider, candidates)? {
+                    Answer::Taken {
+                        candidate,
+                        chosen,
+                        passed_over,
+                    } => {
+                        let library = library::start(candidate, chosen.version, passed_over)
+                            .map_err(|error| self.unusable(error))?;
+                        *loaded = Some(library.clone());
+                        plugged_in(library, chosen.plugin)?
+                    }
+                    Answer::None(refused) => {
+                        return Err(self.failure(provider, &refused, &self.found().places));
+                    }
+                }
+            }
+            (None, _) => loaded.insert(self.take_first(provider)?).clone(),
+        };
+        if library.plugin.is_none() {
+            preload::prepare(provider, &library.path);
+        }
+        Ok(library)
+    }
+
+    fn found(&self) -> &Found {
+        self.found.get_or_init(|| discovery::all(&self.here))
+    }
+
+    fn plugged(&self) -> &[Candidate] {
+        self.plugged.get_or_init(|| {
+            let libraries = self.found().candidates.iter();
+            libraries
+                .flat_map(|library| {
+                    let mut plugged = discovery::plugged(library, &self.here, self.named.as_ref());
+                    plugged.push(library.clone());
+                    plugged
+                })
+                .collect()
+        })
+    }
+
+    /// The library that this process holds, with a plug-in of `provider` or else its own, if it will do.
+    fn held(&self, library: &Library, provider: Provider) -> Result<Library> {
+        let path = library.path.display();
+        let is_it = |candidate: &Candidate| real(&candidate.path) == real(&library.path);
+        if let Some(named) = &self.named
+            && !named.candidates(self.here.system).iter().any(is_it)
+        {
+            return Err(self.named_error(format!(
+                "{path} is loaded already, and a process can hold only one library; {} ({}) needs a process \
+                 of its own",
+                named.path.display(),
+                named.by
+            )));
+        }
+        let mut reasons = Vec::new();
+        if let Some(command) = &self.options.probe
+            && provider.may_be_plugged_in()
+        {
+            let own: Vec<Candidate> = self
+                .plugged()
+                .iter()
+                .filter(|one| one.plugin.is_some() && is_it(one))
+                .cloned()
+                .collect();
+            match self.ask_all(command, provider, &own)? {
+                Answer::Taken {
+                    chosen,
+                    passed_over,
+                    ..
+                } => {
+                    let mut library = plugged_in(library.clone(), chosen.plugin)?;
+                    library.passed_over = passed_over;
+                    return Ok(library);
+                }
+                Answer::None(refused) => reasons = Reasons::of(&refused).all(),
+            }
+        }
+        if !may_have(provider, &library.path) {
+            reasons.push("a process can hold only one library".to_owned());
+            return Err(provider_error(format!(
+                "{path} is loaded already, and it has no provider {provider}; {}",
+                reasons.join("; ")
+            )));
+        }
+        Ok(library.clone())
+    }
+
+    /// Takes candidates one after another, as they are found: the first that can be used and may have the
+    /// provider is loaded.
+    fn take_first(&self, provider: Provider) -> Result<Library> {
+        let mut refused = Vec::new();
+        let mut places = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        // Places are searched as they are reached: the last ones are slow.
+        for location in discovery::sources(&self.here, self.named.as_ref()) {
+            for candidate in &location.candidates {
+                if !seen.insert(real(&candidate.path)) {
+                    continue;
+                }
+                match self.usable(candidate, provider)? {
+                    Ok(version) => {
+                        let passed_over = passed_over(&refused);
+                        return library::start(candidate, version, passed_over)
+                            .map_err(|error| self.unusable(error));
+                    }
+                    Err(reason) => refused.push((candidate.clone(), reason)),
+                }
+            }
+            places.push(location.name);
+        }
+        Err(self.failure(provider, &refused, &places))
+    }
+
+    /// The version of a candidate that can be used and may have `provider`.
+    fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
+        if let Some(doubt) = &candidate.doubt {
+            return Ok(Err(Refused::Library(doubt.clone())));
+        }
+        if !may_have(provider, &candidate.path) {
+            return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
+        }
+        if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
+            let attempts = Attempts::These(vec![provider]);
+            let stop = self.cancel;
+            match probe::ask(command, candidate, 0, attempts, stop) {
+                Ok(report) => {
+                    return Ok(self
+                        .verdict(candidate, report, provider)
+                        .map(|chosen| chosen.version));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(Error::interrupted());
+                }
+                // This program cannot be started again (it was replaced, perhaps): it goes without.
+                Err(_) => {}
+            }
+        }
+        Ok(library::probe(&candidate.path).map_err(|fault| Refused::Library(fault.cause())))
+    }
+
+    /// What it takes to have `provider` from a candidate in which it works.
+    fn verdict(
+        &self,
+        candidate: &Candidate,
+        report: LibraryReport,
+        provider: Provider,
+    ) -> Result<Chosen, Refused> {
+        let plugin = report.plugins.first();
+        if let Some(reason) = report.unusable {
+            if candidate.plugin.is_some() && candidate.doubt.is_none() {
+                return Err(Refused::Untold);
+            }
+            let remedy = report.remedy;
+            return Err(Refused::Library(Cause { reason, remedy }));
+        }
+        let Some(tried) = report.provider(provider) else {
+            if let Some(plugin) = plugin {
+                // It never came to say whose it is.
+                return Err(match plugin.unusable.clone() {
+                    Some(reason) if plugin.providers().is_empty() => {
+                        Refused::Library(Cause::of(reason))
+                    }
+                    _ => Refused::Untold,
+                });
+            }
+            let reason = "it did not say what came of it";
+            return Err(Refused::Provider(Cause::of(reason)));
+        };
+        if !tried.built_in && candidate.plugin.is_some() {
+            return Err(Refused::Untold);
+        }
+        if !tried.built_in {
+            return Err(Refused::Lacks(inside(&report)));
+        }
+        if !tried.works {
+            let reason = tried.reason.clone().unwrap_or_default();
+            let remedy = tried.remedy.clone();
+            return Err(Refused::Provider(Cause { reason, remedy }));
+        }
+        if tried.software && !self.software {
+            return Err(Refused::Provider(Cause::of(format!(
+                "it would run on {}, which the processor emulates",
+                tried.device.as_deref().unwrap_or("a device")
+            ))));
+        }
+        Ok(Chosen {
+            plugin: plugin.map(|plugin| Plugin {
+                library: plugin.path.clone(),
+                version: plugin.version.clone(),
+            }),
+            version: report.version.unwrap_or_default(),
+        })
+    }
+}
+
+/// Whether the library at `path` may have `provider`: some are files of their own beside it.
+fn may_have(provider: Provider, path: &Path) -> bool {
+    let part = match provider {
+        Provider::Cuda => "cuda",
+        Provider::TensorRt => "tensorrt",
+        Provider::OpenVino => "openvino",
+        Provider::MiGraphX => "migraphx",
+        _ => return true,
+    };
+    let file = System::HERE.provider_library(part);
+    let beside = |path: &Path| path.with_file_name(&file).is_file();
+    // A bare name is looked up by the loader, nobody knows where.
+    let unknown = path.parent().is_none_or(|folder| folder == Path::new(""));
+    unknown || beside(path) || beside(&real(path))
+}
+
+/// `library` with `plugin` registered in this process.
+fn plugged_in(library: Library, plugin: Option<Plugin>) -> Result<Library> {
+    if let Some(plugin) = &plugin {
+        preload::prepare_plugin(&plugin.library);
+        plugin::devices::register(&library.environment, &plugin.library).map_err(|words| {
+            provider_error(format!(
+                "cannot load the plug-in {}: {words}",
+                plugin.library.display()
+            ))
+        })?;
+    }
+    Ok(Library { plugin, ..library })
+}
+
+#[cfg(test)]
+#[path = "selection_tests.rs"]
+mod tests;

@@ -1,0 +1,316 @@
+//! Bytes that can be read anywhere, wherever they are: what formats with a footer, resumed runs, shards and
+//! `inspect` need. A file has them, and an object.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::{Address, Object, ObjectFile, Seeking, Storage};
+use crate::error::{Error, ErrorKind, Place, Result, io_errors};
+use crate::small_file;
+use crate::threads::locked;
+
+/// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
+pub trait Bytes: Send + Sync {
+    /// Size in bytes, as it was listed.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What names their content, where something does: an object's etag, a dataset's commit.
+    fn etag(&self) -> Option<&str> {
+        None
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// If there are fewer ([`io::ErrorKind::UnexpectedEof`]), or the system refuses.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// The bytes from `offset` to the end, in order.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Closes what [`Bytes::read_at`] has opened; the next part opens it again. Open files are few.
+    fn close(&self) {}
+
+    /// What stands beside them, with `ending` after their name; `None` where nothing does.
+    ///
+    /// # Errors
+    /// If the system or the store refuses, or a file there is no regular one.
+    fn beside(&self, ending: &str) -> Result<Option<Readable>>;
+}
+
+/// Something with a name, and its bytes.
+#[derive(Clone)]
+pub struct Readable {
+    /// How it is called in messages; its ending tells the format.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Arc<dyn Bytes>,
+}
+
+impl fmt::Debug for Readable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Readable").field(&self.name).finish()
+    }
+}
+
+/// By name.
+impl PartialEq for Readable {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Readable {}
+
+impl Readable {
+    /// What a user named: a file of this machine, or an object, where `path` is an address.
+    ///
+    /// # Errors
+    /// If it is not there, or the system or the store refuses.
+    pub fn open(path: &Path, storage: Option<&Storage>) -> Result<Self> {
+        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
+            let address = Address::parse(&path.to_string_lossy())?;
+            return Ok(storage.look(&address)?.into());
+        }
+        if matches!(path.try_exists(), Ok(false)) {
+            let reason = format!("there is no file {}", path.display());
+            return Err(Error::usage(reason).with_remedy("check its name and folder"));
+        }
+        Self::file(path)
+    }
+
+    /// The same, or `None` where nothing is there.
+    ///
+    /// # Errors
+    /// If the system or the store refuses, or a file there is no regular one.
+    pub fn find(path: &Path, storage: Option<&Storage>) -> Result<Option<Self>> {
+        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
+            let address = Address::parse(&path.to_string_lossy())?;
+            return Ok(storage.look_for(&address)?.map(Self::from));
+        }
+        let refused = |error| Error::io("read", path, error);
+        match small_file::open(path) {
+            Ok(file) => {
+                let found = file.metadata().map_err(refused)?;
+                Ok(Some(Self::of_file(path, found.len())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// A file of this machine.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn file(path: &Path) -> Result<Self> {
+        let found = fs::metadata(path).map_err(|error| Error::io("read", path, error))?;
+        Ok(Self::of_file(path, found.len()))
+    }
+
+    fn of_file(path: &Path, len: u64) -> Self {
+        Self {
+            name: path.display().to_string(),
+            bytes: Arc::new(FileBytes::new(path, len)),
+        }
+    }
+
+    /// Its name as a path, by whose ending the format is known.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        Path::new(&self.name)
+    }
+
+    /// All of it, where it is short.
+    ///
+    /// # Errors
+    /// If it is longer than `limit` bytes, or cannot be read.
+    pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
+        let failed = |error| self.failed(error);
+        let mut bytes = Vec::new();
+        let reader = self.bytes.reader_from(0).map_err(failed)?;
+        (reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)).map_err(failed)?;
+        if bytes.len() as u64 > limit {
+            let reason = format!("it is longer than {limit} bytes");
+            return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, reason)));
+        }
+        Ok(bytes)
+    }
+
+    /// The error of reading it: the store's own words, or the system's.
+    #[must_use]
+    pub fn failed(&self, error: io::Error) -> Error {
+        Error::behind(&error).unwrap_or_else(|| Error::io("read", self.path(), error))
+    }
+
+    /// Reads and seeks in it, in chunks.
+    pub fn seeking(&self) -> Seeking {
+        Seeking::new(Arc::clone(&self.bytes))
+    }
+}
+
+/// Why the file or object `name` cannot be read, where what its decoder says is no fault of the data: a store's refusal,
+/// in words already, or the system's.
+///
+/// # Errors
+/// The decoder's own, where the data are at fault.
+pub fn no_fault_of_data<E>(name: &str, error: E) -> Result<Error, E>
+where
+    E: StdError + Send + Sync + 'static,
+{
+    if let Some(own) = Error::behind(&error) {
+        return Ok(own);
+    }
+    if io_errors(&error).all(|error| error.raw_os_error().is_none()) {
+        return Err(error);
+    }
+    // A pipe that breaks on the way in is no reader of ours that went away, as `Error::io` would say.
+    Ok(Error::new(ErrorKind::Io, "", "read")
+        .at(Place::file(name))
+        .caused_by(error))
+}
+
+/// A regular file, which stays open from its first part until it is closed: another one that gets its name meanwhile
+/// is not mixed in.
+pub struct FileBytes {
+    path: PathBuf,
+    len: u64,
+    parts: Mutex<Option<File>>,
+}
+
+impl Bytes for FileBytes {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let mut parts = locked(&self.parts);
+        let file = match &mut *parts {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(into)
+    }
+
+    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let mut file = File::open(&self.path)?;
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        Ok(Box::new(file))
+    }
+
+    fn close(&self) {
+        *locked(&self.parts) = None;
+    }
+
+    fn beside(&self, ending: &str) -> Result<Option<Readable>> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(ending);
+        Readable::find(&PathBuf::from(name), None)
+    }
+}
+
+impl FileBytes {
+    pub fn new(path: &Path, len: u64) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            len,
+            parts: Mutex::default(),
+        }
+    }
+}
+
+impl From<Object> for Readable {
+    fn from(object: Object) -> Self {
+        Self {
+            name: object.address().to_string(),
+            bytes: Arc::new(object.random_access()),
+        }
+    }
+}
+
+/// The cause of every error is one of this library's, which says what helps.
+impl Bytes for ObjectFile {
+    fn len(&self) -> u64 {
+        self.size()
+    }
+
+    fn etag(&self) -> Option<&str> {
+        self.object().etag()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        if into.len() as u64 > self.len().saturating_sub(offset) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let bytes = Self::read_at(self, offset, into.len()).map_err(io::Error::other)?;
+        into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(self.object().read_from(offset)))
+    }
+
+    fn beside(&self, ending: &str) -> Result<Option<Readable>> {
+        Ok(self.object().beside(ending)?.map(Readable::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_replaced_while_its_parts_are_read_stays_the_one_that_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "first of two").unwrap();
+        fs::write(&other, "another file").unwrap();
+        let file = Readable::file(&path).unwrap();
+        let mut part = [0; 5];
+        file.bytes.read_at(0, &mut part).unwrap();
+        assert_eq!(&part, b"first");
+        // Windows does not replace what is open.
+        if fs::rename(&other, &path).is_ok() {
+            file.bytes.read_at(6, &mut part).unwrap();
+            assert_eq!(&part, b"of tw");
+            assert_eq!(file.read_whole(99).unwrap(), b"another file");
+            file.bytes.close();
+            file.bytes.read_at(0, &mut part).unwrap();
+            assert_eq!(&part, b"anoth");
+        }
+        let missing = Readable::find(&other, None).unwrap();
+        assert!(missing.is_none() && Readable::find(folder.path(), None).is_err());
+    }
+
+    #[test]
+    fn what_the_system_refuses_to_read_is_no_fault_of_the_data_and_no_closed_output() {
+        for code in [5, 32] {
+            let refused = parquet::errors::ParquetError::from(io::Error::from_raw_os_error(code));
+            let error = no_fault_of_data("a.parquet", refused).unwrap();
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert_eq!(error.to_string(), "cannot read a.parquet");
+            let cause = StdError::source(&error).unwrap();
+            assert!(cause.is::<parquet::errors::ParquetError>());
+            let code_of = io_errors(&error).find_map(io::Error::raw_os_error);
+            assert_eq!(code_of, Some(code));
+        }
+        let damaged = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert!(no_fault_of_data("a.parquet", damaged).is_err());
+    }
+}

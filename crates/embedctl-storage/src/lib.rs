@@ -1,0 +1,57 @@
+//! What is read anywhere, wherever it is ([`Bytes`]), and object stores: what is there, reading it, writing it. The only
+//! code beside `model/hub` that uses the network, over the same connections.
+//!
+//! `object_store` knows the stores' languages, signatures and retries; its requests are made by ureq
+//! ([`transport`]), and one thread drives what it does asynchronously ([`store`]), so that whoever calls waits as for
+//! a file. Without the feature `cloud` there is nothing here but addresses, and an error that says what is lacking.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![warn(clippy::unwrap_used)]
+
+mod address;
+#[cfg(feature = "cloud")]
+mod body;
+mod bytes;
+#[cfg(feature = "cloud")]
+mod failure;
+#[cfg(feature = "cloud")]
+mod list;
+mod option;
+#[cfg(feature = "cloud")]
+mod read;
+#[cfg(feature = "cloud")]
+mod refusal;
+mod seeking;
+#[cfg(feature = "cloud")]
+mod store;
+#[cfg(feature = "cloud")]
+mod transport;
+#[cfg(feature = "cloud")]
+mod write;
+
+#[cfg(not(feature = "cloud"))]
+mod absent;
+
+#[cfg(not(feature = "cloud"))]
+pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
+pub use address::{Address, Scheme};
+pub use bytes::{Bytes, Readable};
+pub use bytes::{FileBytes, no_fault_of_data};
+#[cfg(feature = "cloud")]
+pub use list::Object;
+pub use option::StorageOption;
+#[cfg(feature = "cloud")]
+pub use read::{ObjectFile, ObjectReader};
+pub use seeking::Seeking;
+#[cfg(feature = "cloud")]
+pub use store::Storage;
+#[cfg(feature = "cloud")]
+pub use write::ObjectWriter;
+
+use crate as storage;
+use embedctl_common::{cancel, error, named, remedies, safe_text, small_file, threads};
+use embedctl_hub as hub;
+
+/// Requests made again after the first.
+#[cfg(feature = "cloud")]
+const RETRIES: u32 = 3;

@@ -1,0 +1,384 @@
+//! The stores of a run: built from the environment and `--storage-option`, one for each bucket, and driven by one
+//! thread, so that the rest of the program stays synchronous.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded, select};
+use futures_util::future::select as either;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::path::Path;
+use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{oneshot, watch};
+
+use super::address::{Address, Scheme};
+use super::failure::{Failure, watched};
+use super::refusal::{self, Doing};
+use super::transport::{Connector, Manners, Wires};
+use super::{RETRIES, StorageOption};
+use crate::cancel::CancelToken;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hub::Settings;
+use crate::safe_text::Secrets;
+use crate::threads::{locked, spawn};
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// How long a request may be tried in all: a signature is good for some minutes.
+const RETRY_TIME: Duration = Duration::from_secs(180);
+/// How long cleaning up may take after the run was interrupted.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The object stores of a run. Clones share their connections.
+#[derive(Clone)]
+pub struct Storage(Arc<Inner>);
+
+struct Inner {
+    handle: Handle,
+    /// Ends the driver's thread when dropped.
+    _end: oneshot::Sender<()>,
+    /// Ends the watch when dropped.
+    _watched: Sender<()>,
+    cancelled: watch::Receiver<bool>,
+    wires: Arc<Wires>,
+    settings: Settings,
+    secrets: Secrets,
+    options: Vec<StorageOption>,
+    cancel: CancelToken,
+    buckets: Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>,
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Storage")
+    }
+}
+
+/// An object, as `object_store` is asked for it.
+#[derive(Debug, Clone)]
+pub(super) struct Location {
+    pub store: Arc<dyn ObjectStore>,
+    pub path: Path,
+}
+
+impl Storage {
+    /// Stores that the environment and `options` give access to. Asks nobody anything yet. What waits ends once
+    /// `cancel` is cancelled.
+    ///
+    /// # Errors
+    /// If an option is known to no store, or the system gives no thread.
+    pub fn new(
+        settings: Settings,
+        options: Vec<StorageOption>,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
+        let mut secrets = settings.secrets.clone();
+        for option in &options {
+            option.check()?;
+            if option.is_secret() {
+                secrets.add_token(&option.value);
+            }
+        }
+        let runtime = Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| {
+            Error::new(ErrorKind::Exhausted, "object stores", error.to_string())
+        })?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let drive = move || {
+            let _ = runtime.block_on(ended);
+            // Threads that make requests end by themselves.
+            runtime.shutdown_background();
+        };
+        spawn("object stores", drive)?;
+        let wires = Arc::new(Wires::new(settings.clone(), cancel.clone()));
+        let (told, cancelled) = watch::channel(false);
+        let (watched, finished) = bounded::<()>(0);
+        let (stop, stopped) = (Arc::clone(&wires), cancel.clone());
+        let watch = move || {
+            select! {
+                recv(finished) -> _ => {}
+                recv(stopped.channel()) -> _ => {
+                    let _ = told.send(true);
+                    stop.stop();
+                }
+            }
+        };
+        spawn("interrupts", watch)?;
+        Ok(Self(Arc::new(Inner {
+            handle,
+            _end: end,
+            _watched: watched,
+            cancelled,
+            wires,
+            settings,
+            secrets,
+            options,
+            cancel: cancel.clone(),
+            buckets: Mutex::default(),
+        })))
+    }
+
+    /// The same stores, for what is still to be written once the run was cancelled. Nothing ends what waits here but
+    /// the process.
+    ///
+    /// # Errors
+    /// As [`Storage::new`].
+    pub fn after_cancel(&self) -> Result<Self> {
+        let Inner {
+            settings, options, ..
+        } = &*self.0;
+        Self::new(settings.clone(), options.clone(), &CancelToken::new())
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(super) fn cancel(&self) -> &CancelToken {
+        &self.0.cancel
+    }
+
+    /// Starts a task that ends when the run is cancelled.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut cancelled = self.0.cancelled.clone();
+        self.0.handle.spawn(async move {
+            let cancelled = pin!(cancelled.wait_for(|&cancelled| cancelled));
+            either(pin!(task), cancelled).await;
+        });
+    }
+
+    /// Waits for an operation on `address`.
+    ///
+    /// # Errors
+    /// What its refusal means, in a sentence; [`ErrorKind::Interrupted`] where the run was cancelled.
+    pub(super) fn wait<T: Send + 'static>(
+        &self,
+        address: &Address,
+        doing: Doing,
+        operation: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.attempt(operation)?
+            .map_err(|failure| self.explain(address, doing, failure))
+    }
+
+    /// The same, where the caller wants to look at the failure first.
+    pub(super) fn attempt<T: Send + 'static>(
+        &self,
+        operation: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> Result<Result<T, Failure>> {
+        let (done, result) = bounded(1);
+        self.spawn(async move {
+            let _ = done.send(watched(operation).await);
+        });
+        // Cancelled: the task is dropped, and `done` with it.
+        match result.recv() {
+            _ if self.0.cancel.is_cancelled() => Err(Error::interrupted()),
+            Ok(result) => Ok(result),
+            Err(_) => Err(Error::internal("an object store's request got lost")),
+        }
+    }
+
+    /// Does what cleans up, also after the run was cancelled; for a short time at most.
+    pub(super) fn clean_up(&self, operation: impl Future<Output = ()> + Send + 'static) {
+        let (done, result) = bounded::<()>(0);
+        self.0.handle.spawn(async move {
+            operation.await;
+            drop(done);
+        });
+        let _ = result.recv_timeout(LAST_PATIENCE);
+    }
+
+    /// A failure in a sentence, without secrets.
+    pub(super) fn explain(&self, address: &Address, doing: Doing, failure: Failure) -> Error {
+        let secrets = &self.0.secrets;
+        refusal::explain(address, doing, failure, self.0.cancel.is_cancelled())
+            .reworded(&|text| secrets.redact(text).into_owned())
+    }
+
+    /// Where an object is; `web` is its address where it comes from a web server after all.
+    pub(super) fn location(&self, address: &Address, web: Option<String>) -> Result<Location> {
+        let scheme = address.scheme();
+        if web.is_some() || scheme.is_web() {
+            let url = web.unwrap_or_else(|| address.in_full());
+            return Ok(Location {
+                store: self.web(address, &url)?,
+                path: Path::default(),
+            });
+        }
+        let path = Path::parse(address.key()).map_err(|error| {
+            Error::usage(format!(
+                "{address} is no name that object stores have in common"
+            ))
+            .with_remedy("its folders may not be empty, '.' or '..'")
+            .caused_by(error)
+        })?;
+        let key = (scheme, address.bucket().to_owned());
+        let mut buckets = locked(&self.0.buckets);
+        let store = match buckets.get(&key) {
+            Some(store) => Arc::clone(store),
+            None => {
+                let store = self.bucket(address)?;
+                buckets.insert(key, Arc::clone(&store));
+                store
+            }
+        };
+        Ok(Location { store, path })
+    }
+
+    fn connector(&self, manners: Manners) -> Connector {
+        Connector {
+            wires: Arc::clone(&self.0.wires),
+            manners,
+        }
+    }
+
+    fn retry(&self) -> RetryConfig {
+        RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: self.0.settings.pause,
+                max_backoff: LONGEST_PAUSE,
+                base: 2.0,
+            },
+            max_retries: RETRIES as usize,
+            retry_timeout: RETRY_TIME,
+        }
+    }
+
+    fn web(&self, address: &Address, url: &str) -> Result<Arc<dyn ObjectStore>> {
+        let manners = match address.scheme() {
+            Scheme::Hub => Manners::Hub,
+            _ => Manners::Web,
+        };
+        let built = HttpBuilder::new()
+            .with_url(url)
+            .with_retry(self.retry())
+            .with_http_connector(self.connector(manners))
+            .build();
+        match built {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(_) => Err(Error::usage(format!("'{address}' is no address"))),
+        }
+    }
+
+    /// The store of a bucket: what the environment says, then the options.
+    fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
+        // The builders have no trait in common.
+        macro_rules! store {
+            ($builder:ident, $key:ident, $name:ident, $own:expr) => {{
+                let mut builder = $builder::from_env();
+                for (key, value) in self.options::<$key>() {
+                    builder = builder.with_config(key, value);
+                }
+                let built = $own(builder)?
+                    .$name(address.bucket())
+                    .with_retry(self.retry())
+                    .with_http_connector(self.connector(Manners::Store))
+                    .build();
+                let refusal = None;
+                let failed = |error| self.explain(address, Doing::Open, Failure { error, refusal });
+                Ok(Arc::new(built.map_err(failed)?))
+            }};
+        }
+        match address.scheme() {
+            Scheme::S3 => {
+                let own = |builder| refuse_profile(address, builder);
+                store!(AmazonS3Builder, AmazonS3ConfigKey, with_bucket_name, own)
+            }
+            Scheme::Az => {
+                store!(
+                    MicrosoftAzureBuilder,
+                    AzureConfigKey,
+                    with_container_name,
+                    Ok::<_, Error>
+                )
+            }
+            Scheme::Gs => {
+                let own = |builder| Ok::<_, Error>(emulated(builder));
+                store!(
+                    GoogleCloudStorageBuilder,
+                    GoogleConfigKey,
+                    with_bucket_name,
+                    own
+                )
+            }
+            Scheme::Http | Scheme::Https | Scheme::Hub => {
+                Err(Error::internal("a web server has no buckets"))
+            }
+        }
+    }
+
+    /// The options that a store knows.
+    fn options<K: FromStr>(&self) -> impl Iterator<Item = (K, String)> {
+        let known = |option: &StorageOption| Some((option.key.parse().ok()?, option.value.clone()));
+        self.0.options.iter().filter_map(known)
+    }
+}
+
+/// Google's own clients ask the emulator that this variable names, without credentials where they have none.
+fn emulated(builder: GoogleCloudStorageBuilder) -> GoogleCloudStorageBuilder {
+    let has = |key| builder.get_config_value(&key).is_some();
+    let host = std::env::var("STORAGE_EMULATOR_HOST").unwrap_or_default();
+    if host.is_empty() || has(GoogleConfigKey::BaseUrl) {
+        return builder;
+    }
+    let url = match Address::is_url(&host) {
+        true => host.trim_end_matches('/').to_owned(),
+        false => format!("http://{host}"),
+    };
+    let credentials = [
+        GoogleConfigKey::ServiceAccount,
+        GoogleConfigKey::ServiceAccountKey,
+        GoogleConfigKey::ApplicationCredentials,
+    ];
+    let has_some = credentials.into_iter().any(has);
+    let builder = builder.with_base_url(&url);
+    if has_some {
+        return builder;
+    }
+    let nobody =
+        r#"{"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": true}"#;
+    builder.with_service_account_key(nobody)
+}
+
+/// A named profile lies in files that `object_store` does not read: it would ask for a machine's own credentials.
+fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
+    let Some(profile) = std::env::var("AWS_PROFILE")
+        .ok()
+        .filter(|name| !name.is_empty())
+    else {
+        return Ok(builder);
+    };
+    let has = |key| {
+        builder
+            .get_config_value(&key)
+            .is_some_and(|value| !value.is_empty())
+    };
+    let found = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::WebIdentityTokenFile,
+        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+        AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    ];
+    let anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
+    if found.into_iter().any(has) || anonymous.is_some_and(|value| value == "true") {
+        return Ok(builder);
+    }
+    Err(Error::new(
+        ErrorKind::Storage,
+        address,
+        format!("AWS_PROFILE names the profile {profile}, and named profiles are not read"),
+    )
+    .with_remedy(format!(
+        "export its keys first: eval \"$(aws configure export-credentials --profile {profile} --format env)\""
+    )))
+}

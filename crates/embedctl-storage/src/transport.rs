@@ -1,0 +1,361 @@
+//! `object_store`'s requests, made by ureq with the connections of the Hub's client: the same proxies, certificates,
+//! time limits and interruption, and no second TLS.
+//!
+//! ```text
+//!  object_store (signs, retries) ──► Service ──thread──► ureq ──► the store
+//!                                     ▲  status, headers │
+//!                                     └──── body in chunks, by a bounded channel
+//! ```
+
+use std::future::Future;
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE};
+use http::{Method, Request, StatusCode, Uri};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use tokio::sync::{mpsc, oneshot};
+use ureq::{Agent, AsSendBody};
+
+use super::body::{Streamed, collected, ranged};
+use super::failure::Refusal;
+use crate::cancel::CancelToken;
+use crate::error::{Error, ErrorKind};
+use crate::hub::{
+    Agents, Fault, Limits, Paced, Settings, Token, UrlOrigin, host, redirected, unreachable,
+};
+use crate::threads::spawn;
+
+/// Bytes of a body that travel together, and how many such may wait for their reader.
+const CHUNK: usize = 128 << 10;
+const WAITING: usize = 4;
+/// Redirects followed for one request.
+const REDIRECTS: usize = 10;
+/// Where machines in a cloud ask for their credentials; anywhere else nobody answers.
+const METADATA: [&str; 4] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "fd00:ec2::254",
+    "metadata.google.internal",
+];
+/// How long such a place may take to answer.
+const METADATA_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a request may take that cleans up after the run was interrupted.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The connections of a run.
+#[derive(Debug)]
+pub(super) struct Wires {
+    agents: Agents,
+    /// For what is left to do after the run was cancelled.
+    last: Agents,
+    settings: Settings,
+    cancel: CancelToken,
+    hub: Option<UrlOrigin>,
+    no_metadata: bool,
+}
+
+impl Wires {
+    pub(super) fn new(mut settings: Settings, cancel: CancelToken) -> Self {
+        let direct = METADATA.iter().map(|&host| host.to_owned());
+        settings.proxies.add_direct(direct);
+        let hurried = Settings {
+            idle_timeout: LAST_PATIENCE,
+            ..settings.clone()
+        };
+        let disabled = std::env::var("AWS_EC2_METADATA_DISABLED");
+        Self {
+            agents: Agents::new(settings.clone(), cancel.clone()),
+            last: Agents::new(hurried, CancelToken::new()),
+            hub: (settings.endpoint.parse().ok()).and_then(|uri| UrlOrigin::of(&uri)),
+            no_metadata: disabled.is_ok_and(|value| value.eq_ignore_ascii_case("true")),
+            settings,
+            cancel,
+        }
+    }
+
+    /// Ends all requests but those that clean up.
+    pub(super) fn stop(&self) {
+        self.agents.stop();
+    }
+}
+
+/// Whose rules a service follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manners {
+    /// A store's: every request is signed for one address, so redirects are answers.
+    Store,
+    /// A web server's: redirects are followed.
+    Web,
+    /// The Hub's: the same, and its own origin gets the token.
+    Hub,
+}
+
+/// Makes services for `object_store`.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    pub wires: Arc<Wires>,
+    pub manners: Manners,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Service(self.clone())))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Service(Connector);
+
+impl HttpService for Service {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let service = self.clone();
+        let asked = request.uri().clone();
+        Box::pin(async move {
+            let (head, answer) = oneshot::channel();
+            let work = move || service.exchange(request, head);
+            if let Err(error) = spawn("storage request", work) {
+                return Err(HttpError::new(HttpErrorKind::Unknown, error));
+            }
+            let refusal = || Refusal {
+                host: host(&asked),
+                no_credentials: is_metadata(&asked),
+                ..Refusal::default()
+            };
+            let answer = answer.await.unwrap_or_else(|_| {
+                let error = Error::internal("a request ended without an answer");
+                Err(HttpError::new(HttpErrorKind::Unknown, error))
+            });
+            match answer {
+                Ok(response) if is_fine(response.status()) => Ok(response),
+                Ok(response) => refusal().answered(response).await,
+                Err(error) => Err(refusal().unanswered(error)),
+            }
+        })
+    }
+}
+
+/// What is no refusal to be explained.
+fn is_fine(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
+}
+
+fn is_metadata(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    METADATA.contains(&host)
+}
+
+/// Where the head of an answer is awaited.
+type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
+
+impl Service {
+    /// One request from its first byte to the last of its answer, on a thread of its own.
+    fn exchange(&self, request: HttpRequest, head: Head) {
+        let is_head = request.method() == Method::HEAD;
+        let (response, skip) = match self.request(request) {
+            Ok(answer) => answer,
+            Err(error) => {
+                let _ = head.send(Err(error));
+                return;
+            }
+        };
+        let (parts, body) = response.into_parts();
+        let length = (parts.headers.get(CONTENT_LENGTH))
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.parse::<u64>().ok());
+        if is_head || length == Some(0) || parts.status == StatusCode::NO_CONTENT {
+            let empty = HttpResponse::from_parts(parts, Bytes::new().into());
+            let _ = head.send(Ok(empty));
+            return;
+        }
+        let (chunks, received) = mpsc::channel(WAITING);
+        let streamed = HttpResponseBody::new(Streamed::new(received, length));
+        let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
+        if sent.is_ok() {
+            let body = body.into_with_config().limit(u64::MAX).reader();
+            let body = Paced::new(body, self.limits());
+            self.stream(body, skip, length, &chunks);
+        }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.0.wires.settings.limits
+    }
+
+    /// Sends a body on, without its first `skip` bytes.
+    fn stream(
+        &self,
+        mut body: impl Read,
+        mut skip: u64,
+        length: Option<u64>,
+        chunks: &mpsc::Sender<Result<Bytes, HttpError>>,
+    ) {
+        let mut left = length;
+        loop {
+            let mut chunk = vec![0; CHUNK];
+            let mut filled = 0;
+            let end = loop {
+                match body.read(&mut chunk[filled..]) {
+                    Ok(0) => break Some(None),
+                    Ok(count) => filled += count,
+                    Err(error) => break Some(Some(error.to_string())),
+                }
+                if filled == chunk.len() {
+                    break None;
+                }
+            };
+            chunk.truncate(filled);
+            let mut chunk = Bytes::from(chunk);
+            let passed = skip.min(chunk.len() as u64);
+            skip -= passed;
+            let _ = chunk.split_to(usize::try_from(passed).unwrap_or(0));
+            left = left.map(|left| left.saturating_sub(chunk.len() as u64));
+            // Nobody wants the rest.
+            if !chunk.is_empty() && chunks.blocking_send(Ok(chunk)).is_err() {
+                return;
+            }
+            let reason = match end {
+                None => continue,
+                Some(Some(reason)) => reason,
+                Some(None) if left.is_some_and(|left| left > 0) => {
+                    format!("{} bytes are missing", left.unwrap_or(0))
+                }
+                Some(None) => return,
+            };
+            let _ = chunks.blocking_send(Err(
+                self.broken(&format!("the connection was cut before its end ({reason})"))
+            ));
+            return;
+        }
+    }
+
+    /// An error that may pass, unless the run was cancelled.
+    fn broken(&self, reason: &str) -> HttpError {
+        if self.0.wires.cancel.is_cancelled() {
+            return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
+        }
+        HttpError::new(
+            HttpErrorKind::Interrupted,
+            Error::new(ErrorKind::Storage, "", reason),
+        )
+    }
+
+    /// The answer, behind redirects where they are followed, and how much of its body comes before what was
+    /// asked for.
+    fn request(
+        &self,
+        request: HttpRequest,
+    ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
+        let (mut parts, body) = request.into_parts();
+        let body = collected(body)?;
+        let manners = self.0.manners;
+        if manners == Manners::Hub {
+            // The commit says which content is meant; its storage has etags of its own.
+            parts.headers.remove(IF_MATCH);
+            parts.headers.remove(IF_UNMODIFIED_SINCE);
+        }
+        let mut uri = parts.uri.clone();
+        for _ in 0..=REDIRECTS {
+            let mut request = Request::builder().method(&parts.method).uri(&uri);
+            if let Some(headers) = request.headers_mut() {
+                headers.clone_from(&parts.headers);
+                let to_hub = manners == Manners::Hub && UrlOrigin::of(&uri) == self.0.wires.hub;
+                let token = self.0.wires.settings.token.as_ref().filter(|_| to_hub);
+                if let Some(token) = token.map(Token::authorization)
+                    && let Ok(mut token) = HeaderValue::from_str(&token)
+                {
+                    token.set_sensitive(true);
+                    headers.insert(AUTHORIZATION, token);
+                }
+            }
+            let request = request
+                .body(body.clone())
+                .map_err(|_| fatal(format!("{} is no address", host(&uri))))?;
+            let response = self.run(request)?;
+            let status = response.status();
+            let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
+            if manners != Manners::Store && moved {
+                uri = redirected(&uri, response.headers()).map_err(fatal)?;
+                continue;
+            }
+            return Ok(ranged(&parts.headers, response));
+        }
+        Err(fatal(format!(
+            "{} redirects more than {REDIRECTS} times",
+            host(&parts.uri)
+        )))
+    }
+
+    fn run(&self, request: Request<Bytes>) -> Result<http::Response<ureq::Body>, HttpError> {
+        let wires = &self.0.wires;
+        let uri = request.uri().clone();
+        let metadata = is_metadata(&uri);
+        if metadata && wires.no_metadata && uri.path().starts_with("/latest/") {
+            return Err(fatal("AWS_EC2_METADATA_DISABLED forbids to ask for them"));
+        }
+        let ends = wires.cancel.is_cancelled() && request.method() == Method::DELETE;
+        let agents = if ends { &wires.last } else { &wires.agents };
+        let (agent, proxy) = agents
+            .of(&uri)
+            .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+        let (parts, body) = request.into_parts();
+        let bodiless =
+            body.is_empty() && !matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+        let answer = match bodiless {
+            true => ask(&agent, Request::from_parts(parts, ()), metadata),
+            false => ask(&agent, Request::from_parts(parts, &body[..]), metadata),
+        };
+        answer.map_err(|error| {
+            if wires.cancel.is_cancelled() && !ends {
+                return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
+            }
+            if metadata {
+                return fatal(error.to_string());
+            }
+            match unreachable("", &uri, proxy, &wires.settings, "the address", &error) {
+                Fault::Transient { reason, .. } => self.broken(&reason),
+                Fault::Final(error) => HttpError::new(
+                    HttpErrorKind::Unknown,
+                    Error::new(ErrorKind::Storage, "", error.reason())
+                        .with_remedy_if(error.remedy()),
+                ),
+            }
+        })
+    }
+}
+
+/// Sends a request; where nobody may be there, without much patience.
+fn ask(
+    agent: &Agent,
+    mut request: Request<impl AsSendBody>,
+    hurried: bool,
+) -> Result<http::Response<ureq::Body>, ureq::Error> {
+    if hurried {
+        request = agent
+            .configure_request(request)
+            .timeout_connect(Some(METADATA_PATIENCE))
+            .timeout_recv_response(Some(METADATA_PATIENCE))
+            .build();
+    }
+    agent.run(request)
+}
+
+/// An error that asking again does not mend.
+fn fatal(reason: impl Into<String>) -> HttpError {
+    let error = Error::new(ErrorKind::Storage, "", reason);
+    HttpError::new(HttpErrorKind::Unknown, error)
+}
