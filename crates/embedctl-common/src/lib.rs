@@ -1,4 +1,22 @@
-//! What every crate of embedctl needs: errors, cancellation, threads, hashes and small files.
+//! Errors, cancellation, threads, settings in messages and small files: what every other crate of embedctl needs.
+//!
+//! ```text
+//!  error ── kind, place, reason, remedy, cause      cancel ── CancelToken, checked by all long work
+//!  setting ── how messages name settings            threads ── named threads, panics as errors
+//!  small_file, folder, private_folder, hash ── files that are read whole, and SHA-256
+//!  texts ── many texts in one allocation            stage ── where a run spends its time
+//! ```
+//!
+//! Nothing may be concluded from an error's words; its [`ErrorKind`] and [`Place`] are data:
+//!
+//! ```
+//! use embedctl_common::{Error, ErrorKind, Place};
+//!
+//! let error = Error::record(Place::file("a.jsonl").line(7), "this is not an object");
+//! assert_eq!(error.kind(), ErrorKind::Record);
+//! assert_eq!(error.to_string(), "a.jsonl:7: this is not an object");
+//! ```
+
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 

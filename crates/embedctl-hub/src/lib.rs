@@ -1,15 +1,29 @@
-//! Models from the Hugging Face Hub: fetched whole, verified, and kept where Python's `huggingface_hub`
-//! keeps them. The only network code there is.
+//! Models from the Hugging Face Hub: fetched whole, verified, and kept where Python's `huggingface_hub` keeps them.
 //!
-//! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to whatever host a redirect
-//! names, publishes what it has not verified, and never gets past a complete partial file. Its 1.0 keeps the
-//! token to itself, but gives up at the first cut connection and begins again the next time, publishes
-//! content that is not what its name says, and brings an asynchronous runtime along. So requests
-//! ([`client`]), content ([`fetch`]) and its hashes ([`digest`]) are our own, over ureq.
+//! ```text
+//!  ensure, download ──► client (requests, redirects, retries over ureq) ──► fetch + digest (content and its hash)
+//!         │                                                                     │
+//!         └── select: which files a model needs          store (the Hub's cache) or local (a plain folder) ◄┘
+//!  lockfile ── a model pinned by commit and hashes       check ── whether a model here is whole
+//! ```
 //!
-//! What is published is verified: content arrives in a file beside ([`fetch`]), is summed up, and is renamed
-//! to its hash; then the snapshot's links are made, the ONNX file's last; then the branch is moved. A process
-//! that is killed in between leaves partial content, which the next one goes on from, and nothing else.
+//! The crate hf-hub gives the cache's paths and no more. Its 0.5 sends the token to any host that a redirect names,
+//! publishes content without verification, and never gets past a complete partial file. Its 1.0 gives up at the first cut
+//! connection and begins again the next time, publishes content under a name whose hash it does not have, and brings an
+//! asynchronous runtime. So requests, content and hashes are our own, over ureq.
+//!
+//! Published content is verified: it arrives in a file beside its place, is hashed, and is renamed to its hash. The
+//! snapshot's links come next, the weights' last, and the branch after that. A process that is killed leaves partial
+//! content, which the next process completes, and nothing that could be taken for a model.
+//!
+//! ```
+//! use embedctl_hub::{ModelId, ModelName};
+//!
+//! let ModelName::Hub(model) = ModelName::of("sentence-transformers/all-MiniLM-L6-v2@main").unwrap() else {
+//!     panic!("this is not a folder");
+//! };
+//! assert_eq!(model.revision, "main");
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]

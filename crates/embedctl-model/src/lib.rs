@@ -1,8 +1,28 @@
-//! A model as its repository describes it: resolved files and the configuration read from them.
+//! A sentence-transformers model as its own files describe it: tokenizer, prompts, pooling, modules, length.
 //!
-//! Nothing here loads weights. [`Model::open`] finds the files (a folder in the Hub's layout, or a
-//! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the header of an
-//! ONNX file into a [`Graph`]; engines take it from there.
+//! ```text
+//!  repository ──► locate, metadata ──► resolve: pooling, length, prompts, output ──► ModelConfig
+//!  tokenizer.json ──► tokenizer: rebuilt as the reference's classes do
+//!  text ──► tokenize (parallel, chunks) ──► TokenRows ──► batch ──► [an engine] ──► pool ──► vector
+//! ```
+//!
+//! There is no table of models: [`Model::open`] reads the files of a folder in the Hub's layout, or of a snapshot in the
+//! Hub's cache, and refuses what they leave open with the setting to give. It loads no weights; engines do.
+//!
+//! ```
+//! use embedctl_model::{Model, ModelOptions, tokenize::TextTokenizer};
+//!
+//! # fn main() -> embedctl_common::Result<()> {
+//! let options = ModelOptions {
+//!     model: "../../fixtures/parity/bert-cls/model".into(),
+//!     ..ModelOptions::default()
+//! };
+//! let model = Model::open(&options)?;
+//! let tokens = TextTokenizer::new(&model, 1)?.tokenize(&["some text"].iter().collect())?;
+//! assert_eq!(tokens.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]

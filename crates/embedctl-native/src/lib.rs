@@ -1,11 +1,30 @@
-//! The engine inside: transformers straight from config.json and safetensors, without padding.
+//! Transformer encoders and static embeddings on processors, straight from `config.json` and safetensors, without padding.
 //!
-//! - [`architecture`] reads config.json into a description, `names` knows what tensors are called,
-//!   `loader` packs checkpoints for the kernels, a `network` holds them;
-//! - `executor` runs any description over ragged rows: they follow one another as `[tokens, hidden]`, and
-//!   attention runs for each row and head, so that a row's vector depends on nothing beside it;
-//! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
-//! - [`Encoder`] is an opened transformer, [`StaticTable`] an opened static model.
+//! ```text
+//!  config.json ──► architecture ─┐
+//!  *.safetensors ─► safetensors ─┴► loader ──► network: packed weights, one copy ──► executor + scratch of each worker
+//!                    (checked)                 (fp32, int16 or int8)                 [tokens, hidden], ragged rows
+//!                                                kernels: AVX-512, AVX2, NEON, portable
+//! ```
+//!
+//! - [`architecture`] reads config.json into a description; a setting that nobody has read is refused by its name.
+//! - [`Encoder`] is an opened transformer. Rows follow one another as `[tokens, hidden]` and attention runs for each row
+//!   and head, so a row's states depend on nothing beside it, bit for bit, in every precision.
+//! - [`StaticTable`] is an opened static model.
+//! - [`kernels`] does the arithmetic in the best instructions that the processor has.
+//!
+//! ```
+//! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
+//!
+//! # fn main() -> embedctl_common::Result<()> {
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), Arithmetic::F32)?;
+//! let mut worker = encoder.worker(); // one for each thread
+//! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
+//! let states = worker.run(rows)?; // [7, width]
+//! assert_eq!(states.len(), 7 * encoder.width());
+//! # Ok(())
+//! # }
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]

@@ -1,8 +1,22 @@
-//! The messages of ONNX's protobuf schema that several readers need. Field numbers: `onnx.proto3` of
-//! ONNX 1.x.
+//! ONNX files, read without their weights: inputs, outputs, operators and the files that hold external data.
 //!
-//! Graphs and tensors are here as they are written. Who reads a model without its weights takes
-//! [`skeleton`]. [`fields`] goes through a message without decoding it.
+//! ```text
+//!  lib ── messages of ONNX's protobuf schema (field numbers: onnx.proto3 of ONNX 1.x), small graphs written
+//!  skeleton ── a whole graph without the bytes of its tensors
+//!  graph ── Graph: what a model declares, from the header alone
+//! ```
+//!
+//! A file of gigabytes costs little memory, as only the fields that are declared here are decoded.
+//!
+//! ```
+//! use embedctl_onnx::graph::Graph;
+//!
+//! # fn main() -> embedctl_common::Result<()> {
+//! let graph = Graph::read("../../fixtures/parity/bert-cls/model/onnx/model.onnx".as_ref())?;
+//! assert!(graph.inputs.iter().any(|input| input.name == "input_ids"));
+//! # Ok(())
+//! # }
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]

@@ -1,4 +1,33 @@
-//! ONNX Runtime and rten.
+//! The interface of engines, and the two that run ONNX files: ONNX Runtime and rten.
+//!
+//! ```text
+//!  Engine, Worker ── an opened model; one thread's way to run ragged batches
+//!  runtime ── ONNX Runtime libraries: discovery, probes in child processes, plug-ins, remedies
+//!  provider, device ── execution providers, and the hardware that they run on
+//!  onnxruntime ── sessions: does the provider do the work, does it do it right, which budget suits it
+//!  rten ── ONNX files without ONNX Runtime
+//!  feeds, padded ── what each input of a graph is fed; rows are padded here and nowhere else
+//! ```
+//!
+//! ```
+//! use embedctl_model::batch::Batch;
+//! use embedctl_model::{Model, ModelOptions};
+//! use embedctl_ort::{EngineOptions, rten};
+//!
+//! # fn main() -> embedctl_common::Result<()> {
+//! let options = ModelOptions {
+//!     model: "../../fixtures/parity/bert-cls/model".into(),
+//!     ..ModelOptions::default()
+//! };
+//! let model = Model::open(&options)?;
+//! let engine = rten::open(&model, &EngineOptions::default(), &[])?;
+//! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4] };
+//! let mut worker = engine.worker()?;
+//! assert!(worker.run(&batch)?.fits(&batch));
+//! # Ok(())
+//! # }
+//! ```
+
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 

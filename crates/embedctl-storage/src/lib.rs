@@ -1,9 +1,21 @@
-//! What is read anywhere, wherever it is ([`Bytes`]), and object stores: what is there, reading it, writing it. The only
-//! code beside `model/hub` that uses the network, over the same connections.
+//! Files, object stores and web addresses, listed, read and written alike.
 //!
-//! `object_store` knows the stores' languages, signatures and retries; its requests are made by ureq
-//! ([`transport`]), and one thread drives what it does asynchronously ([`store`]), so that whoever calls waits as for
-//! a file. Without the feature `cloud` there is nothing here but addresses, and an error that says what is lacking.
+//! ```text
+//!  Readable, Bytes ── content that can be read anywhere: a file, an object, an address
+//!  Address ── s3://, gs://, az://, https://, hf://datasets/…
+//!  Storage ── an object store: list, read, put if absent, remove     (feature `cloud`)
+//!      └─ object_store knows the stores' languages and signatures; requests go through the Hub client's connections
+//! ```
+//!
+//! `object_store` is asynchronous; one thread drives it, so callers wait as for a file. Without the feature `cloud` there
+//! are addresses, and an error that names the feature.
+//!
+//! ```
+//! use embedctl_storage::{Address, Scheme};
+//!
+//! let address = Address::parse("s3://bucket/texts/a.jsonl").unwrap();
+//! assert_eq!((address.scheme(), address.bucket()), (Scheme::S3, "bucket"));
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]

@@ -1,4 +1,17 @@
 //! Tools for the tests of embedctl's crates: damage to files from a seed, and a count of the memory asked for.
+//!
+//! ```text
+//!  mutation ── a good file, damaged in another way for each seed, under watch for time and memory
+//!  WatchedMemory ── the allocator that counts what a test asks for
+//! ```
+//!
+//! ```
+//! use embedctl_testing::mutation;
+//!
+//! mutation::each_content("greeting", b"hello", 10, |damaged| {
+//!     let _ = std::str::from_utf8(damaged); // refused or read, and no panic
+//! });
+//! ```
 
 mod allocations;
 pub mod mutation;
