@@ -26,6 +26,7 @@ use ureq::{Agent, AsSendBody};
 
 use super::body::{Streamed, collected, ranged};
 use super::failure::Refusal;
+use super::version::keep_besides;
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
 use crate::model::hub::{
@@ -141,7 +142,14 @@ impl HttpService for Service {
                 Err(HttpError::new(HttpErrorKind::Unknown, error))
             });
             match answer {
-                Ok(response) if is_fine(response.status()) => Ok(response),
+                Ok(mut response) if is_fine(response.status()) => {
+                    if service.0.manners == Manners::Web {
+                        let mut extensions = std::mem::take(response.extensions_mut());
+                        keep_besides(response.headers_mut(), &mut extensions);
+                        *response.extensions_mut() = extensions;
+                    }
+                    Ok(response)
+                }
                 Ok(response) => refusal().answered(response).await,
                 Err(error) => Err(refusal().unanswered(error)),
             }

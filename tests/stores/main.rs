@@ -4,6 +4,7 @@
 //! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `network.rs`: the way there. `inspected.rs`: `inspect`. `compared.rs`:
 //! what other commands read there. `documented.rs`: the commands of the documentation. `refused.rs`: who says no, and
 //! what is said then. `stopped.rs`: interrupts and kills.
+//! `versions.rs`: objects that are replaced while they are read.
 
 #[path = "../support/hub/mod.rs"]
 mod hub;
@@ -27,3 +28,4 @@ mod refused;
 mod runs;
 #[cfg(unix)]
 mod stopped;
+mod versions;
