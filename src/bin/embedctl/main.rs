@@ -74,8 +74,9 @@ fn main() {
 /// What was typed, with what files say where nothing was.
 fn parse(typed: Vec<OsString>) -> Result<(Args, Config), clap::Error> {
     let config = Config::read(&typed)?;
-    let (arguments, taken) = config.complete(typed)?;
-    let mut args = args::parse(arguments).map_err(|error| config::located(error, &taken))?;
+    let completed = config.complete(typed)?;
+    let taken = &completed.taken;
+    let mut args = args::parse(&completed).map_err(|error| config::located(error, taken))?;
     args.files = taken.iter().map(|entry| entry.place.file.clone()).collect();
     args.files.dedup();
     Ok((args, config))
