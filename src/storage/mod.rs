@@ -24,6 +24,8 @@ mod store;
 #[cfg(feature = "cloud")]
 mod transport;
 #[cfg(feature = "cloud")]
+mod version;
+#[cfg(feature = "cloud")]
 mod write;
 
 #[cfg(not(feature = "cloud"))]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::error::Cause;
 #[cfg(feature = "cloud")]
 use crate::error::{Error, Result};
+use crate::word_list::words;
 
 /// A setting for the object stores that know it.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,12 +64,14 @@ impl StorageOption {
              google_service_account",
         ))
     }
+}
 
-    /// Whether no message may show its value.
-    pub(super) fn is_secret(&self) -> bool {
-        ["secret", "token", "key", "sas", "password"]
-            .iter()
-            .any(|word| self.key.contains(word))
+impl StorageOption {
+    /// Whether no message may show the value of the setting `key`.
+    pub(crate) fn is_secret_key(key: &str) -> bool {
+        let key = key.to_ascii_lowercase();
+        let secret = "secret token key sas password credential";
+        words(secret).any(|word| key.contains(word))
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
         assert!("region".parse::<StorageOption>().is_err());
         #[cfg(feature = "cloud")]
         {
-            assert!(option.is_secret() && option.check().is_ok());
+            assert!(StorageOption::is_secret_key(&option.key) && option.check().is_ok());
             let unknown: StorageOption = "colour=blue".parse().unwrap();
             assert!(
                 unknown
