@@ -8,6 +8,7 @@ use globset::GlobBuilder;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 
+use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
@@ -24,6 +25,11 @@ pub struct Object {
     size: u64,
     etag: Option<String>,
     modified: Option<SystemTime>,
+}
+
+/// An etag without its quotes: Azure quotes it in its header, and not where it lists.
+pub(super) fn bare(etag: Option<&str>) -> Option<String> {
+    etag.map(|it| it.trim_matches('"').to_owned())
 }
 
 /// By address: that is what it is called.
@@ -88,11 +94,8 @@ impl Object {
     /// Whether what a store says of an object is still what was listed. The Hub's storage has etags of its own,
     /// and a commit never changes.
     pub(super) fn is_still(&self, meta: &ObjectMeta) -> bool {
-        // Azure quotes an etag in its header, and not where it lists.
-        let bare =
-            |etag: &Option<String>| etag.as_deref().map(|it| it.trim_matches('"').to_owned());
-        let same_etag =
-            self.address.scheme() == Scheme::Hub || bare(&self.etag) == bare(&meta.e_tag);
+        let same_etag = self.address.scheme() == Scheme::Hub
+            || bare(self.etag.as_deref()) == bare(meta.e_tag.as_deref());
         same_etag && self.size == meta.size
     }
 }
@@ -134,21 +137,29 @@ impl Storage {
         Ok(objects)
     }
 
-    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing. What has objects
-    /// below it in turn ends in a slash.
+    /// Names, sizes and etags of the objects directly below a prefix, sorted; none where there is nothing. What has
+    /// objects below it in turn ends in a slash.
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn children(&self, prefix: &Address) -> Result<Vec<(String, u64)>> {
+    pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         let below = prefix.with_key(prefix.key().trim_end_matches('/'));
         let Location { store, path } = self.location(&below, None)?;
         let list = async move { store.list_with_delimiter(Some(&path)).await };
         let listed = self.wait(prefix, Doing::List, list)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
-        let objects = (listed.objects.iter()).map(|meta| (name(&meta.location), meta.size));
-        let prefixes = (listed.common_prefixes.iter()).map(|path| (format!("{}/", name(path)), 0));
+        let objects = listed.objects.iter().map(|meta| Child {
+            name: name(&meta.location),
+            size: meta.size,
+            etag: bare(meta.e_tag.as_deref()),
+        });
+        let prefixes = listed.common_prefixes.iter().map(|path| Child {
+            name: format!("{}/", name(path)),
+            size: 0,
+            etag: None,
+        });
         let mut found: Vec<_> = objects.chain(prefixes).collect();
-        found.sort();
+        found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
     }
 
