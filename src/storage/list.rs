@@ -8,12 +8,13 @@ use globset::GlobBuilder;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
+use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
-use super::version::Version;
+use super::version::{Version, bare};
 use crate::error::{Error, Result};
 use crate::model::hub::{dataset, dataset_address};
 
@@ -136,21 +137,29 @@ impl Storage {
         Ok(objects)
     }
 
-    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing. What has objects
-    /// below it in turn ends in a slash.
+    /// Names, sizes and etags of the objects directly below a prefix, sorted; none where there is nothing. What has
+    /// objects below it in turn ends in a slash.
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn children(&self, prefix: &Address) -> Result<Vec<(String, u64)>> {
+    pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         let below = prefix.with_key(prefix.key().trim_end_matches('/'));
         let Location { store, path } = self.location(&below, None)?;
         let list = async move { store.list_with_delimiter(Some(&path)).await };
         let listed = self.wait(prefix, Doing::List, list)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
-        let objects = (listed.objects.iter()).map(|meta| (name(&meta.location), meta.size));
-        let prefixes = (listed.common_prefixes.iter()).map(|path| (format!("{}/", name(path)), 0));
+        let objects = listed.objects.iter().map(|meta| Child {
+            name: name(&meta.location),
+            size: meta.size,
+            etag: bare(meta.e_tag.as_deref()),
+        });
+        let prefixes = listed.common_prefixes.iter().map(|path| Child {
+            name: format!("{}/", name(path)),
+            size: 0,
+            etag: None,
+        });
         let mut found: Vec<_> = objects.chain(prefixes).collect();
-        found.sort();
+        found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
     }
 

@@ -50,3 +50,21 @@ pub use write::ObjectWriter;
 /// Requests made again after the first.
 #[cfg(feature = "cloud")]
 const RETRIES: u32 = 3;
+
+/// An object directly below a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// What follows the prefix.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// What names its content, without quotes, where the store tells.
+    pub etag: Option<String>,
+}
+
+/// An object that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What names its content, without quotes, where the store tells.
+    pub etag: Option<String>,
+}

@@ -93,8 +93,7 @@ impl Version {
         if self.size != other.size || !self.is_certain {
             return self.size == other.size;
         }
-        let bare = |version: &Self| version.etag.as_deref().map(|etag| bare(etag).to_owned());
-        let same_etag = bare(self) == bare(other);
+        let same_etag = bare(self.etag.as_deref()) == bare(other.etag.as_deref());
         match &self.etag {
             Some(etag) if !is_weak(etag) => same_etag,
             etag => {
@@ -105,9 +104,9 @@ impl Version {
     }
 }
 
-/// Azure quotes an ETag in its header, and not where it lists.
-fn bare(etag: &str) -> &str {
-    etag.trim_matches('"')
+/// An ETag without its quotes: Azure quotes it in its header, and not where it lists.
+pub(super) fn bare(etag: Option<&str>) -> Option<String> {
+    etag.map(|etag| etag.trim_matches('"').to_owned())
 }
 
 fn is_weak(etag: &str) -> bool {

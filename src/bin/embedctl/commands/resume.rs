@@ -22,6 +22,9 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
     else {
         return Ok(None);
     };
+    if let Some(older) = state.of_older() {
+        printer.note(older);
+    }
     if removed > 0 {
         printer.note(format!(
             "{} lacks {} that --retry-rejects had embedded, since that part was removed; --retry-rejects embeds them anew",
