@@ -10,10 +10,20 @@ type Crates = BTreeMap<String, BTreeSet<String>>;
 /// The crates and the crates of the workspace that each of them needs, by the manifests.
 fn manifests() -> Crates {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
         .output()
         .expect("cargo runs this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
     let packages = metadata["packages"].as_array().unwrap();
@@ -47,9 +57,15 @@ fn the_drawing_is_the_workspace() {
     let found = manifests();
     for (name, needs) in &found {
         let drawn = drawn.remove(name).unwrap_or_default();
-        assert_eq!(&drawn, needs, "ARCHITECTURE.md has other dependencies of {name}");
+        assert_eq!(
+            &drawn, needs,
+            "ARCHITECTURE.md has other dependencies of {name}"
+        );
     }
-    assert!(drawn.is_empty(), "ARCHITECTURE.md draws crates that are not here: {drawn:?}");
+    assert!(
+        drawn.is_empty(),
+        "ARCHITECTURE.md draws crates that are not here: {drawn:?}"
+    );
 }
 
 #[test]

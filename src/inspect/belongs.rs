@@ -1,6 +1,5 @@
 //! Whether files that stand together were written together: their SHA-256 against the provenance's.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -8,14 +7,13 @@ use serde_json::Value;
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::output::{self, OutputFormat};
+use crate::output::{OutputFormat, proof};
 use crate::storage::Readable;
 
 /// Something that was written with a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Belongs {
-    /// What the provenance calls it: `values`, `rows`, `lines`, `stream`, `rejects`.
+    /// What the provenance calls it: `file`, `header`, `values`, `rows`, `lines`, `stream`, `provenance`, `rejects`.
     pub name: String,
     /// Where it was looked for; `None`: nobody has said where it is.
     pub path: Option<PathBuf>,
@@ -32,6 +30,7 @@ impl Belongs {
             .map_or("", |path| path.to_str().unwrap_or(""));
         match self.name.as_str() {
             "values" => format!("the values of {path} are"),
+            "header" => format!("the header of {path} is"),
             _ => format!("{path} is"),
         }
     }
@@ -45,50 +44,15 @@ pub(super) fn check(
     provenance: &Value,
     cancel: &CancelToken,
 ) -> Result<Vec<Belongs>> {
-    let mut found = Vec::new();
-    for (name, expected) in provenance["sha256"].as_object().into_iter().flatten() {
-        let (path, place) = match name.as_str() {
-            "values" | "lines" | "stream" => (Some(file.path().into()), Some(file.clone())),
-            "rows" => (
-                Some(output::sidecar_path(file.path(), output::ROWS)),
-                file.bytes.beside(output::ROWS)?,
-            ),
-            "rejects" => (
-                rejects.map(|rejects| rejects.path().into()),
-                rejects.cloned(),
-            ),
-            _ => (None, None),
-        };
-        let same = match &place {
-            Some(place) => {
-                Some(Some(hash(place, name, format, cancel)?.as_str()) == expected.as_str())
-            }
-            // What should be there and is not.
-            None => path.as_ref().map(|_| false),
-        };
-        found.push(Belongs {
-            name: name.clone(),
-            path,
-            same,
-        });
-    }
-    Ok(found)
-}
-
-/// The SHA-256 of what the provenance means by `name`.
-fn hash(file: &Readable, name: &str, format: OutputFormat, cancel: &CancelToken) -> Result<String> {
-    let mut content = BufReader::with_capacity(1 << 18, output::hashed(file, format, name)?);
-    let mut hash = Hash::default();
-    loop {
-        if cancel.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let bytes = content.fill_buf().map_err(|error| file.failed(error))?;
-        if bytes.is_empty() {
-            return Ok(hash.hex());
-        }
-        hash.add(bytes);
-        let count = bytes.len();
-        content.consume(count);
-    }
+    let stop = || match cancel.is_cancelled() {
+        true => Err(Error::interrupted()),
+        false => Ok(()),
+    };
+    let found = proof::compare(file, format, rejects, provenance, &stop)?;
+    let belongs = |one: proof::Content| Belongs {
+        name: one.name,
+        path: one.path,
+        same: one.same,
+    };
+    Ok(found.into_iter().map(belongs).collect())
 }

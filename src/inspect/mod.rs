@@ -75,6 +75,14 @@ pub struct Folder {
     pub rows: u64,
     /// Records that were rejected.
     pub rejected: u64,
+    /// Parts of which an older version kept no hashes.
+    #[serde(skip_serializing_if = "is_none")]
+    pub older: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_none(parts: &usize) -> bool {
+    *parts == 0
 }
 
 /// Looks at a file, or at every part of a folder that a job has made; `path` may be an address, of several objects
@@ -146,9 +154,16 @@ fn parts(
             .map(|error| error.to_string()),
     );
     let parts = state.parts.values();
-    let mut files = parts
-        .map(|part| file(&open(&part.file)?, None, cancel))
-        .collect::<Result<Vec<_>>>()?;
+    let look = |part: &Part| -> Result<Inspection> {
+        let mut found = file(&open(&part.file)?, None, cancel)?;
+        found.problems.extend(
+            part.check(storage, found.provenance.as_ref())
+                .err()
+                .map(|error| error.to_string()),
+        );
+        Ok(found)
+    };
+    let mut files = parts.map(look).collect::<Result<Vec<_>>>()?;
     let Some(first) = files.first_mut() else {
         return Err(Error::input(
             Place::file(folder),
@@ -172,6 +187,7 @@ fn parts(
         records: state.parts.values().map(read).sum(),
         rows,
         rejected,
+        older: state.older,
     };
     first.problems.extend(faults);
     Ok(Inspected {

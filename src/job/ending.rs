@@ -36,6 +36,7 @@ impl Job {
             return Err(Error::input(Place::file(&self.shown), faults.join("; "))
                 .with_remedy("run the shards that are named again, with --resume"));
         }
+        state.check_parts(self.storage.as_ref())?;
         let rejected = match state.parts.values().any(|part| part.info.retry) {
             true => Some(Rejected::read(self.storage.as_ref(), &state, None)?.lines()),
             false => None,
@@ -123,12 +124,14 @@ impl Job {
         self.complete().map(drop)
     }
 
-    /// Writes commits that a kill has left out, or that are damaged.
+    /// Writes commits that a kill has left out, that are damaged, or whose parts have changed in their times, after
+    /// these parts have proved that they are what was written.
     pub(super) fn commit_again(&self, state: &State) -> Result<()> {
         let storage = self.storage.as_ref();
+        state.check_parts(storage)?;
         for of in &state.uncommitted {
             storage.remove(&names::commit(of.0, of.1))?;
-            state.parts[of].commit(storage)?;
+            state.commit(*of).put(storage)?;
         }
         Ok(())
     }

@@ -65,6 +65,9 @@ impl Storage for Faulty {
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
         self.call(|| self.inner.list(folder))
     }
+    fn version(&self, name: &str) -> Result<Option<String>> {
+        self.call(|| self.inner.version(name))
+    }
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.call(|| self.inner.read(name))
     }

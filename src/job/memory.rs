@@ -75,9 +75,16 @@ impl Storage for Memory {
         let entries = files.iter().filter_map(|(name, content)| {
             let name = inside(name).filter(|name| !name.contains('/'))?;
             let size = content.len() as u64;
-            Some(Entry { name, size })
+            Some(Entry {
+                name,
+                size,
+                version: None,
+            })
         });
         Ok(entries.collect())
+    }
+    fn version(&self, _: &str) -> Result<Option<String>> {
+        Ok(None)
     }
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.files.lock().unwrap().get(name).cloned())

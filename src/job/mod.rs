@@ -19,6 +19,7 @@
 //! ([`spool`]) and become the file at the end.
 
 mod begin;
+mod commit;
 #[cfg(test)]
 mod completed;
 #[cfg(test)]
@@ -35,6 +36,8 @@ mod open;
 mod part;
 mod parts;
 mod paths;
+#[cfg(test)]
+mod proven;
 mod reader;
 mod rejected;
 mod retry;

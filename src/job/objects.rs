@@ -1,6 +1,7 @@
 //! A job's parts on an object store. Each is put by one conditional request, so that of two runs one wins; what is on
 //! its way lies on this machine.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Error, Place, Result};
-use crate::storage::{self, Address};
+use crate::storage::{self, Address, Child, Written};
 use crate::threads::locked;
 
 /// Bytes of a file of a job's own at most: a part is about 128 MiB.
@@ -23,6 +24,8 @@ pub struct Objects {
     base: Address,
     /// The same, once the run was interrupted.
     after: OnceLock<storage::Storage>,
+    /// What the store called what was put.
+    etags: Mutex<HashMap<String, String>>,
     /// What was fetched, and what is on its way.
     here: Mutex<Option<TempDir>>,
 }
@@ -43,6 +46,7 @@ impl Objects {
             storage,
             base: base.with_key(format!("{key}{slash}")),
             after: OnceLock::new(),
+            etags: Mutex::default(),
             here: Mutex::default(),
         }
     }
@@ -76,26 +80,29 @@ impl Storage for Objects {
             Content::Bytes(bytes) | Content::Durable(bytes) => Ok(bytes.to_vec()),
             Content::File(file) => fs::read(file).map_err(|error| Error::io("read", file, error)),
         };
-        let put = match self.after.get() {
-            Some(last) => last.put_new(&at, bytes()?),
+        let put: Option<Written> = match self.after.get() {
+            Some(last) => last.put_new(&at, bytes()?)?,
             None => match self.storage.put_new(&at, bytes()?) {
                 // The run has some seconds left to put what it has embedded.
                 Err(error) if error.is_interrupted() => {
                     let last = self.storage.after_cancel()?;
                     let last = self.after.get_or_init(|| last);
-                    match last.put_new(&at, bytes()?) {
+                    match last.put_new(&at, bytes()?)? {
                         // The store may have taken what was interrupted before it answered.
-                        Ok(false) => holds(last, &at, &bytes()?),
+                        None => holds(last, &at, &bytes()?)?,
                         put => put,
                     }
                 }
-                put => put,
+                put => put?,
             },
         };
+        if let Some(etag) = put.as_ref().and_then(|written| written.etag.clone()) {
+            locked(&self.etags).insert(name.to_owned(), etag);
+        }
         if let Content::File(file) = content {
             let _ = fs::remove_file(file);
         }
-        put
+        Ok(put.is_some())
     }
 
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
@@ -104,13 +111,22 @@ impl Storage for Objects {
             folder => self.at(&format!("{folder}/")),
         };
         let found = self.storage.children(&folder)?.into_iter();
-        let found = found.filter(|(name, _)| !name.ends_with('/'));
-        Ok(found.map(|(name, size)| Entry { name, size }).collect())
+        let found = found.filter(|child| !child.name.ends_with('/'));
+        let entry = |child: Child| Entry {
+            name: child.name,
+            size: child.size,
+            version: child.etag,
+        };
+        Ok(found.map(entry).collect())
+    }
+
+    fn version(&self, name: &str) -> Result<Option<String>> {
+        Ok(locked(&self.etags).get(name).cloned())
     }
 
     fn stray(&self) -> Result<Option<String>> {
         let is_seen = |name: &String| name.ends_with('/') && !name.starts_with(['_', '.']);
-        let mut names = (self.storage.children(&self.base)?.into_iter()).map(|(name, _)| name);
+        let mut names = (self.storage.children(&self.base)?.into_iter()).map(|child| child.name);
         Ok(names.find(is_seen))
     }
 
@@ -133,6 +149,12 @@ impl Storage for Objects {
         Ok(path)
     }
 
+    fn release(&self, name: &str) {
+        if let Ok(folder) = self.folder("fetched") {
+            let _ = fs::remove_file(folder.join(name.replace('/', "_")));
+        }
+    }
+
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
         let folder = self.folder(&lock.replace('/', "_"))?;
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -146,12 +168,14 @@ impl Storage for Objects {
     }
 }
 
-/// Whether that is what an object holds.
-fn holds(storage: &storage::Storage, at: &Address, bytes: &[u8]) -> Result<bool> {
+/// Whether that is what an object holds: as which it was written then.
+fn holds(storage: &storage::Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
     match storage.look_for(at)? {
         Some(object) if object.size() == bytes.len() as u64 => {
-            Ok(object.read_whole(LARGEST)? == bytes)
+            let etag = object.etag().map(|it| it.trim_matches('"').to_owned());
+            let is_so = object.read_whole(LARGEST)? == bytes;
+            Ok(is_so.then_some(Written { etag }))
         }
-        _ => Ok(false),
+        _ => Ok(None),
     }
 }

@@ -9,7 +9,7 @@ use super::part::{PartInfo, Point, encoded};
 use super::parts::About;
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
-use crate::hash;
+use crate::hash::{self, Hash};
 use crate::output::VectorWriter;
 use crate::output::fault::with_remedy;
 use crate::position::Position;
@@ -117,6 +117,7 @@ impl Open {
             retry: about.job.retries(),
             rejects_sha256: sum(&self.rejects),
             retried_sha256: sum(&self.embedded),
+            texts_sha256: Some(self.texts.hash.hex()),
             columns: self.columns.as_deref().map(encoded).transpose()?,
             fingerprint: about.fingerprint.clone(),
         })
@@ -127,6 +128,7 @@ impl Open {
 pub(super) struct Hashes {
     path: PathBuf,
     file: BufWriter<File>,
+    hash: Hash,
     rows: u64,
 }
 
@@ -137,12 +139,14 @@ impl Hashes {
         Ok(Self {
             path,
             file,
+            hash: Hash::default(),
             rows: 0,
         })
     }
 
     fn add(&mut self, hashes: &[u8]) -> Result<()> {
         self.rows += (hashes.len() / size_of::<TextHash>()) as u64;
+        self.hash.add(hashes);
         let written = self.file.write_all(hashes);
         written.map_err(|error| refused(&self.path, error))
     }

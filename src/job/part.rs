@@ -1,13 +1,14 @@
 //! What a part says of itself: which stretch of the input it holds, and what came of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use super::seal::{opened, sealed};
-use super::storage::{Content, Storage};
+use super::seal::opened;
+use super::storage::Storage;
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::arrow::ipc::reader::StreamReader;
 use crate::arrow::ipc::writer::StreamWriter;
@@ -109,6 +110,9 @@ pub struct PartInfo {
     /// SHA-256 of the list of the records that it holds, where these were tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retried_sha256: Option<String>,
+    /// SHA-256 of the hashes of its rows' texts; none of an older build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts_sha256: Option<String>,
     /// Types of the kept columns, where there are some and they are decided: Arrow's stream of their schema, in
     /// hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,20 +169,12 @@ pub struct Part {
     pub file: String,
     /// Bytes of that file.
     pub bytes: u64,
+    /// SHA-256 of its content, under the names of `sha256` in its provenance; none of an older build.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sha256: BTreeMap<String, String>,
     /// What it holds.
     #[serde(flatten)]
     pub info: PartInfo,
-}
-
-impl Part {
-    /// Writes what it holds beside it, so that nobody has to read it for that.
-    pub(super) fn commit(&self, storage: &dyn Storage) -> Result<()> {
-        let name = names::commit(self.info.shard, self.info.number);
-        let text = sealed(self)?.to_string();
-        storage
-            .put(&name, Content::Bytes(text.as_bytes()))
-            .map(drop)
-    }
 }
 
 /// A shard that is at its end.

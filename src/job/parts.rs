@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::commit::{Commit, FileState, hashes_of};
 use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
@@ -181,29 +182,48 @@ impl Parts {
             provenance: &provenance,
             rejects: None,
         })?;
-        let part = self.publish(info)?;
-        part.commit(self.about.job.storage.as_ref())?;
-        self.known.insert(part.info.number, part);
+        let commit = self.publish(info)?;
+        commit.put(self.about.job.storage.as_ref())?;
+        self.known.insert(commit.part.info.number, commit.part);
         self.counted = open.counts;
         Ok(())
     }
 
     /// Puts a part's files under their names, those beside it first.
-    fn publish(&self, info: PartInfo) -> Result<Part> {
+    fn publish(&self, info: PartInfo) -> Result<Commit> {
         let file = format!("{}{}", info.name(), self.about.job.ending());
+        let path = self.scratch.join(&file);
         let failed = |error| Error::io("read", &self.scratch, error);
-        let mut bytes = 0;
+        let sha256 = hashes_of(&path, self.about.job.format())?;
+        let mut files = Vec::new();
         for entry in fs::read_dir(&self.scratch).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name == file {
-                bytes = entry.metadata().map_err(failed)?.len();
-            } else if name.starts_with(&file) {
-                self.put(&name, Content::File(&entry.path()))?;
+            if !name.starts_with(&file) {
+                continue;
             }
+            files.push(FileState {
+                bytes: entry.metadata().map_err(failed)?.len(),
+                name,
+                version: None,
+            });
         }
-        self.put(&file, Content::File(&self.scratch.join(&file)))?;
-        Ok(Part { file, bytes, info })
+        // The part itself comes last, and its name is the first.
+        files.sort_by(|one, two| one.name.cmp(&two.name));
+        for file in files.iter_mut().rev() {
+            self.put(&file.name, Content::File(&self.scratch.join(&file.name)))?;
+            file.version = self.about.job.storage.version(&file.name)?;
+        }
+        let bytes = files.first().map_or(0, |file| file.bytes);
+        Ok(Commit {
+            part: Part {
+                file,
+                bytes,
+                sha256,
+                info,
+            },
+            files,
+        })
     }
 
     /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one

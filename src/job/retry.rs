@@ -154,7 +154,7 @@ impl Expected<'_> {
             };
             self.next = 0;
             let name = part.info.texts();
-            self.texts = self.storage.read(&name)?.unwrap_or_default();
+            self.texts = part.texts(self.storage)?.unwrap_or_default();
             if self.texts.len() as u64 != part.info.rows * size_of::<TextHash>() as u64 {
                 return Err(Error::input(
                     self.storage.place(&name),

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::output::RunFiles;
+use crate::output::{Calibration, RunFiles};
 use crate::progress::Counts;
 use crate::record::{Reject, RowRef, Rows, SourceNames, Window};
 use crate::rejects;
+use crate::storage::Readable;
 
 pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
 
@@ -27,10 +29,23 @@ pub(super) struct Scene {
 impl Scene {
     /// `records` lines, of which every seventh is no JSON.
     pub(super) fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
+        Self::of_numbers(records, format, part_rows, 0)
+    }
+
+    /// The same, of records that are numbered from `first` on.
+    pub(super) fn of_numbers(
+        records: usize,
+        format: OutputFormat,
+        part_rows: u64,
+        first: usize,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let line = |record: usize| match record % 7 {
             3 => "not JSON\n".to_owned(),
-            _ => format!("{{\"id\": {record}, \"text\": \"text {record}\"}}\n"),
+            _ => {
+                let number = record + first;
+                format!("{{\"id\": {number}, \"text\": \"text {number}\"}}\n")
+            }
         };
         let input: String = (0..records).map(line).collect();
         fs::write(folder.path().join("in.jsonl"), input).unwrap();
@@ -169,9 +184,16 @@ impl Scene {
             sources: vec![SourceState::of(&source, &names[0])],
             share: 0..1,
         };
-        let format = self.format;
+        let (format, ranges) = (self.format, self.folder.path().join("ranges.json"));
         let create: Create = Box::new(move |path| {
+            let is_int8 = matches!(format, OutputFormat::I8bin | OutputFormat::U8bin);
+            let calibration = is_int8.then(|| {
+                fs::write(&ranges, "{\"min\": [0, 0], \"max\": [20, 1]}").unwrap();
+                let ranges = Readable::file(&ranges).unwrap();
+                Calibration::read(&ranges, &CancelToken::new()).unwrap()
+            });
             let output = OutputOptions {
+                calibration,
                 format: Some(format),
                 force: true,
                 ..OutputOptions::new(Destination::Path(path.to_path_buf()))

@@ -2,7 +2,7 @@
 //! format, so that any format's writer can be given them again at the end.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::arrow::ipc::writer::FileWriter;
 use crate::error::{Error, Place, Result};
 use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
-use crate::output::{Finish, VectorWriter};
+use crate::output::{Finish, SelfHashed, VectorWriter, proof};
 use crate::record::{Origin, RowRef, Rows};
 use crate::storage::Readable;
 use crate::threads::caught;
@@ -31,11 +31,14 @@ const PROVENANCE: &str = "embedctl";
 /// Columns behind those of the rows.
 const OWN: usize = 7;
 
+/// The file behind a buffer, and the hash of what goes to it.
+type Sink = BufWriter<SelfHashed<File>>;
+
 /// Writes rows as they are.
 pub struct Spool {
     path: PathBuf,
     dimensions: usize,
-    writer: Option<FileWriter<BufWriter<File>>>,
+    writer: Option<FileWriter<Sink>>,
 }
 
 impl Spool {
@@ -59,11 +62,12 @@ impl Spool {
         }
     }
 
-    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<BufWriter<File>>> {
+    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<Sink>> {
         if self.writer.is_none() {
             let file = File::create(&self.path).map_err(|error| write_error(&self.path, error))?;
             let schema = schema(columns, self.dimensions)?;
-            let writer = FileWriter::try_new_buffered(file, &schema);
+            let sink = BufWriter::new(SelfHashed::new(file, true));
+            let writer = FileWriter::try_new(sink, &schema);
             self.writer = Some(writer.map_err(|error| self.failed(&error))?);
         }
         self.writer
@@ -139,8 +143,13 @@ impl VectorWriter for Spool {
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
-        let provenance = finish.provenance.to_string();
+        let path = self.path.clone();
+        let failed = |error| write_error(&path, error);
+        let provenance = proof::with_place(finish.provenance).to_string();
         let writer = self.open(&finish.schema)?;
+        let sink = writer.get_mut();
+        sink.flush().map_err(failed)?;
+        sink.get_mut().begin_footer();
         writer.write_metadata(PROVENANCE, provenance);
         let finished = writer.finish();
         finished.map_err(|error| self.failed(&error))?;
@@ -149,11 +158,18 @@ impl VectorWriter for Spool {
         let Some(file) = file else {
             return Ok(());
         };
-        let synced = file
+        let hashed = file
             .into_inner()
-            .map_err(std::io::IntoInnerError::into_error);
-        let synced = synced.and_then(|file| file.sync_all());
-        synced.map_err(|error| write_error(&self.path, error))
+            .map_err(std::io::IntoInnerError::into_error)
+            .map_err(failed)?;
+        let digits = hashed.digits()?;
+        let mut file = hashed.into_inner();
+        if let Some((at, digits)) = digits {
+            let place = file.seek(SeekFrom::Start(at));
+            let written = place.and_then(|_| file.write_all(digits.as_bytes()));
+            written.map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)
     }
 }
 

@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::commit::{Commit, FileState, said};
 use super::fingerprint::Fingerprint;
 use super::names;
 use super::part::{Manifest, Part, PartInfo, ShardEnd};
 use super::seal::opened;
-use super::spool::{Spool, SpoolReader};
+use super::spool::Spool;
 use super::storage::{Entry, Local, Storage};
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
-use crate::output::{self, OutputFormat};
-use crate::storage::Readable;
+use crate::output::OutputFormat;
 
 /// What was settled when a job began: `_embedctl/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,18 +42,35 @@ pub struct State {
     pub job: Option<JobFile>,
     /// The parts that are there, by shard and number.
     pub parts: BTreeMap<(u32, u32), Part>,
-    /// Those of them whose commits are missing or damaged.
+    /// Those of them whose commits are missing or damaged, or whose files have changed in their times or etags.
     pub uncommitted: Vec<(u32, u32)>,
+    /// The files of these.
+    files: BTreeMap<(u32, u32), Vec<FileState>>,
+    /// Parts that an older build wrote, which kept no hashes.
+    pub older: usize,
+    /// Whether all of `uncommitted` have proved that they are what was written.
+    proven: Proven,
     /// The shards that are at their ends.
     pub ends: BTreeMap<u32, ShardEnd>,
     /// Whether the output says that it is complete.
     pub success: bool,
 }
 
+/// Set once; nothing that a state is compared by.
+#[derive(Debug, Clone, Default)]
+struct Proven(OnceLock<()>);
+
+impl PartialEq for Proven {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 impl State {
     /// Looks at a job; at one shard of it alone where `shard` says so.
     ///
-    /// What is missing of `_embedctl/commits` is read from the parts themselves.
+    /// What is missing of `_embedctl/commits` is read from the parts themselves, which [`State::check_parts`] makes prove
+    /// themselves.
     ///
     /// # Errors
     /// If something cannot be read, or is not what a job writes.
@@ -79,31 +97,47 @@ impl State {
         let top = storage.list("")?;
         state.success = is_complete(&top);
         let ending = format!(".{}", job.format);
-        for entry in top {
+        for (at, entry) in top.iter().enumerate() {
             let Some((shard, number, rest)) = names::parse(&entry.name) else {
                 continue;
             };
             if rest != ending || !wanted(shard) {
                 continue;
             }
-            let commit = names::commit(shard, number);
-            let known = storage.read(&commit)?;
-            let known = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let known = known.and_then(opened::<Part>);
-            let known = known.filter(|part| part.file == entry.name && part.bytes == entry.size);
-            let part = match known {
-                Some(part) => part,
-                None => {
+            // What stands beside it follows, as its name does.
+            let of_part = top[at..].iter();
+            let of_part = of_part.take_while(|other| other.name.starts_with(&entry.name));
+            let files: Vec<_> = of_part.map(FileState::of).collect();
+            let commit = Commit::read(storage, shard, number)?;
+            let commit = commit.filter(|commit| commit.part.file == entry.name);
+            let is_older = |commit: &Commit| commit.is_older() && commit.part.bytes == entry.size;
+            let part = match commit {
+                Some(commit) if commit.is_of(&files) => commit.part,
+                Some(commit) if is_older(&commit) => {
+                    state.older += 1;
+                    commit.part
+                }
+                commit => {
+                    let part = said(storage, entry, format)?;
                     state.uncommitted.push((shard, number));
-                    Part {
-                        info: info(storage, &entry.name, format)?,
-                        file: entry.name.clone(),
-                        bytes: entry.size,
+                    state.files.insert((shard, number), files);
+                    let has_hashes = commit.filter(|commit| !commit.is_older());
+                    let is_other = |commit: &Commit| {
+                        (&commit.part.info, &commit.part.sha256) != (&part.info, &part.sha256)
+                    };
+                    if has_hashes.as_ref().is_some_and(is_other) {
+                        let why = "is another part than the one that was written under this name, as its commit says";
+                        return Err(part.damaged(storage, &entry.name, why));
                     }
+                    part
                 }
             };
             if (part.info.shard, part.info.number) != (shard, number) {
-                return Err(damaged(storage, &entry.name));
+                let why = format!(
+                    "is another part: it says that it is {}",
+                    names::part(part.info.shard, part.info.number)
+                );
+                return Err(part.damaged(storage, &entry.name, &why));
             }
             state.parts.insert((shard, number), part);
         }
@@ -117,12 +151,62 @@ impl State {
         Ok(state)
     }
 
-    /// Makes sure that the lists of rejected records are those that were written with their parts, which nothing else
-    /// knows.
+    /// Makes sure that parts whose commits are missing, damaged or not of these files are what was written, and that each
+    /// part goes on where the one before it ends.
+    ///
+    /// # Errors
+    /// If one is not; the message names it.
+    pub fn check_parts(&self, storage: &dyn Storage) -> Result<()> {
+        let format = self.job.as_ref();
+        let format = format.and_then(|job| OutputFormat::of_name(&job.format));
+        if self.proven.0.get().is_none() {
+            for (of, files) in &self.files {
+                self.parts[of].prove(storage, format, files)?;
+            }
+            let _ = self.proven.0.set(());
+        }
+        let stretches: Vec<_> = (self.parts.values())
+            .filter(|part| !part.info.retry)
+            .collect();
+        for pair in stretches.windows(2) {
+            let (before, part) = (&pair[0].info, &pair[1].info);
+            let follows = before.shard == part.shard && before.end.records == part.start.records;
+            if follows && before.end.hash != part.start.hash {
+                let why = format!("is of another input than {}", pair[0].file);
+                return Err(pair[1].damaged(storage, &pair[1].file, &why));
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit of a part that has none, or one of other files.
+    pub(super) fn commit(&self, of: (u32, u32)) -> Commit {
+        Commit {
+            part: self.parts[&of].clone(),
+            files: self.files.get(&of).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// That parts of an older build are there, for the user.
+    #[must_use]
+    pub fn of_older(&self) -> Option<String> {
+        let those = match self.older {
+            0 => return None,
+            1 => "1 part was".to_owned(),
+            older => format!("{older} parts were"),
+        };
+        Some(format!(
+            "{those} written by an older version, which kept no hashes: only sizes are compared"
+        ))
+    }
+
+    /// Makes sure that parts are what was written ([`State::check_parts`]), and that the lists of rejected records are
+    /// those that were written with them, which nothing else knows.
     ///
     /// # Errors
     /// If one is not there, or another; the message names it.
     pub fn check_lists(&self, storage: &dyn Storage) -> Result<()> {
+        self.check_parts(storage)?;
         for part in self.parts.values() {
             part.rejected(storage)?;
             part.retried(storage)?;
@@ -182,7 +266,7 @@ impl State {
         faults
     }
 
-    /// The parts that the manifest of a complete output names and that are not there, in sentences. What is missing of
+    /// The parts that the manifest of a complete output names and that are not there, or are others, in sentences. What is missing of
     /// the input is told by [`State::faults`].
     ///
     /// # Errors
@@ -190,10 +274,21 @@ impl State {
     pub fn missing_parts(&self, storage: &dyn Storage) -> Result<Vec<String>> {
         let manifest = Manifest::read(storage)?;
         let named = manifest.iter().flat_map(|manifest| &manifest.parts);
-        let gone = named
-            .filter(|part| !(self.parts).contains_key(&(part.info.shard, part.info.number)))
-            .map(|part| format!("{} is named by the manifest, and is not there", part.file));
-        Ok(gone.collect())
+        let faults = named.filter_map(|named| {
+            let there = self.parts.get(&(named.info.shard, named.info.number));
+            match there {
+                None => Some(format!(
+                    "{} is named by the manifest, and is not there",
+                    named.file
+                )),
+                Some(part) if !part.is(named) => Some(format!(
+                    "{} is another part than the manifest says",
+                    named.file
+                )),
+                Some(_) => None,
+            }
+        });
+        Ok(faults.collect())
     }
 
     /// Whether the output is complete, and its manifest is missing or not as it was written.
@@ -310,22 +405,6 @@ pub fn inspect(folder: &Path) -> Result<Option<State>> {
 /// Whether these entries of an output's folder say that it is complete.
 fn is_complete(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == names::SUCCESS)
-}
-
-/// What a part says of itself; one without a format is a [`Spool`]'s.
-fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Result<PartInfo> {
-    let provenance = match format {
-        None => SpoolReader::open(&storage.file(name)?)?.provenance(),
-        // An object that is fetched alone has nothing beside it.
-        Some(format) if format.sidecars().contains(&output::PROVENANCE) => {
-            let beside = storage.read(&format!("{name}{}", output::PROVENANCE))?;
-            beside.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        }
-        Some(format) => output::provenance(&Readable::file(&storage.file(name)?)?, format)?,
-    };
-    let info = provenance.and_then(|mut all| all.get_mut("part").map(serde_json::Value::take));
-    let info = info.and_then(opened);
-    info.ok_or_else(|| damaged(storage, name))
 }
 
 fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option<T>> {

@@ -35,6 +35,8 @@ pub struct Entry {
     pub name: String,
     /// Bytes.
     pub size: u64,
+    /// Changes whenever the content does: an object's etag; of a file its times and number. `None`: nobody knows.
+    pub version: Option<String>,
 }
 
 /// A place for files that are put once and never changed. Names are relative, with `/` between.
@@ -54,6 +56,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn list(&self, folder: &str) -> Result<Vec<Entry>>;
+
+    /// The version ([`Entry::version`]) of a file that was put; `None` where nobody knows.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn version(&self, name: &str) -> Result<Option<String>>;
 
     /// A file below the top that readers of the whole would take for a part, or its folder: in one whose name begins
     /// with neither `_` nor `.`, nor does its own.
@@ -81,6 +89,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn file(&self, name: &str) -> Result<PathBuf>;
+
+    /// The file of [`Storage::file`] is not needed any more: a copy may go.
+    fn release(&self, name: &str) {
+        let _ = name;
+    }
 
     /// An empty folder of this machine for files on their way, of the holder of that lock alone; whatever an
     /// earlier holder has left in it is removed.
@@ -232,11 +245,20 @@ impl Storage for Local {
                 found.push(Entry {
                     name: entry.file_name().to_string_lossy().into_owned(),
                     size: metadata.len(),
+                    version: version_of(&metadata),
                 });
             }
         }
         found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
+    }
+
+    fn version(&self, name: &str) -> Result<Option<String>> {
+        let path = self.path(name);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) => Ok(version_of(&metadata)),
+            Err(error) => Err(Error::io("read", &path, error)),
+        }
     }
 
     fn stray(&self) -> Result<Option<String>> {
@@ -302,6 +324,31 @@ impl Storage for Local {
     }
 }
 
+/// What changes when a file is written to, replaced or copied over. Its content alone decides where this differs.
+#[cfg(unix)]
+fn version_of(metadata: &fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    Some(format!(
+        "{}.{:09}-{}.{:09}-{}",
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+        metadata.ino()
+    ))
+}
+
+/// The same where files have no numbers.
+#[cfg(not(unix))]
+fn version_of(metadata: &fs::Metadata) -> Option<String> {
+    let since = |time: io::Result<std::time::SystemTime>| {
+        let since = time.ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(since.as_nanos())
+    };
+    let (modified, created) = (since(metadata.modified())?, since(metadata.created()));
+    Some(format!("{modified}-{}", created.unwrap_or(0)))
+}
+
 /// Removes a folder with all that is in it; it may be gone already.
 pub(super) fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
@@ -360,11 +407,11 @@ mod tests {
             assert_eq!(storage.put("a/z", Content::File(&file)).unwrap(), put);
             assert!(!file.exists());
         }
-        let entry = |name: &str| Entry {
-            name: name.into(),
-            size: 3,
-        };
-        assert_eq!(storage.list("a").unwrap(), ["x", "y", "z"].map(entry));
+        let found = storage.list("a").unwrap();
+        let found: Vec<_> = (found.iter())
+            .map(|entry| (entry.name.as_str(), entry.size))
+            .collect();
+        assert_eq!(found, [("x", 3), ("y", 3), ("z", 3)]);
         for name in ["a/x", "a/y", "a/z"] {
             assert_eq!(storage.read(name).unwrap().unwrap(), b"one");
             storage.remove(name).unwrap();

@@ -87,7 +87,7 @@ fn rejected_records_are_tried_again_whatever_fails() {
             let calls = Arc::clone(&faulty.calls);
             let first = scene.again(Arc::new(faulty));
             let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
-            assert_eq!(failed, first.is_err(), "{fails} {late} {dead}");
+            assert_eq!(failed, first.is_err(), "{fails} {late} {dead} {first:?}");
             // What stands there is complete, or is completed by a run that goes on.
             if fails % 2 == 0 {
                 assert!(scene.run(true, plain(), usize::MAX).unwrap());
@@ -327,7 +327,12 @@ fn rows_come_back_as_they_were() {
     };
     writer.finish(finish).unwrap();
     let mut back = SpoolReader::open(&path).unwrap();
-    assert_eq!(back.provenance().unwrap(), json!({"part": 1}));
+    let made = back.provenance().unwrap();
+    assert_eq!(made["part"], 1);
+    // It proves itself.
+    let file = crate::storage::Readable::file(&path).unwrap();
+    let proof = crate::output::prove(&file, OutputFormat::Arrow, &made).unwrap();
+    assert_eq!(proof, crate::output::proof::Proof::Whole);
     assert_eq!(back.schema(), reader.input().schema());
     let read = back.next_rows().unwrap().unwrap();
     assert_eq!((read.columns, read.origins), (rows.columns, rows.origins));

@@ -10,13 +10,14 @@ use super::job::{MENDED, of, sources};
 use super::reading::{range, shares};
 use super::retry::hashes;
 use crate::engine::{self, EngineInfo, Provider};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     self, Fingerprint, Job, JobReader, Manifest, Point, Rejected, ShardEnd, State, clear_parts,
     nothing_to_retry,
 };
 use crate::model::Model;
+use crate::output::proof::Proof;
 use crate::output::{self, Destination};
 use crate::remedies::TAKEN;
 use crate::storage::Readable;
@@ -126,6 +127,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         same_input(&job, options, input, &end, tried, &model)?;
     }
     if let Some(path) = file {
+        prove(&job, path, options)?;
         // Those of a run that was killed; one that tries rejected records again may be at work.
         clear_parts(path)?;
         return Ok(Some(Complete {
@@ -143,6 +145,20 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         rejected,
         removed,
     }))
+}
+
+/// Makes sure that the complete file at `path` is what was written.
+fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
+    let (file, format) = (Readable::file(path)?, options.output.resolved_format()?);
+    let made = output::provenance(&file, format)?.unwrap_or_default();
+    let Proof::Other(name) = output::prove(&file, format, &made)? else {
+        return Ok(());
+    };
+    Err(Error::input(
+        Place::file(job.shown()),
+        format!("is not what was written: `{name}` has another SHA-256 than its provenance says"),
+    )
+    .with_remedy("put it back as it was, or write it anew with --force"))
 }
 
 /// What a complete output says of itself.

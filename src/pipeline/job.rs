@@ -319,6 +319,11 @@ impl JobRun {
         })
     }
 
+    /// That an older version wrote some of its parts, for the user.
+    pub(super) fn of_older(&self) -> Option<String> {
+        self.begun.state().of_older()
+    }
+
     /// Settles the fingerprint and begins to write.
     pub(super) fn parts(
         self,

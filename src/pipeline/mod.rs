@@ -322,8 +322,10 @@ fn run(
             Output::Whole(writer, rejects)
         }
     };
-    for note in options.files.take_notes() {
-        progress.warning(&note);
+    let unproven = reuse.as_ref().and_then(Earlier::note);
+    let older = options.files.take_notes();
+    for note in older.iter().map(String::as_str).chain(unproven) {
+        progress.warning(note);
     }
     let asked = Some(options.engine.workers).filter(|&workers| workers > 0);
     let threads = asked.unwrap_or_else(usable_cores);

@@ -60,8 +60,9 @@ impl Earlier {
             );
         }
         let output = options.output();
+        let old = look(path, asked, options, own.is_some())?;
         Ok(Some(Self {
-            old: look(path, asked, options, own.is_some())?,
+            old,
             dtype: output.resolved_dtype()?,
         }))
     }
@@ -78,6 +79,11 @@ impl Earlier {
         let files = model.provenance(info.provider == Provider::Native)?;
         earlier.check(&provenance(model, &files, info)?)?;
         Ok(Some(earlier.ask(model.config.vectors().0)))
+    }
+
+    /// That nothing proves its vectors, for the user.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.old.unproven()
     }
 
     /// Refuses it where it can be known, before an engine is open, that its vectors are others.

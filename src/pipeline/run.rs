@@ -65,6 +65,7 @@ pub(super) fn drive(
             // Nothing is embedded for an output that it does not fit.
             let files = run.maker.files()?;
             notes.extend(job.note());
+            notes.extend(job.of_older());
             rejected_before = job.rejected();
             may_be_empty |= job.has_rows();
             let schema = run.options.extra().schema(&run.schema)?;

@@ -17,7 +17,8 @@ use serde_json::Value;
 use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::input::{InputFormat, InputOptions, RecordReader, Source};
-use crate::job::{Fingerprint, State, Storage, text_hash};
+use crate::job::{Fingerprint, Part, State, Storage, text_hash};
+use crate::output::proof::Proof;
 use crate::output::{self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
 use crate::record::TextHash;
@@ -38,6 +39,10 @@ pub struct Old {
     own: bool,
     place: Holds,
     format: OutputFormat,
+    /// What made a single file, with the hashes of its content; nothing of a folder, whose parts are proven.
+    made: Value,
+    /// That nothing proves its vectors, for the user.
+    unproven: Option<String>,
     /// What decided its vectors.
     keys: Fingerprint,
     /// Column of the texts that were embedded, where there may be one.
@@ -50,7 +55,7 @@ pub struct Old {
 /// What holds it.
 #[derive(Debug, Clone)]
 enum Holds {
-    Folder(Arc<dyn Storage>),
+    Folder(Arc<dyn Storage>, Arc<State>),
     /// A file of this machine, or an object.
     File(Readable),
 }
@@ -60,8 +65,8 @@ enum Holds {
 struct OldPart {
     /// Its name in the folder.
     file: String,
-    /// Where the hashes of its rows' texts are.
-    texts: Option<String>,
+    /// What it is in a folder, with the hashes of its rows' texts.
+    part: Option<Part>,
     /// Its rows; of a single file known once its texts were read.
     rows: Option<u64>,
 }
@@ -90,10 +95,13 @@ impl Old {
         };
         let parts = state.parts.values().map(|part| OldPart {
             file: part.file.clone(),
-            texts: Some(part.info.texts()),
             rows: Some(part.info.rows),
+            part: Some(part.clone()),
         });
+        let unproven = state.of_older().map(|older| format!("{asked}: {older}"));
         Ok(Self {
+            made: Value::Null,
+            unproven,
             asked,
             own: false,
             format,
@@ -101,7 +109,7 @@ impl Old {
             text,
             embedding_field: field("embedding_field").map(str::to_owned),
             parts: parts.collect(),
-            place: Holds::Folder(storage),
+            place: Holds::Folder(storage, Arc::new(state)),
         })
     }
 
@@ -128,15 +136,24 @@ impl Old {
                 false => "name a file that embedctl has written, or a folder of its parts",
             }));
         };
-        let text = made["text"].as_str().unwrap_or("text");
+        let text = made["text"].as_str().unwrap_or("text").to_owned();
         let text = match &made["chunking"] {
             Value::Null => Some(text).filter(|text| !text.contains('{')),
-            _ => Some("chunk_text"),
+            _ => Some("chunk_text".to_owned()),
         };
+        // Reading all of it waits until a vector may be wanted.
+        let unproven = (!output::proof::has_vectors(format, &made)).then(|| {
+            format!(
+                "{asked}: it holds no hash of its vectors, which are taken as they are: an older version wrote it, or one \
+                 that wrote it to a store"
+            )
+        });
         Ok(Self {
+            unproven,
             format,
             keys: made::of_provenance(&made),
-            text: text.map(str::to_owned),
+            made,
+            text,
             embedding_field: output.embedding_field.clone(),
             parts: vec![OldPart::default()],
             place: Holds::File(file),
@@ -185,6 +202,7 @@ impl Old {
     /// # Errors
     /// If they are not to be had.
     pub fn open(mut self, widths: &[usize]) -> Result<Reuse> {
+        self.prove()?;
         let mut index = Index::default();
         let mut before = 0;
         let mut starts = Vec::with_capacity(self.parts.len());
@@ -215,6 +233,31 @@ impl Old {
         })
     }
 
+    /// That nothing proves its vectors, for the user.
+    #[must_use]
+    pub fn unproven(&self) -> Option<&str> {
+        self.unproven.as_deref()
+    }
+
+    /// Makes sure that its files are what was written, by the hashes in their provenance; of a folder those that its
+    /// commits do not know by their times or etags.
+    fn prove(&self) -> Result<()> {
+        let file = match &self.place {
+            Holds::Folder(storage, state) => return state.check_parts(storage.as_ref()),
+            Holds::File(file) => file,
+        };
+        match output::prove(file, self.format, &self.made)? {
+            Proof::Whole | Proof::Older => Ok(()),
+            Proof::Other(name) => Err(Error::input(
+                Place::file(&file.name),
+                format!(
+                    "is not what was written: `{name}` has another SHA-256 than its provenance says"
+                ),
+            )
+            .with_remedy(self.remedy("put it back as it was"))),
+        }
+    }
+
     /// Hands over the hashes of a part's texts, with the numbers of their rows; how many rows it has.
     fn hashes(
         &self,
@@ -222,16 +265,14 @@ impl Old {
         take: &mut dyn FnMut(u64, TextHash) -> Result<()>,
     ) -> Result<u64> {
         let part = &self.parts[number];
-        if let (Holds::Folder(storage), Some(texts), Some(rows)) =
-            (&self.place, &part.texts, part.rows)
-            && let Some(bytes) = storage.read(texts)?
-            && bytes.len() as u64 == rows * size_of::<TextHash>() as u64
+        if let (Holds::Folder(storage, _), Some(part)) = (&self.place, &part.part)
+            && let Some(bytes) = part.texts(storage.as_ref())?
         {
             let (hashes, _) = bytes.as_chunks();
             for (row, hash) in (0..).zip(hashes) {
                 take(row, *hash)?;
             }
-            return Ok(rows);
+            return Ok(part.info.rows);
         }
         let without = |error: Option<Error>| {
             let reason = format!(
@@ -287,7 +328,7 @@ impl Old {
     /// A part's file; of a folder on an object store it is fetched.
     fn open_part(&self, part: &OldPart) -> Result<Readable> {
         match &self.place {
-            Holds::Folder(storage) => Readable::file(&storage.file(&part.file)?),
+            Holds::Folder(storage, _) => Readable::file(&storage.file(&part.file)?),
             Holds::File(file) => Ok(file.clone()),
         }
     }

@@ -282,3 +282,62 @@ fn a_failure_names_the_files_that_options_came_from() {
     let hint = "hint: options also come from [FOLDER]/project/embedctl.toml: `embedctl config` shows them\n";
     assert!(run.stderr.ends_with(hint), "{run}");
 }
+
+#[test]
+fn a_model_that_looks_like_an_option_is_a_model() {
+    for table in ["", "[info]\n"] {
+        for (kind, value) in [
+            ("project", "--ort-lib=../evil.so"),
+            ("project", "--json"),
+            ("project", "--help"),
+            ("project", "-v"),
+            ("user", "--"),
+        ] {
+            let text = format!("{table}model = '{value}'\n");
+            let sandbox = match kind {
+                "project" => sandbox(&text, ""),
+                _ => sandbox("", &text),
+            };
+            sandbox.write("project/evil.so", "no library");
+            let run = run(&sandbox, "info --offline");
+            assert_ne!(run.code, Some(0), "{text}{run}");
+            assert!(
+                run.stderr.contains(&format!("model {value}: ")),
+                "{text}{run}"
+            );
+            assert!(!run.stderr.contains("evil.so is"), "{text}{run}");
+            // What is typed goes before it.
+            let run = self::run(&sandbox, "info org/typed --offline");
+            assert!(run.stderr.contains("model org/typed: "), "{text}{run}");
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_steer_no_terminal() {
+    let steers = ['\u{9b}', '\u{202e}', '\u{1b}', '\u{7f}'];
+    for text in [
+        "\"a\\u009b31m\\u202eb\" = 1\n",
+        "\"a\u{9b}31m\u{202e}b\" = 1\n",
+        "\"a\u{9b}\u{202e}b\" = {}\n[embed]\n",
+        "batch-size = \"\\u009b\\u202e\\u001b[2J\"\n",
+        "[\"\\u009b\\u202e\"]\nx = 1\n",
+        "prompt = 'a'\n\"prompt\u{202e}\" = 'b'\n",
+        "= \u{9b}\u{202e}\n",
+    ] {
+        for line in [
+            "embed a.txt -o out.npy",
+            "config",
+            "embed a.txt -o out.npy --log-format json --color always",
+        ] {
+            let sandbox = sandbox(text, "");
+            let run = run(&sandbox, line);
+            // `config` shows values as they are, whether a command would take them or not.
+            let is_shown = line == "config" && run.code == Some(0);
+            assert!(is_shown || run.code == Some(2), "{text:?}: {run}");
+            let mut shown = run.stderr.replace("\u{1b}[1m", "");
+            shown.push_str(&run.stdout);
+            assert!(!shown.contains(steers), "{text:?}, {line}: {shown:?}");
+        }
+    }
+}

@@ -33,18 +33,19 @@ fn table(sandbox: &Sandbox, line: &str) -> Run {
 
 #[test]
 fn every_format_is_read_and_its_hashes_are_compared() {
+    let matrix = ["header", "provenance", "rows", "values"];
     let formats = [
-        ("out.parquet", &[][..]),
-        ("out.npy", &["rows", "values"]),
-        ("out.jsonl", &["lines"]),
-        ("out.jsonl.gz", &["lines"]),
-        ("out.jsonl.zst", &["lines"]),
-        ("out.arrow", &[]),
-        ("out.arrows", &["stream"]),
-        ("out.pgcopy", &["stream"]),
-        ("out.fbin", &["rows", "values"]),
-        ("out.i8bin", &["rows", "values"]),
-        ("out.u8bin", &["rows", "values"]),
+        ("out.parquet", &["file"][..]),
+        ("out.npy", &matrix),
+        ("out.jsonl", &["lines", "provenance"]),
+        ("out.jsonl.gz", &["lines", "provenance"]),
+        ("out.jsonl.zst", &["lines", "provenance"]),
+        ("out.arrow", &["file"]),
+        ("out.arrows", &["provenance", "stream"]),
+        ("out.pgcopy", &["provenance", "stream"]),
+        ("out.fbin", &matrix),
+        ("out.i8bin", &matrix),
+        ("out.u8bin", &matrix),
     ];
     let sandbox = sandbox(&[]);
     let run = sandbox.embed("a.txt -o ranges.npy");

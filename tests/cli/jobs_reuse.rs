@@ -126,12 +126,22 @@ fn the_vectors_are_those_of_the_earlier_output() {
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
     sandbox.write("old-out.jsonl", text);
     sandbox.write("new.jsonl", lines(0, 5));
+    let refused = sandbox.embed("new.jsonl -o new-out.jsonl --reuse old-out.jsonl");
+    assert!(code(&refused, 1).stderr.contains("is not what was written"));
+    // An older version kept no hash of it.
+    let mut made = json(&sandbox.path("old-out.jsonl.json"));
+    made.as_object_mut()
+        .unwrap()
+        .shift_remove("sha256")
+        .unwrap();
+    sandbox.write("old-out.jsonl.json", made.to_string());
     let expected = vectors(&sandbox, "old-out.jsonl");
     for output in ["whole.jsonl", "parts/", "single.jsonl --resume"] {
         let name = output.split(' ').next().unwrap();
         let line = format!("new.jsonl -f jsonl --keep text --reuse old-out.jsonl -o {output}");
         let run = sandbox.embed(&format!("{line} --stats stats.json"));
         assert_eq!(reused(&run, &sandbox), 3);
+        assert!(run.stderr.contains("holds no hash of its vectors"), "{run}");
         let file = match name {
             "parts/" => "parts/part-00001-00000.jsonl",
             name => name,

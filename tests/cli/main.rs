@@ -20,6 +20,7 @@ mod jobs;
 mod jobs_again;
 mod jobs_input;
 mod jobs_live;
+mod jobs_proven;
 mod jobs_reuse;
 mod jobs_shards;
 #[cfg(unix)]

@@ -13,14 +13,19 @@ import numpy as np
 array = np.load(path)
 mapped = np.load(path, mmap_mode='r')
 lines = [json.loads(line) for line in open(path + '.rows.jsonl', encoding='utf-8')]
+beside = open(path + '.json', 'rb').read()
+own = json.loads(beside)['sha256']['provenance'].encode()
+sha256 = lambda data: hashlib.sha256(data).hexdigest()
 say({
     'dtype': array.dtype.str, 'shape': array.shape, 'c': array.flags.c_contiguous,
     'offset': mapped.offset, 'equal': bool((mapped == array).all()),
     'provenance': json.load(open(path + '.json', encoding='utf-8')),
     'places': [(line['row'], line['line']) for line in ends(lines)],
     'sha256': {
-        'values': hashlib.sha256(array.tobytes()).hexdigest(),
-        'rows': hashlib.sha256(open(path + '.rows.jsonl', 'rb').read()).hexdigest(),
+        'header': sha256(open(path, 'rb').read(128)),
+        'values': sha256(array.tobytes()),
+        'rows': sha256(open(path + '.rows.jsonl', 'rb').read()),
+        'provenance': sha256(beside.replace(own, b'0' * 64)),
     },
     'count': len(lines),
     'ends': [{**line, 'embedding': array[line['row']]} for line in ends(lines)],

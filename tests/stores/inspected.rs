@@ -35,7 +35,10 @@ fn objects_patterns_and_parts_are_read_on_every_store() {
         ));
 
         // Each by its name, with what stands beside it.
-        for (name, hashes) in [("a/one.parquet", &[][..]), ("a/two.jsonl", &["lines"])] {
+        for (name, hashes) in [
+            ("a/one.parquet", &[][..]),
+            ("a/two.jsonl", &["lines", "provenance"]),
+        ] {
             let (code, found) = inspected(&world, &format!("{base}/{name}"));
             let file = &found["files"][0];
             assert_eq!((code, &file["problems"]), (Some(0), &json!([])), "{found}");

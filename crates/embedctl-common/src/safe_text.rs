@@ -8,8 +8,12 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
+use std::ops::Range;
 
 use crate::word_list::words;
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[redacted]";
 
 /// Passwords shorter than this are only taken out together with their user's name: any word could hold them.
 const SHORTEST: usize = 4;
@@ -82,7 +86,8 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// The values of variables whose names say that they are secrets (`…_TOKEN`, `…_PASSWORD`, `…_SECRET`,
-    /// `…_API_KEY`, `…_ACCESS_KEY`, and Azure's words for an account's key).
+    /// `…_API_KEY`, `…_ACCESS_KEY`, and Azure's words for an account's key), and what addresses hold in variables whose
+    /// names say that they are addresses, and in this program's own.
     #[must_use]
     pub fn of_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
         const ENDINGS: &str =
@@ -97,6 +102,10 @@ impl Secrets {
             if endings.any(|ending| name.ends_with(ending)) {
                 secrets.add(value.trim(), SHORTEST_UNNAMED);
             }
+            let is_address = |word: &str| name.contains(word);
+            if name.starts_with("EMBEDCTL_") || words("URL URI ENDPOINT PROXY").any(is_address) {
+                secrets.add_typed(Typed::Value(value.trim()));
+            }
         }
         secrets
     }
@@ -106,12 +115,46 @@ impl Secrets {
         self.add(token, SHORTEST);
     }
 
-    /// What stands before the `@` of an address, which need not be a proper one.
+    /// The value of a request's `Authorization` or of a header like it, and each word of it that may be a secret: the
+    /// token behind `Bearer`, a signature.
+    pub fn add_authorization(&mut self, value: &str) {
+        self.add(value, SHORTEST_UNNAMED);
+        let mut rest = value.split_once(' ').map_or("", |(_, rest)| rest);
+        self.add(rest, SHORTEST_UNNAMED);
+        while let Some((_, after)) = rest.split_once("Signature=") {
+            self.add(after, SHORTEST_UNNAMED);
+            rest = after;
+        }
+    }
+
+    /// What stands before the `@` of an address, which need not be a proper one, and its query.
     pub fn add_address(&mut self, address: &str) {
-        let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let Some((user, _)) = rest.rsplit_once('@') else {
-            return;
-        };
+        match address.contains("://") {
+            true => self.add_typed(Typed::Value(address)),
+            false => {
+                let address = format!("://{}", address.trim_start_matches('/'));
+                self.add_typed(Typed::Value(&address));
+            }
+        }
+    }
+
+    /// The secret parts of a typed value.
+    pub fn add_typed(&mut self, typed: Typed<'_>) {
+        for secret in typed.secrets() {
+            let text = &typed.text()[secret.range.clone()];
+            match secret.kind {
+                SecretKind::Value => {
+                    self.add(text, SHORTEST);
+                    // A short one where it stands.
+                    self.add(&typed.text()[..secret.range.end], SHORTEST_UNNAMED);
+                }
+                SecretKind::User => self.add_user(text),
+                SecretKind::Query => self.add_query(text),
+            }
+        }
+    }
+
+    fn add_user(&mut self, user: &str) {
         let decoded = percent_decoded(user);
         for user in [user, &decoded] {
             self.add(&base64(user), SHORTEST_UNNAMED); // as `Authorization: Basic` sends it
@@ -121,8 +164,29 @@ impl Secrets {
                     self.add(password, SHORTEST);
                 }
                 // A token alone.
-                None => self.add(user, SHORTEST_UNNAMED),
+                None => {
+                    self.add(user, SHORTEST_UNNAMED);
+                    self.add(&format!("{user}@"), 2);
+                }
             }
+        }
+    }
+
+    /// A query as a whole, and the values in it.
+    fn add_query(&mut self, query: &str) {
+        let secret_names =
+            "sig signature token key secret password passwd pwd credential auth code sas";
+        self.add(&format!("?{query}"), 2);
+        self.add(query, SHORTEST_UNNAMED);
+        for parameter in query.split(['&', ';', '#']) {
+            let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
+            let name = name.to_ascii_lowercase();
+            let shortest = match words(secret_names).any(|word| name.contains(word)) {
+                true => SHORTEST,
+                false => SHORTEST_UNNAMED,
+            };
+            self.add(value, shortest);
+            self.add(&percent_decoded(value), shortest);
         }
     }
 
@@ -153,11 +217,117 @@ impl Secrets {
         let mut redacted = Cow::Borrowed(text);
         for secret in &self.0 {
             if redacted.contains(secret.as_str()) {
-                redacted = Cow::Owned(redacted.replace(secret.as_str(), "[redacted]"));
+                redacted = Cow::Owned(redacted.replace(secret.as_str(), REDACTED));
             }
         }
         redacted
     }
+}
+
+/// A value as it was typed, or stands in a file or a variable.
+#[derive(Debug, Clone, Copy)]
+pub enum Typed<'a> {
+    /// A setting of object stores: KEY=VALUE.
+    StorageOption(&'a str),
+    /// Anything else, which may be or hold an address.
+    Value(&'a str),
+}
+
+/// A secret part of a typed value.
+struct SecretPart {
+    kind: SecretKind,
+    range: Range<usize>,
+}
+
+/// What a part of a typed value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SecretKind {
+    /// An option's value.
+    Value,
+    /// Before the `@` of an address.
+    User,
+    /// Behind the `?` of an address.
+    Query,
+}
+
+impl<'a> Typed<'a> {
+    fn text(self) -> &'a str {
+        let (Self::StorageOption(text) | Self::Value(text)) = self;
+        text
+    }
+
+    /// The value with its secret parts taken out, however short they are.
+    #[must_use]
+    pub fn redacted(self) -> Cow<'a, str> {
+        let (text, secrets) = (self.text(), self.secrets());
+        if secrets.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut shown, mut at) = (String::new(), 0);
+        for secret in secrets {
+            shown.push_str(&text[at..secret.range.start]);
+            shown.push_str(REDACTED);
+            at = secret.range.end;
+        }
+        shown.push_str(&text[at..]);
+        Cow::Owned(shown)
+    }
+
+    /// In the text's order.
+    fn secrets(self) -> Vec<SecretPart> {
+        let text = self.text();
+        if let Self::StorageOption(option) = self {
+            let value = match option.split_once('=') {
+                // Perhaps the secret alone.
+                None => Some(0),
+                Some((key, _)) if is_secret_key(key) => Some(key.len() + 1),
+                Some(_) => None,
+            };
+            if let Some(start) = value {
+                let range = start..text.len();
+                let kind = SecretKind::Value;
+                return Vec::from_iter((!range.is_empty()).then_some(SecretPart { kind, range }));
+            }
+        }
+        let Some((user, query)) = secrets_of_address(text) else {
+            return Vec::new();
+        };
+        let parts = [(SecretKind::User, user), (SecretKind::Query, query)];
+        let parts = parts.into_iter().filter(|(_, range)| !range.is_empty());
+        parts
+            .map(|(kind, range)| SecretPart { kind, range })
+            .collect()
+    }
+}
+
+/// Where the user (before `@`) and the query (behind `?`) of the first address in a text are, both perhaps empty; `None`
+/// where there is no address. It need not be a proper one: AWS's keys hold slashes.
+pub(crate) fn secrets_of_address(text: &str) -> Option<(Range<usize>, Range<usize>)> {
+    let (before, rest) = text.split_once("://")?;
+    let start = before.len() + "://".len();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    let is_web = scheme.is_some_and(|scheme| {
+        ["http", "https"]
+            .iter()
+            .any(|web| scheme.eq_ignore_ascii_case(web))
+    });
+    let user = match authority.rfind('@') {
+        Some(end) => end,
+        // What looks like a port and is none is the beginning of a password.
+        None => {
+            let (_, port) = authority.rsplit_once(':').unwrap_or_default();
+            let is_host =
+                authority.starts_with('[') || port.bytes().all(|byte| byte.is_ascii_digit());
+            let is_proper = !authority.contains(':') || (is_web && is_host);
+            (!is_proper).then(|| rest.rfind('@')).flatten().unwrap_or(0)
+        }
+    };
+    let query = rest[user..].find('?').map(|at| user + at + 1);
+    // In a name on an object store, `?` is a character like any other, or part of a pattern.
+    let query = query.filter(|&at| is_web || rest[at..].contains('='));
+    let query = query.unwrap_or(rest.len());
+    Some((start..start + user, start + query..text.len()))
 }
 
 /// A text in lines, cut at spaces where there are any: the first of `first` characters at most, others of `rest`.
@@ -214,6 +384,29 @@ fn base64(text: &str) -> String {
         }
     }
     encoded // without its padding: a prefix is found as well
+}
+
+/// Whether no message may show the value of an object store's setting `key`.
+#[must_use]
+pub fn is_secret_key(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let secret = "secret token key sas password credential";
+    words(secret).any(|word| key.contains(word))
+}
+
+/// A text that may be an address, without a password and without a query, which may be a signature.
+#[must_use]
+pub fn shown_address(text: &str) -> String {
+    let Some((user, query)) = secrets_of_address(text) else {
+        return text.to_owned();
+    };
+    let host = match user.is_empty() {
+        true => user.end,
+        false => user.end + "@".len(),
+    };
+    let rest = &text[host..query.start];
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    format!("{}{rest}", &text[..user.start])
 }
 
 #[cfg(test)]
@@ -303,5 +496,71 @@ mod tests {
             secrets.redact(text),
             "[redacted] [redacted] short /home/someone"
         );
+    }
+
+    #[test]
+    fn the_secret_parts_of_a_typed_value_are_found() {
+        for (typed, redacted) in [
+            ("/a/b?c=d@e", "/a/b?c=d@e"),
+            ("https://host:80/a@b/c", "https://host:80/a@b/c"),
+            ("https://[::1]:80/a@b", "https://[::1]:80/a@b"),
+            (
+                "https://u:p@host/a?b#c",
+                "https://[redacted]@host/a?[redacted]",
+            ),
+            (
+                "--input=HTTPS://u:p@host/?b",
+                "--input=HTTPS://[redacted]@host/?[redacted]",
+            ),
+            ("https://u:a/b?c@host/x", "https://[redacted]@host/x"),
+            ("s3://ID:a/b+c@bucket/k", "s3://[redacted]@bucket/k"),
+            ("s3://bucket/a@b/?.txt", "s3://bucket/a@b/?.txt"),
+            (
+                "s3://bucket/k?X-Amz-Signature=1",
+                "s3://bucket/k?[redacted]",
+            ),
+            ("socks5://u:p@host:1", "socks5://[redacted]@host:1"),
+        ] {
+            assert_eq!(Typed::Value(typed).redacted(), redacted);
+        }
+        for (typed, redacted) in [
+            ("aws_region=eu", "aws_region=eu"),
+            (
+                "AWS_SECRET_ACCESS_KEY=a=b",
+                "AWS_SECRET_ACCESS_KEY=[redacted]",
+            ),
+            (
+                "aws_endpoint=http://u:p@h",
+                "aws_endpoint=http://[redacted]@h",
+            ),
+            ("anything", "[redacted]"),
+            ("", ""),
+        ] {
+            assert_eq!(Typed::StorageOption(typed).redacted(), redacted);
+        }
+    }
+
+    #[test]
+    fn what_was_typed_is_taken_out_of_any_text() {
+        let mut secrets = Secrets::default();
+        secrets.add_typed(Typed::Value(
+            "https://h/a?X-Amz-Date=2026&sig=ab%2Fcd&x=12345678",
+        ));
+        secrets.add_typed(Typed::StorageOption("aws_session_token=tokentoken"));
+        secrets.add_authorization("AWS4 Credential=a/b, Signature=0123456789");
+        for (text, redacted) in [
+            (
+                "h/a?X-Amz-Date=2026&sig=ab%2Fcd&x=12345678",
+                "h/a[redacted]",
+            ),
+            (
+                "in 2026, ab/cd or ab%2Fcd",
+                "in 2026, [redacted] or [redacted]",
+            ),
+            ("token tokentoken, 12345678", "token [redacted], [redacted]"),
+            ("signed 0123456789", "signed [redacted]"),
+        ] {
+            assert_eq!(secrets.redact(text), redacted);
+        }
     }
 }

@@ -24,6 +24,7 @@ use super::refusal::{self, Refused};
 use super::settings::Settings;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::safe_text::Secrets;
 use crate::threads::spawn_scoped;
 
 /// Redirects followed for one request.
@@ -318,7 +319,14 @@ impl<'a> Client<'a> {
         if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
             return Fault::Transient { reason, after };
         }
-        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        // A server may send back the signed address that the Hub redirected to.
+        let mut secrets = Secrets::default();
+        secrets.add_address(&uri.to_string());
+        let header = |name| {
+            let value = headers.get(name).and_then(|value| value.to_str().ok());
+            value.map(|value| secrets.redact(value).into_owned())
+        };
+        let (code, message) = (header("x-error-code"), header("x-error-message"));
         Fault::Final(refusal::error(&Refused {
             model,
             file: asked
@@ -328,8 +336,8 @@ impl<'a> Client<'a> {
             status,
             reason: &reason,
             by_hub: UrlOrigin::of(uri).as_ref() == Some(&self.origin),
-            code: header("x-error-code"),
-            message: header("x-error-message"),
+            code: code.as_deref(),
+            message: message.as_deref(),
             settings: self.settings,
         }))
     }

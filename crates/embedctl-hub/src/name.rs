@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::ModelId;
 use crate::error::Cause;
+use crate::safe_text::shown_address;
 
 /// What `--model` means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +61,9 @@ impl ModelName {
 /// What else people name models by, and what to write instead.
 fn something_else(given: &str) -> Option<Cause> {
     let hosts = ["huggingface.co/", "hf.co/", "www.huggingface.co/"];
-    let (scheme, address) = given.split_once("://").unwrap_or(("", given));
+    // No part of a password may become part of an id.
+    let shown = shown_address(given);
+    let (scheme, address) = shown.split_once("://").unwrap_or(("", &shown));
     let host = hosts.iter().find_map(|host| address.strip_prefix(host));
     if let Some(path) = host
         .or_else(|| (!scheme.is_empty()).then(|| address.split_once('/').map_or("", |one| one.1)))

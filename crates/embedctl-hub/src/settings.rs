@@ -187,7 +187,8 @@ impl Environment<'_> {
         };
         let endpoint = endpoint.trim_end_matches('/');
         let valid = endpoint.parse::<Uri>().is_ok_and(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
+            let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+            is_web && uri.host().is_some() && uri.query().is_none()
         });
         if !valid {
             let endpoint = self.secrets().redact(endpoint).into_owned();

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
-use super::{Address, StorageOption};
+use super::{Address, Child, StorageOption, Written};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::hub::Settings;
@@ -58,9 +58,9 @@ uncallable! {
         fn list(&Address) -> Result<Vec<Object>>;
         fn look(&Address) -> Result<Object>;
         fn look_for(&Address) -> Result<Option<Object>>;
-        fn children(&Address) -> Result<Vec<(String, u64)>>;
+        fn children(&Address) -> Result<Vec<Child>>;
         fn create(&Address, bool) -> Result<ObjectWriter>;
-        fn put_new(&Address, Vec<u8>) -> Result<bool>;
+        fn put_new(&Address, Vec<u8>) -> Result<Option<Written>>;
         fn put_over(&Address, Vec<u8>) -> Result<()>;
         fn remove(&Address) -> Result<()>;
         fn exists(&Address) -> Result<bool>;

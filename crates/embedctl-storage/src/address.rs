@@ -7,6 +7,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::named::named;
+use crate::safe_text::shown_address;
+use embedctl_common::word_list::words;
 
 named! {
     /// Which kind of place, by what stands before `://`.
@@ -94,7 +96,7 @@ impl Address {
                 };
                 return Err(Error::usage(format!(
                     "'{}' begins with {other}://, which is not known",
-                    shown(text)
+                    shown_address(text)
                 ))
                 .with_remedy(remedy));
             }
@@ -107,12 +109,17 @@ impl Address {
                 _ => "bucket",
             };
             return Err(
-                Error::usage(format!("'{}' names no {lacks}", shown(text))).with_remedy(format!(
-                    "write it as {}://{}/PATH",
-                    scheme.name(),
-                    lacks.to_uppercase()
-                )),
+                Error::usage(format!("'{}' names no {lacks}", shown_address(text))).with_remedy(
+                    format!(
+                        "write it as {}://{}/PATH",
+                        scheme.name(),
+                        lacks.to_uppercase()
+                    ),
+                ),
             );
+        }
+        if scheme.is_writable() {
+            Self::refuse_secrets(scheme, text, bucket, key)?;
         }
         Ok(Self {
             scheme,
@@ -121,10 +128,35 @@ impl Address {
         })
     }
 
+    /// Addresses of buckets hold no credentials: they would stand in messages and outputs.
+    fn refuse_secrets(scheme: Scheme, text: &str, bucket: &str, key: &str) -> Result<()> {
+        let (_, query) = key.split_once('?').unwrap_or_default();
+        let query = query.to_ascii_lowercase();
+        let is_signed = words("x-amz- x-goog- signature= sig=").any(|word| query.contains(word));
+        let (what, remedy) = if bucket.contains(['@', ':']) {
+            let remedy = "leave out what stands before the name, and set the store's own variables (AWS_ACCESS_KEY_ID \
+                          and AWS_SECRET_ACCESS_KEY, AZURE_STORAGE_ACCOUNT_KEY, GOOGLE_APPLICATION_CREDENTIALS)";
+            ("credentials", remedy)
+        } else if is_signed {
+            (
+                "a signature",
+                "write the signed address as it was given, with https://",
+            )
+        } else {
+            return Ok(());
+        };
+        let name = scheme.name();
+        let shown = shown_address(text);
+        Err(
+            Error::usage(format!("'{shown}' holds {what}, and {name}:// takes none"))
+                .with_remedy(remedy),
+        )
+    }
+
     /// `datasets/org/name[@revision]/path`, as `huggingface_hub` reads it.
     fn dataset(text: &str, rest: &str) -> Result<Self> {
         let wrong = || {
-            Error::usage(format!("'{text}' names no file of a dataset")).with_remedy(
+            Error::usage(format!("'{}' names no file of a dataset", shown_address(text))).with_remedy(
                 "write it as hf://datasets/ORG/NAME/PATH or hf://datasets/ORG/NAME@REVISION/PATH, where PATH \
                  may be a pattern such as data/*.parquet",
             )
@@ -222,20 +254,10 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
             Scheme::Hub => write!(f, "hf://datasets/{}/{}", self.bucket, self.key),
-            scheme if scheme.is_web() => f.write_str(&shown(&self.in_full())),
+            scheme if scheme.is_web() => f.write_str(&shown_address(&self.in_full())),
             _ => f.write_str(&self.in_full()),
         }
     }
-}
-
-/// An address without a password and without a query, which may be a signature.
-fn shown(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let slash = if rest.contains('/') { "/" } else { "" };
-    format!("{scheme}://{host}{slash}{path}")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::future::Future;
 use object_store::client::{HttpError, HttpResponse};
 
 use crate::error::Error;
+use crate::safe_text::Secrets;
 
 /// Bytes of a refusal's body that are looked at.
 const LARGEST_REFUSAL: usize = 64 << 10;
@@ -40,6 +41,8 @@ pub(super) struct Refusal {
     pub no_credentials: bool,
     /// What stood between us and it.
     pub error: Option<String>,
+    /// What was sent and no message may show: a server may send it back in any of its words.
+    pub secrets: Secrets,
 }
 
 impl Refusal {
@@ -76,7 +79,16 @@ impl Refusal {
         error
     }
 
-    fn note(self) {
+    fn note(mut self) {
+        let texts = [
+            &mut self.code,
+            &mut self.message,
+            &mut self.region,
+            &mut self.error,
+        ];
+        for text in texts.into_iter().flatten() {
+            *text = self.secrets.redact(text).into_owned();
+        }
         let _ = REFUSAL.try_with(|last| *last.borrow_mut() = Some(self));
     }
 }

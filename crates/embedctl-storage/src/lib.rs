@@ -39,6 +39,8 @@ mod store;
 #[cfg(feature = "cloud")]
 mod transport;
 #[cfg(feature = "cloud")]
+mod version;
+#[cfg(feature = "cloud")]
 mod write;
 
 #[cfg(not(feature = "cloud"))]
@@ -67,3 +69,21 @@ use embedctl_hub as hub;
 /// Requests made again after the first.
 #[cfg(feature = "cloud")]
 const RETRIES: u32 = 3;
+
+/// An object directly below a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// What follows the prefix.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// What names its content, without quotes, where the store tells.
+    pub etag: Option<String>,
+}
+
+/// An object that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What names its content, without quotes, where the store tells.
+    pub etag: Option<String>,
+}

@@ -1,17 +1,20 @@
 //! What there is: the objects that an address means, with size, etag and time.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use futures_util::TryStreamExt;
 use globset::GlobBuilder;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
+use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
+use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
+use super::version::{Version, bare};
 use crate::error::{Error, Result};
 use crate::hub::{dataset, dataset_address};
 
@@ -21,9 +24,9 @@ pub struct Object {
     pub(super) storage: Storage,
     pub(super) location: Location,
     address: Address,
-    size: u64,
-    etag: Option<String>,
-    modified: Option<SystemTime>,
+    version: Version,
+    /// Shared by all clones.
+    pub(super) copy: Arc<LocalCopy>,
 }
 
 /// By address: that is what it is called.
@@ -45,31 +48,28 @@ impl Object {
     /// Bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.version.size
     }
 
     /// What names its content, where the store tells; of a dataset the commit.
     #[must_use]
     pub fn etag(&self) -> Option<&str> {
-        self.etag.as_deref()
+        self.version.etag.as_deref()
     }
 
     /// When it was last written, where the store tells.
     #[must_use]
     pub fn modified(&self) -> Option<SystemTime> {
-        self.modified
+        self.version.modified
     }
 
-    fn new(storage: &Storage, location: Location, address: Address, meta: &ObjectMeta) -> Self {
-        let seconds = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
+    fn new(storage: &Storage, location: Location, address: Address, version: Version) -> Self {
         Self {
             storage: storage.clone(),
             location,
             address,
-            size: meta.size,
-            etag: meta.e_tag.clone(),
-            // The time nothing says is the beginning of time.
-            modified: (seconds > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
+            version,
+            copy: Arc::default(),
         }
     }
 
@@ -85,15 +85,18 @@ impl Object {
         self.storage.look_for(&self.address.with_ending(ending))
     }
 
-    /// Whether what a store says of an object is still what was listed. The Hub's storage has etags of its own,
-    /// and a commit never changes.
-    pub(super) fn is_still(&self, meta: &ObjectMeta) -> bool {
-        // Azure quotes an etag in its header, and not where it lists.
-        let bare =
-            |etag: &Option<String>| etag.as_deref().map(|it| it.trim_matches('"').to_owned());
-        let same_etag =
-            self.address.scheme() == Scheme::Hub || bare(&self.etag) == bare(&meta.e_tag);
-        same_etag && self.size == meta.size
+    /// Whether the content of an answer is still the one that was listed. The Hub's storage has ETags of its own, and a
+    /// commit never changes.
+    pub(super) fn is_still(&self, answered: &Version) -> bool {
+        match self.address.scheme() {
+            Scheme::Hub => self.version.size == answered.size,
+            _ => self.version.is_same(answered),
+        }
+    }
+
+    /// Whether every later answer can be told from that of another content.
+    pub(super) fn is_certain(&self) -> bool {
+        self.version.is_certain
     }
 }
 
@@ -134,21 +137,29 @@ impl Storage {
         Ok(objects)
     }
 
-    /// Names and sizes of the objects directly below a prefix, sorted; none where there is nothing. What has objects
-    /// below it in turn ends in a slash.
+    /// Names, sizes and etags of the objects directly below a prefix, sorted; none where there is nothing. What has
+    /// objects below it in turn ends in a slash.
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn children(&self, prefix: &Address) -> Result<Vec<(String, u64)>> {
+    pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         let below = prefix.with_key(prefix.key().trim_end_matches('/'));
         let Location { store, path } = self.location(&below, None)?;
         let list = async move { store.list_with_delimiter(Some(&path)).await };
         let listed = self.wait(prefix, Doing::List, list)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
-        let objects = (listed.objects.iter()).map(|meta| (name(&meta.location), meta.size));
-        let prefixes = (listed.common_prefixes.iter()).map(|path| (format!("{}/", name(path)), 0));
+        let objects = listed.objects.iter().map(|meta| Child {
+            name: name(&meta.location),
+            size: meta.size,
+            etag: bare(meta.e_tag.as_deref()),
+        });
+        let prefixes = listed.common_prefixes.iter().map(|path| Child {
+            name: format!("{}/", name(path)),
+            size: 0,
+            etag: None,
+        });
         let mut found: Vec<_> = objects.chain(prefixes).collect();
-        found.sort();
+        found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
     }
 
@@ -163,7 +174,7 @@ impl Storage {
         let is_hidden = |failure: &Failure| address.scheme().is_web() && is_denied(failure);
         let location = self.location(address, None)?;
         match self.head(&location)? {
-            Ok(meta) => Ok(Some(Object::new(self, location, address.clone(), &meta))),
+            Ok(version) => Ok(Some(Object::new(self, location, address.clone(), version))),
             Err(failure) if is_missing(&failure) || is_hidden(&failure) => Ok(None),
             Err(failure) => Err(self.explain(address, Doing::Read, failure)),
         }
@@ -180,15 +191,13 @@ impl Storage {
         }
         let location = self.location(address, None)?;
         let failure = match self.head(&location)? {
-            Ok(meta) => return Ok(Object::new(self, location, address.clone(), &meta)),
+            Ok(version) => return Ok(Object::new(self, location, address.clone(), version)),
             Err(failure) => failure,
         };
         if address.scheme().is_web() {
             // An address may be signed for `GET` alone. Its body is not read.
-            let (store, path) = (location.store.clone(), location.path.clone());
-            let got = async move { Ok(store.get_opts(&path, GetOptions::default()).await?.meta) };
-            return match self.attempt(got)? {
-                Ok(meta) => Ok(Object::new(self, location, address.clone(), &meta)),
+            return match self.ask_for(&location, GetOptions::default())? {
+                Ok(version) => Ok(Object::new(self, location, address.clone(), version)),
                 Err(failure) if is_missing(&failure) => Err(missing(address, false)),
                 Err(failure) => Err(self.explain(address, Doing::Read, failure)),
             };
@@ -212,9 +221,24 @@ impl Storage {
     }
 
     /// What a store says of one name.
-    pub(super) fn head(&self, location: &Location) -> Result<Result<ObjectMeta, Failure>> {
+    pub(super) fn head(&self, location: &Location) -> Result<Result<Version, Failure>> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        self.ask_for(location, options)
+    }
+
+    fn ask_for(
+        &self,
+        location: &Location,
+        options: GetOptions,
+    ) -> Result<Result<Version, Failure>> {
         let Location { store, path } = location.clone();
-        self.attempt(async move { store.head(&path).await })
+        self.attempt(async move {
+            let got = store.get_opts(&path, options).await?;
+            Ok(Version::answered(&got))
+        })
     }
 
     /// Everything below a prefix, or below the folders in which a pattern begins.
@@ -230,7 +254,7 @@ impl Storage {
                 path: meta.location.clone(),
             };
             let address = address.with_key(meta.location.as_ref());
-            Object::new(self, location, address, &meta)
+            Object::new(self, location, address, Version::listed(&meta))
         };
         Ok(found.into_iter().map(object).collect())
     }
@@ -251,14 +275,9 @@ impl Storage {
                 let size = size.ok_or_else(|| {
                     Error::usage(format!("{one}: the Hub does not tell how long it is"))
                 })?;
-                Ok(Object {
-                    storage: self.clone(),
-                    location: self.location(&one, Some(url))?,
-                    address: one,
-                    size,
-                    etag: Some(dataset.commit.clone()),
-                    modified: None,
-                })
+                let location = self.location(&one, Some(url))?;
+                let version = Version::fixed(size, dataset.commit.clone());
+                Ok(Object::new(self, location, one, version))
             })
             .collect()
     }

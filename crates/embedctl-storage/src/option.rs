@@ -63,13 +63,6 @@ impl StorageOption {
              google_service_account",
         ))
     }
-
-    /// Whether no message may show its value.
-    pub(super) fn is_secret(&self) -> bool {
-        ["secret", "token", "key", "sas", "password"]
-            .iter()
-            .any(|word| self.key.contains(word))
-    }
 }
 
 #[cfg(test)]
@@ -87,7 +80,7 @@ mod tests {
         assert!("region".parse::<StorageOption>().is_err());
         #[cfg(feature = "cloud")]
         {
-            assert!(option.is_secret() && option.check().is_ok());
+            assert!(crate::safe_text::is_secret_key(&option.key) && option.check().is_ok());
             let unknown: StorageOption = "colour=blue".parse().unwrap();
             assert!(
                 unknown

@@ -1,8 +1,11 @@
-//! Reading an object: from a byte to its end, or parts of it in any order. Either goes on where a connection was cut,
-//! and never mixes the bytes of two versions.
+//! Reading an object: from a byte to its end, or parts of it in any order. Both continue where a connection was cut, and
+//! never mix the bytes of two versions: every answer must be of the version that was listed. Where the server gives no
+//! means to tell versions apart, an object is read from its beginning in one request; after a cut it is asked for again
+//! as a whole, and its beginning must have the same hash. Other orders are read from a copy made in that way.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,12 +14,14 @@ use bytes::Bytes;
 use crossbeam_channel::RecvTimeoutError;
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
 use super::failure::{Failure, Refusal, watched};
 use super::list::Object;
 use super::refusal::Doing;
+use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads::locked;
 
@@ -43,13 +48,26 @@ impl Object {
     /// Reads from a byte on to the end.
     #[must_use]
     pub fn read_from(&self, offset: u64) -> ObjectReader {
-        ObjectReader {
+        let is_copied = !self.is_certain() && (offset > 0 || self.copy.is_there());
+        match is_copied {
+            true => ObjectReader(Reader::Copied {
+                object: self.clone(),
+                offset,
+            }),
+            false => ObjectReader(Reader::Streamed(self.streamed(offset))),
+        }
+    }
+
+    fn streamed(&self, offset: u64) -> Streamed {
+        Streamed {
             chunks: self.stream(offset),
             object: self.clone(),
             offset,
             chunk: Bytes::new(),
             failures: 0,
             furthest: offset,
+            read: (!self.is_certain()).then(Sha256::new),
+            again: None,
         }
     }
 
@@ -109,7 +127,7 @@ impl Object {
         let mut got = watched(store.get_opts(path, options))
             .await
             .map_err(Broken::Cut)?;
-        if !self.is_still(&got.meta) {
+        if !self.is_still(&Version::answered(&got)) {
             return Err(Broken::Changed);
         }
         let object_store::GetResultPayload::Stream(stream) = &mut got.payload;
@@ -162,22 +180,63 @@ impl Object {
 
 /// Reads an object from a byte to its end.
 #[derive(Debug)]
-pub struct ObjectReader {
+pub struct ObjectReader(Reader);
+
+#[derive(Debug)]
+enum Reader {
+    Streamed(Streamed),
+    Copied { object: Object, offset: u64 },
+}
+
+/// The cause of an error is one of this library's, which says what helps.
+impl Read for ObjectReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Reader::Streamed(streamed) => streamed.read(buffer),
+            Reader::Copied { object, offset } => {
+                let left = object.size().saturating_sub(*offset);
+                let length = buffer
+                    .len()
+                    .min(usize::try_from(left).unwrap_or(usize::MAX));
+                (object.copy.read_at(object, *offset, &mut buffer[..length]))
+                    .map_err(io::Error::other)?;
+                *offset += length as u64;
+                Ok(length)
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Streamed {
     object: Object,
     chunks: mpsc::Receiver<Result<Bytes, Broken>>,
     offset: u64,
     chunk: Bytes,
     failures: u32,
     furthest: u64,
+    /// Of all bytes so far, where nothing else tells versions apart.
+    read: Option<Sha256>,
+    /// What was read already of a body that has begun anew.
+    again: Option<Again>,
 }
 
-/// The cause of an error is one of this library's, which says what helps.
-impl Read for ObjectReader {
+/// The part of a second answer that was read from the first.
+#[derive(Debug)]
+struct Again {
+    left: u64,
+    hash: Sha256,
+}
+
+impl Streamed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if !self.chunk.is_empty() {
                 let count = buffer.len().min(self.chunk.len());
                 buffer[..count].copy_from_slice(&self.chunk.split_to(count));
+                if let Some(read) = &mut self.read {
+                    read.update(&buffer[..count]);
+                }
                 self.offset += count as u64;
                 return Ok(count);
             }
@@ -185,12 +244,15 @@ impl Read for ObjectReader {
                 return Ok(0);
             }
             let broken = match self.chunks.blocking_recv() {
-                Some(Ok(chunk)) => {
-                    let left = self.object.size() - self.offset;
-                    self.chunk =
-                        chunk.slice(..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-                    continue;
-                }
+                Some(Ok(chunk)) => match self.behind_what_was_read(chunk) {
+                    Some(chunk) => {
+                        let left = self.object.size() - self.offset;
+                        let left = usize::try_from(left).unwrap_or(usize::MAX);
+                        self.chunk = chunk.slice(..chunk.len().min(left));
+                        continue;
+                    }
+                    None => Broken::Changed,
+                },
                 Some(Err(broken)) => broken,
                 None => Broken::Cut(Failure {
                     error: object_store::Error::Generic {
@@ -212,8 +274,77 @@ impl Read for ObjectReader {
             self.object
                 .again(broken, &mut self.failures)
                 .map_err(io::Error::other)?;
-            self.chunks = self.object.stream(self.offset);
+            self.again = self.read.is_some().then(|| Again {
+                left: self.offset,
+                hash: Sha256::new(),
+            });
+            let from = if self.again.is_some() { 0 } else { self.offset };
+            self.chunks = self.object.stream(from);
         }
+    }
+
+    /// The bytes of a chunk that were not read before; `None` where those that were have changed.
+    fn behind_what_was_read(&mut self, mut chunk: Bytes) -> Option<Bytes> {
+        let (Some(again), Some(read)) = (&mut self.again, &self.read) else {
+            return Some(chunk);
+        };
+        let known = again.left.min(chunk.len() as u64);
+        again
+            .hash
+            .update(chunk.split_to(usize::try_from(known).ok()?));
+        again.left -= known;
+        if again.left > 0 {
+            return Some(Bytes::new());
+        }
+        let is_same = again.hash.clone().finalize() == read.clone().finalize();
+        self.again = None;
+        is_same.then_some(chunk)
+    }
+}
+
+/// A copy on this machine of an object whose versions cannot be told apart: a file without a name.
+#[derive(Debug, Default)]
+pub(super) struct LocalCopy(Mutex<Option<File>>);
+
+impl LocalCopy {
+    fn is_there(&self) -> bool {
+        locked(&self.0).is_some()
+    }
+
+    /// Fills `into`, which must lie inside, from the copy, which is made before its first use.
+    fn read_at(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut copy = locked(&self.0);
+        let file = match &mut *copy {
+            Some(file) => file,
+            none => none.insert(Self::make(object)?),
+        };
+        let read = file
+            .seek(SeekFrom::Start(offset))
+            .and_then(|_| file.read_exact(into));
+        read.map_err(|error| Self::failed(object, error))
+    }
+
+    fn make(object: &Object) -> Result<File> {
+        let mut file = tempfile::tempfile().map_err(|error| Self::failed(object, error))?;
+        let mut content = ObjectReader(Reader::Streamed(object.streamed(0)));
+        match io::copy(&mut content, &mut file) {
+            Ok(_) => Ok(file),
+            Err(error) => Err(match error.downcast::<Error>() {
+                Ok(own) => own,
+                Err(error) => Self::failed(object, error),
+            }),
+        }
+    }
+
+    fn failed(object: &Object, error: io::Error) -> Error {
+        let reason = format!(
+            "its server gives neither an ETag nor a settled Last-Modified, so it is read from a copy in {}, which \
+             failed",
+            std::env::temp_dir().display()
+        );
+        Error::new(ErrorKind::Storage, object.address(), reason)
+            .with_remedy("set TMPDIR to a folder with room for all of it, or fetch it first and name the file")
+            .caused_by(error)
     }
 }
 
@@ -259,6 +390,11 @@ impl ObjectFile {
     /// # Errors
     /// If the object has changed or gone, or the store refuses.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        if !self.object.is_certain() {
+            let mut part = vec![0; length];
+            self.object.copy.read_at(&self.object, offset, &mut part)?;
+            return Ok(part.into());
+        }
         let mut blocks = locked(&self.blocks);
         let begun = blocks.from(offset);
         if begun.len() >= length {
@@ -299,7 +435,7 @@ impl ObjectFile {
                     .store
                     .get_opts(&object.location.path, options)
                     .await?;
-                let same = object.is_still(&got.meta);
+                let same = object.is_still(&Version::answered(&got));
                 Ok((same, got.bytes().await?))
             };
             let broken = match self.object.storage.attempt(got)? {

@@ -28,7 +28,7 @@ use super::{RETRIES, StorageOption};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Settings;
-use crate::safe_text::Secrets;
+use crate::safe_text::{Secrets, Typed};
 use crate::threads::{locked, spawn};
 
 /// The longest pause between two attempts.
@@ -84,9 +84,8 @@ impl Storage {
         let mut secrets = settings.secrets.clone();
         for option in &options {
             option.check()?;
-            if option.is_secret() {
-                secrets.add_token(&option.value);
-            }
+            let typed = format!("{}={}", option.key, option.value);
+            secrets.add_typed(Typed::StorageOption(&typed));
         }
         let runtime = Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| {
@@ -200,7 +199,8 @@ impl Storage {
 
     /// A failure in a sentence, without secrets.
     pub(super) fn explain(&self, address: &Address, doing: Doing, failure: Failure) -> Error {
-        let secrets = &self.0.secrets;
+        let mut secrets = self.0.secrets.clone();
+        secrets.add_address(&address.in_full());
         refusal::explain(address, doing, failure, self.0.cancel.is_cancelled())
             .reworded(&|text| secrets.redact(text).into_owned())
     }

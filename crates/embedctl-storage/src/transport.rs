@@ -10,7 +10,7 @@
 use std::future::Future;
 use std::io::Read;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,12 +26,14 @@ use ureq::{Agent, AsSendBody};
 
 use super::body::{Streamed, collected, ranged};
 use super::failure::Refusal;
+use super::version::keep_besides;
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
 use crate::hub::{
     Agents, Fault, Limits, Paced, Settings, Token, UrlOrigin, host, redirected, unreachable,
 };
-use crate::threads::spawn;
+use crate::safe_text::Secrets;
+use crate::threads::{locked, spawn};
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
 const CHUNK: usize = 128 << 10;
@@ -127,13 +129,16 @@ impl HttpService for Service {
         let asked = request.uri().clone();
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
-            let work = move || service.exchange(request, head);
+            let sent: Arc<Mutex<Secrets>> = Arc::default();
+            let (asker, log) = (service.clone(), Arc::clone(&sent));
+            let work = move || asker.exchange(request, head, &log);
             if let Err(error) = spawn("storage request", work) {
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
             let refusal = || Refusal {
                 host: host(&asked),
                 no_credentials: is_metadata(&asked),
+                secrets: locked(&sent).clone(),
                 ..Refusal::default()
             };
             let answer = answer.await.unwrap_or_else(|_| {
@@ -141,7 +146,14 @@ impl HttpService for Service {
                 Err(HttpError::new(HttpErrorKind::Unknown, error))
             });
             match answer {
-                Ok(response) if is_fine(response.status()) => Ok(response),
+                Ok(mut response) if is_fine(response.status()) => {
+                    if service.0.manners == Manners::Web {
+                        let mut extensions = std::mem::take(response.extensions_mut());
+                        keep_besides(response.headers_mut(), &mut extensions);
+                        *response.extensions_mut() = extensions;
+                    }
+                    Ok(response)
+                }
                 Ok(response) => refusal().answered(response).await,
                 Err(error) => Err(refusal().unanswered(error)),
             }
@@ -164,9 +176,9 @@ type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(&self, request: HttpRequest, head: Head) {
+    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<Secrets>) {
         let is_head = request.method() == Method::HEAD;
-        let (response, skip) = match self.request(request) {
+        let (response, skip) = match self.request(request, sent) {
             Ok(answer) => answer,
             Err(error) => {
                 let _ = head.send(Err(error));
@@ -255,10 +267,11 @@ impl Service {
     }
 
     /// The answer, behind redirects where they are followed, and how much of its body comes before what was
-    /// asked for.
+    /// asked for. What is sent and is secret goes into `sent`.
     fn request(
         &self,
         request: HttpRequest,
+        sent: &Mutex<Secrets>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = collected(body)?;
@@ -269,7 +282,15 @@ impl Service {
             parts.headers.remove(IF_UNMODIFIED_SINCE);
         }
         let mut uri = parts.uri.clone();
+        for name in [AUTHORIZATION.as_str(), "x-amz-security-token"] {
+            let value = parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok());
+            locked(sent).add_authorization(value.unwrap_or_default());
+        }
         for _ in 0..=REDIRECTS {
+            locked(sent).add_address(&uri.to_string());
             let mut request = Request::builder().method(&parts.method).uri(&uri);
             if let Some(headers) = request.headers_mut() {
                 headers.clone_from(&parts.headers);

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
+use super::Written;
 use super::address::Address;
 use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
+use super::version::bare;
 use crate::error::{Error, Result};
 use crate::remedies::TAKEN;
 
@@ -74,17 +76,17 @@ impl Storage {
         Ok(writer)
     }
 
-    /// Writes a short object by one request, unless there is one of that name: whether it was written. The store
-    /// decides, so of several that try, one does.
+    /// Writes a short object by one request, unless there is one of that name: what was written, `None` where there is
+    /// one. The store decides, so of several that try, one does.
     ///
     /// # Errors
     /// If its place is read only, or the store refuses.
-    pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<bool> {
+    pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<Option<Written>> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         match self.put(&location, bytes.into(), PutMode::Create)? {
-            Ok(()) => Ok(true),
-            Err(failure) if exists(&failure) => Ok(false),
+            Ok(written) => Ok(Some(written)),
+            Err(failure) if exists(&failure) => Ok(None),
             Err(failure) => Err(self.explain(address, Doing::Write, failure)),
         }
     }
@@ -97,6 +99,7 @@ impl Storage {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         self.put(&location, bytes.into(), PutMode::Overwrite)?
+            .map(drop)
             .map_err(|failure| self.explain(address, Doing::Write, failure))
     }
 
@@ -134,11 +137,19 @@ impl Storage {
         }
     }
 
-    fn put(&self, location: &Location, bytes: Bytes, mode: PutMode) -> Result<Result<(), Failure>> {
+    fn put(
+        &self,
+        location: &Location,
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> Result<Result<Written, Failure>> {
         let Location { store, path } = location.clone();
         let put = async move {
             let payload = PutPayload::from_bytes(bytes);
-            store.put_opts(&path, payload, mode.into()).await.map(drop)
+            let put = store.put_opts(&path, payload, mode.into()).await?;
+            Ok(Written {
+                etag: bare(put.e_tag.as_deref()),
+            })
         };
         self.attempt(put)
     }
@@ -176,7 +187,7 @@ impl ObjectWriter {
                 PutMode::Create
             };
             return match storage.put(&self.location, bytes, mode)? {
-                Ok(()) => Ok(()), // dropping it aborts the parts that there never were
+                Ok(_) => Ok(()), // dropping it aborts the parts that there never were
                 Err(failure) if !self.replace && exists(&failure) => Err(taken(&self.address)),
                 Err(failure) => Err(storage.explain(&self.address, Doing::Write, failure)),
             };

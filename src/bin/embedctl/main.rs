@@ -19,6 +19,7 @@ mod interrupt;
 mod memory;
 mod numbers;
 mod printer;
+mod secrets;
 mod stdout;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ use std::ffi::OsString;
 use embedctl_testing::mutation;
 
 use embedctl::runtime;
+use embedctl::safe_text::Secrets;
 
 use crate::args::Args;
 use crate::config::Config;
@@ -50,15 +52,17 @@ fn main() {
     if first == commands::TOKENIZE {
         commands::tokenize().leave();
     }
-    let (args, config) = match parse(std::env::args_os().collect()) {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let mut secrets = secrets::of_arguments(&typed);
+    let (args, config) = match parse(typed, &mut secrets) {
         Ok(parsed) => parsed,
-        Err(answer) => printer::print_parser_answer(&answer).leave(),
+        Err(answer) => printer::print_parser_answer(&answer, &secrets).leave(),
     };
     if args.wants_no_tf32() {
         // SAFETY: nothing but arguments was looked at so far, so there is still no other thread.
         unsafe { runtime::forbid_tf32() };
     }
-    let printer = Printer::new(&args.messages);
+    let printer = Printer::new(&args.messages, secrets);
     printer.take_over_panics();
     for (path, doubt) in &config.passed_over {
         printer.warning(format!(
@@ -70,11 +74,13 @@ fn main() {
     finish(&args, &config, &printer).leave()
 }
 
-/// What was typed, with what files say where nothing was.
-fn parse(typed: Vec<OsString>) -> Result<(Args, Config), clap::Error> {
+/// What was typed, with what files say where nothing was. Secrets of files are added to `secrets`.
+fn parse(typed: Vec<OsString>, secrets: &mut Secrets) -> Result<(Args, Config), clap::Error> {
     let config = Config::read(&typed)?;
-    let (arguments, taken) = config.complete(typed)?;
-    let mut args = args::parse(arguments).map_err(|error| config::located(error, &taken))?;
+    secrets::add_files(secrets, &config);
+    let completed = config.complete(typed)?;
+    let taken = &completed.taken;
+    let mut args = args::parse(&completed).map_err(|error| config::located(error, taken))?;
     args.files = taken.iter().map(|entry| entry.place.file.clone()).collect();
     args.files.dedup();
     Ok((args, config))

@@ -3,12 +3,13 @@
 //! A stream's reader has a batch as soon as it was written. The provenance stands in a file's footer (key
 //! `embedctl`), beside a stream, and without counts in a stream's schema.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::made::KEY;
+use super::proof::{self, SelfHashed};
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
@@ -18,7 +19,6 @@ use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::writer::{FileWriter, StreamWriter};
 use crate::arrow::retype;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
 use crate::record::Rows;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
@@ -41,34 +41,20 @@ enum Writer {
 }
 
 /// The target behind a buffer; the hash of what goes to it.
-type Sink = BufWriter<Hashed>;
-
-struct Hashed {
-    target: Target,
-    hash: Hash,
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.target.write(bytes)?;
-        if self.target.has_sidecars() {
-            self.hash.add(&bytes[..written]);
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.target.flush()
-    }
-}
+type Sink = BufWriter<SelfHashed<Target>>;
 
 impl IpcWriter {
     /// Begins a file, or a stream.
     pub fn new(target: Target, encoding: Encoding, is_file: bool) -> Self {
         let shown = target.shown().to_path_buf();
-        let hash = Hash::default();
+        // A stream's hash stands beside it.
+        let proves = match is_file {
+            true => target.is_rewritable(),
+            false => target.has_sidecars(),
+        };
+        let hashed = SelfHashed::new(target, proves);
         Self {
-            sink: Some(BufWriter::with_capacity(BUFFER, Hashed { target, hash })),
+            sink: Some(BufWriter::with_capacity(BUFFER, hashed)),
             writer: None,
             shown,
             table: Table::new(encoding),
@@ -124,12 +110,18 @@ impl VectorWriter for IpcWriter {
         self.ended = true;
         let writer = self.open(&finish.schema)?;
         let is_file = matches!(writer, Writer::File(_));
-        let hash = writer.sink().get_ref().hash.clone();
-        let with_hash = finish.provenance(self.table.encoding(), &[("stream", &hash)]);
-        let target = &mut self.open(&finish.schema)?.sink().get_mut().target;
-        if !is_file {
+        let hashed = self.open(&finish.schema)?.sink().get_mut();
+        if is_file {
+            if let Some((at, digits)) = hashed.digits()? {
+                hashed.get_mut().overwrite(at, digits.as_bytes())?;
+            }
+        } else {
+            let hash = hashed.hash().cloned().unwrap_or_default();
+            let with_hash = finish.provenance(self.table.encoding(), &[("stream", &hash)]);
+            let target = self.open(&finish.schema)?.sink().get_mut().get_mut();
             target.provenance(&with_hash)?;
         }
+        let target = self.open(&finish.schema)?.sink().get_mut().get_mut();
         target.publish(finish.into_rejects())
     }
 }
@@ -140,7 +132,7 @@ impl Drop for IpcWriter {
         let begun = self.writer.as_mut().map(Writer::sink);
         let breaks_off = begun.is_some() && !self.is_file && !self.ended;
         if let Some(sink) = begun.or(self.sink.as_mut()) {
-            let target = &mut sink.get_mut().target;
+            let target = sink.get_mut().get_mut();
             match breaks_off {
                 true => target.break_off(),
                 false => target.abandon(),
@@ -171,6 +163,13 @@ impl Writer {
     fn finish(&mut self, provenance: &serde_json::Value) -> Result<(), ArrowError> {
         match self {
             Self::File(writer) => {
+                let sink = writer.get_mut();
+                sink.flush()?;
+                sink.get_mut().begin_footer();
+                let provenance = match sink.get_ref().proves() {
+                    true => &proof::with_place(provenance),
+                    false => provenance,
+                };
                 writer.write_metadata(KEY, provenance.to_string());
                 writer.finish()
             }

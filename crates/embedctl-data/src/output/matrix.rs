@@ -136,8 +136,14 @@ impl VectorWriter for MatrixWriter {
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         let header = self.header()?;
-        self.target.overwrite_start(&header)?;
-        let hashes = [("values", &self.values), ("rows", &self.described)];
+        self.target.overwrite(0, &header)?;
+        let mut first = Hash::default();
+        first.add(&header);
+        let hashes = [
+            ("header", &first),
+            ("values", &self.values),
+            ("rows", &self.described),
+        ];
         self.target
             .provenance(&finish.provenance(&self.encoding, &hashes))?;
         self.target.publish(finish.into_rejects())

@@ -14,6 +14,7 @@ use ::parquet::schema::types::ColumnPath;
 use super::encoding::Encoding;
 use super::fault::encoding_error;
 use super::made::KEY;
+use super::proof::{self, SelfHashed};
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
@@ -35,7 +36,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub(super) struct ParquetWriter {
     target: Option<Target>,
     /// Made with the first row, when the columns' types are known.
-    writer: Option<ArrowWriter<Target>>,
+    writer: Option<ArrowWriter<SelfHashed<Target>>>,
     shown: PathBuf,
     table: Table,
     row_group_bytes: usize,
@@ -54,7 +55,7 @@ impl ParquetWriter {
     }
 
     /// The writer; the first call decides the columns' types.
-    fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<Target>> {
+    fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<SelfHashed<Target>>> {
         if let Some(target) = self.target.take() {
             let schema = retype::schema(self.table.schema(columns), retype::parquet_times);
             for field in schema.fields() {
@@ -65,6 +66,8 @@ impl ParquetWriter {
             let options = ArrowWriterOptions::new()
                 .with_properties(properties)
                 .with_skip_arrow_metadata(true);
+            let proves = target.is_rewritable();
+            let target = SelfHashed::new(target, proves);
             let writer = ArrowWriter::try_new_with_options(target, schema, options)
                 .map_err(|error| encoding_error(&self.shown, "Parquet", &error))?;
             self.writer = Some(writer);
@@ -94,15 +97,26 @@ impl VectorWriter for ParquetWriter {
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
         let shown = self.shown.clone();
-        let provenance = finish.provenance(self.table.encoding(), &[]).to_string();
+        let provenance = finish.provenance(self.table.encoding(), &[]);
         let schema = self.table.schema(&finish.schema);
         let schema = Schema::clone(&retype::schema(schema, retype::parquet_times));
         // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
         // (pyarrow's and pandas' read functions) show the metadata of that one alone.
-        let metadata = HashMap::from([(KEY.to_owned(), provenance.clone())]);
+        // The hash of the file stands among the file's metadata alone.
+        let metadata = HashMap::from([(KEY.to_owned(), provenance.to_string())]);
         let schema = schema.with_metadata(metadata);
         let writer = self.open(&finish.schema)?;
-        writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), provenance));
+        // The last rows, so that the footer alone is remembered for the hash.
+        writer
+            .flush()
+            .and_then(|()| Ok(writer.sync()?))
+            .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
+        writer.inner_mut().begin_footer();
+        let provenance = match writer.inner().proves() {
+            true => proof::with_place(&provenance),
+            false => provenance,
+        };
+        writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), provenance.to_string()));
         writer.append_key_value_metadata(KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
             encode_arrow_schema(&schema),
@@ -110,7 +124,12 @@ impl VectorWriter for ParquetWriter {
         writer
             .finish()
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        writer.inner_mut().publish(finish.into_rejects())
+        let digits = writer.inner_mut().digits()?;
+        let target = writer.inner_mut().get_mut();
+        if let Some((at, digits)) = digits {
+            target.overwrite(at, digits.as_bytes())?;
+        }
+        target.publish(finish.into_rejects())
     }
 }
 
@@ -118,7 +137,7 @@ impl Drop for ParquetWriter {
     fn drop(&mut self) {
         // The encoder's buffer writes its rest when it is dropped; nobody wants it.
         if let Some(writer) = &mut self.writer {
-            writer.inner_mut().abandon();
+            writer.inner_mut().get_mut().abandon();
         }
     }
 }

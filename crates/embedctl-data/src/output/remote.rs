@@ -82,7 +82,7 @@ impl Remote {
                 self.storage.put_over(&address, bytes)?;
                 continue;
             }
-            if !self.storage.put_new(&address, bytes)? {
+            if self.storage.put_new(&address, bytes)?.is_none() {
                 return Err(Error::usage(format!(
                     "{}: {address} is written with it, and has appeared meanwhile",
                     self.address

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{with_remedy, write_error};
 use super::handle;
 use super::place::{OutputPlace, PlaceKind, parent};
+use super::proof;
 use super::publish;
 use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
@@ -158,7 +159,7 @@ impl Target {
     /// # Errors
     /// If the system refuses.
     pub fn provenance(&mut self, provenance: &serde_json::Value) -> Result<()> {
-        let text = || format!("{provenance:#}\n").into_bytes();
+        let text = || proof::sidecar_text(provenance);
         if let Sink::Remote(remote) = &mut self.sink {
             remote.add_sidecar(sidecar::PROVENANCE, text());
         } else if let Some(mut sidecar) = self.sidecar(sidecar::PROVENANCE)? {
@@ -167,15 +168,20 @@ impl Target {
         Ok(())
     }
 
-    /// Overwrites the first bytes.
+    /// Whether what was written can be overwritten.
+    pub fn is_rewritable(&self) -> bool {
+        matches!(self.sink, Sink::Beside(_))
+    }
+
+    /// Overwrites the bytes at `offset`.
     ///
     /// # Errors
     /// If the system refuses, or this is a stream.
-    pub fn overwrite_start(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let written = match &mut self.sink {
             Sink::Beside(beside) => {
                 let file = beside.main.file();
-                file.seek(SeekFrom::Start(0))
+                file.seek(SeekFrom::Start(offset))
                     .and_then(|_| file.write_all(bytes))
             }
             _ => Err(io::ErrorKind::NotSeekable.into()),

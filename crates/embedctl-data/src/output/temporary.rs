@@ -88,7 +88,7 @@ impl RunFiles {
         })
     }
 
-    pub(super) fn note(&self, note: String) {
+    pub(crate) fn note(&self, note: String) {
         let mut notes = locked(&self.0.notes);
         notes.push(note);
     }

@@ -36,6 +36,8 @@ pub use model::OverrideArgs;
 pub use values::Devices;
 pub use verify::VerifyModelArgs;
 
+use crate::config::Completed;
+
 /// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
 ///
 /// Standard output is for data alone; messages go to standard error.
@@ -235,11 +237,9 @@ const COMMANDS: [&str; 10] = [
     "man",
 ];
 
-/// Parses a command line, program name first.
-pub fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
-    let mut matches = without_empty_variables(command())
-        .try_get_matches_from(&arguments)
-        .map_err(|error| refused::improved(error, &arguments))?;
+/// Parses a command line with what files say beside it.
+pub fn parse(completed: &Completed<'_>) -> Result<Args, clap::Error> {
+    let mut matches = matches(completed)?;
     let variables = variables(&matches);
     // Set once and for all, it must not mean a file of whatever folder this is: loading it runs it.
     let library = variables.iter().find(|name| *name == "EMBEDCTL_ORT_LIB");
@@ -254,6 +254,21 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
         Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
     args.variables = variables;
     Ok(args)
+}
+
+/// What clap makes of it.
+pub fn matches(completed: &Completed<'_>) -> Result<ArgMatches, clap::Error> {
+    let mut command = without_empty_variables(command());
+    for default in &completed.defaults {
+        // clap keeps defaults for as long as the process runs; there is one at most.
+        let values = default.values.iter().map(|value| &*value.clone().leak());
+        let values: Vec<&'static str> = values.collect();
+        command = command.mut_subcommand(&default.command, |command| {
+            command.mut_arg(&default.arg, |arg| arg.default_values(values))
+        });
+    }
+    let arguments = &completed.arguments;
+    (command.try_get_matches_from(arguments)).map_err(|error| refused::improved(error, arguments))
 }
 
 /// Environment variables that a subcommand's options were taken from.

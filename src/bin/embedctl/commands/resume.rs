@@ -4,10 +4,12 @@ use std::ffi::OsString;
 
 use embedctl::input::Source;
 use embedctl::pipeline::{self, Complete, EmbedOptions};
+use embedctl::safe_text::REDACTED;
 
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::printer::{Printer, count, destination, number};
+use crate::secrets;
 
 /// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
 pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
@@ -20,6 +22,9 @@ pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<Exit
     else {
         return Ok(None);
     };
+    if let Some(older) = state.of_older() {
+        printer.note(older);
+    }
     if removed > 0 {
         printer.note(format!(
             "{} lacks {} that --retry-rejects had embedded, since that part was removed; --retry-rejects embeds them anew",
@@ -97,22 +102,27 @@ fn embed_options(options: &EmbedOptions) -> EmbedOptions {
     options
 }
 
-/// The command line of this run, with `--resume`; as it is where records were tried `again`.
+/// The command line of this run without its secrets, with `--resume`; as it is where records were tried `again`.
 fn command(arguments: impl IntoIterator<Item = OsString>, again: bool) -> String {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let shown = secrets::redacted(&arguments);
     let mut words: Vec<String> = Vec::new();
     let mut added = again;
-    for (index, argument) in arguments.into_iter().enumerate() {
-        let word = argument.to_string_lossy();
-        if matches!(word.as_ref(), "--force" | "--overwrite" | "--resume") {
+    for (index, word) in shown.iter().enumerate() {
+        if matches!(word.as_str(), "--force" | "--overwrite" | "--resume") {
             continue;
         }
-        words.push(quoted(&word));
+        words.push(quoted(word));
         if index > 0 && word == "embed" && !added {
             words.push("--resume".to_owned());
             added = true;
         }
     }
-    words.join(" ")
+    let mut command = words.join(" ");
+    if shown.iter().any(|word| word.contains(REDACTED)) {
+        command.push_str(&format!(" ({REDACTED} stands for what no message shows)"));
+    }
+    command
 }
 
 /// A word as a shell takes it.

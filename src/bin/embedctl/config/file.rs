@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use clap::{ArgAction, Command};
+use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -125,6 +125,12 @@ impl ConfigFile {
                 unknown(written, &wanted, command, program)
             ));
         };
+        let own_key = key(arg).unwrap_or(&wanted);
+        // One key may mean a path to one command and a word to another.
+        let args = knowing
+            .iter()
+            .filter_map(|command| option(command, own_key));
+        let args: Vec<&Arg> = args.collect();
         let mut values = match value.get_ref() {
             DeValue::Array(list) => {
                 let several = matches!(arg.get_action(), ArgAction::Append)
@@ -159,7 +165,7 @@ impl ConfigFile {
         {
             return Err(format!("{place}: {written} takes a number from 0 to 3"));
         }
-        if is_path(arg) {
+        if args.iter().any(|arg| is_path(arg)) {
             let folder = self.path.parent().unwrap_or(Path::new(""));
             for value in &mut values {
                 // A model of the Hub looks like a path.
@@ -173,11 +179,13 @@ impl ConfigFile {
         }
         let entry = Entry {
             table: command.map(|command| command.get_name().to_owned()),
-            key: key(arg).unwrap_or(&wanted).to_owned(),
+            key: own_key.to_owned(),
             values,
             place,
         };
-        if let Some(reason) = forbids(self.kind, &self.path, arg, &entry.key) {
+        let mut reasons =
+            (args.iter()).filter_map(|arg| forbids(self.kind, &self.path, arg, &entry.key));
+        if let Some(reason) = reasons.next() {
             return Err(format!("{}: {reason}", entry.place));
         }
         let same = |one: &&Entry| one.table == entry.table && one.key == entry.key;

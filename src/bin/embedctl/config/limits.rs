@@ -23,15 +23,14 @@ pub(super) fn forbids(
     arg: &Arg,
     key: &str,
 ) -> Option<String> {
-    let long = arg.get_long().unwrap_or_default();
     let grave = GRAVE
         .split_ascii_whitespace()
-        .any(|word| long == word || long.split('-').any(|part| part == word));
+        .any(|word| key == word || key.split('-').any(|part| part == word));
     match kind {
         FileKind::Project => {
             let what = if grave {
                 "could run code of its author or tell them secrets"
-            } else if REPLACES.contains(&long) || (is_path(arg) && long != "model") {
+            } else if REPLACES.contains(&key) || (is_path(arg) && key != "model") {
                 "could write where its author wants"
             } else {
                 return None;

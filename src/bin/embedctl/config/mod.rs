@@ -4,6 +4,9 @@
 //! the arguments where neither the command line nor the environment says anything, so that they are checked
 //! as what is typed. Nearer files go before farther ones, a command's table before what is for all.
 //!
+//! A value from a file is never a word of its own for the parser: it stands in its option's word, behind the first `=`,
+//! or is the default of an argument without a name. So no value can become another option, whatever it begins with.
+//!
 //! Who looks at a project should not run what its author wants: see [`limits`].
 
 mod file;
@@ -65,29 +68,39 @@ impl Config {
     }
 
     /// `arguments` with what the files say beside them, and what was taken.
-    pub fn complete(
-        &self,
-        arguments: Vec<OsString>,
-    ) -> Result<(Vec<OsString>, Vec<&Entry>), clap::Error> {
-        let typed = lenient(&arguments);
+    pub fn complete(&self, arguments: Vec<OsString>) -> Result<Completed<'_>, clap::Error> {
+        let mut completed = Completed {
+            arguments,
+            defaults: Vec::new(),
+            taken: Vec::new(),
+        };
+        let typed = lenient(&completed.arguments);
         let Some((name, of_command)) = typed.as_ref().and_then(ArgMatches::subcommand) else {
-            return Ok((arguments, Vec::new()));
+            return Ok(completed);
         };
         let mut command = args::command();
         command.build();
         let Some(command) = command.find_subcommand(name) else {
-            return Ok((arguments, Vec::new()));
+            return Ok(completed);
         };
         let taken = self.taken(command, of_command)?;
-        let mut completed = arguments;
-        let end = completed.iter().position(|argument| argument == "--");
-        let words = taken.iter().flat_map(|(arg, entry)| words(arg, entry));
-        let at = end.unwrap_or(completed.len());
-        completed.splice(at..at, words.map(OsString::from));
-        Ok((
-            completed,
-            taken.into_iter().map(|(_, entry)| entry).collect(),
-        ))
+        let mut words = Vec::new();
+        for (arg, entry) in taken {
+            match arg.get_long() {
+                Some(long) => words.extend(option_words(arg, long, entry)),
+                None => completed.defaults.push(PositionalDefault {
+                    command: name.to_owned(),
+                    arg: arg.get_id().to_string(),
+                    values: entry.values.clone(),
+                }),
+            }
+            completed.taken.push(entry);
+        }
+        let arguments = &mut completed.arguments;
+        let end = arguments.iter().position(|argument| argument == "--");
+        let at = end.unwrap_or(arguments.len());
+        arguments.splice(at..at, words.into_iter().map(OsString::from));
+        Ok(completed)
     }
 
     /// What is in force for `command`, the nearest first, where nothing is `typed`.
@@ -195,6 +208,28 @@ impl Config {
     }
 }
 
+/// A command line with what files say beside it.
+#[derive(Debug)]
+pub struct Completed<'a> {
+    /// Program name, options and inputs.
+    pub arguments: Vec<OsString>,
+    /// For arguments without a name.
+    pub defaults: Vec<PositionalDefault>,
+    /// What was taken of the files.
+    pub taken: Vec<&'a Entry>,
+}
+
+/// Values for an argument without a name, where neither the command line nor the environment gives any.
+#[derive(Debug)]
+pub struct PositionalDefault {
+    /// The subcommand's name.
+    pub command: String,
+    /// The argument's id.
+    pub arg: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
 /// A setting of a command.
 #[derive(Debug)]
 pub struct Setting<'a> {
@@ -258,21 +293,19 @@ fn is_off(arg: &Arg, entry: &Entry) -> bool {
     is_switch(arg) && entry.values == ["false"]
 }
 
-/// An entry as it would be typed.
-fn words(arg: &Arg, entry: &Entry) -> Vec<String> {
-    let long = arg.get_long().map(|long| format!("--{long}"));
-    match (long, arg.get_action()) {
-        (Some(long), ArgAction::SetTrue) if entry.values == ["true"] => vec![long],
-        (_, ArgAction::SetTrue) => Vec::new(),
-        (Some(long), ArgAction::Count) => {
+/// The words of an entry for an option with a long name: one for each value, which begins with that name and `=`.
+fn option_words(arg: &Arg, long: &str, entry: &Entry) -> Vec<String> {
+    match arg.get_action() {
+        ArgAction::SetTrue if entry.values == ["true"] => vec![format!("--{long}")],
+        ArgAction::SetTrue => Vec::new(),
+        ArgAction::Count => {
             let times = entry.values.first().and_then(|times| times.parse().ok());
-            vec![long; times.unwrap_or(0)]
+            vec![format!("--{long}"); times.unwrap_or(0)]
         }
-        (Some(long), _) => {
+        _ => {
             let values = entry.values.iter();
-            values.map(|value| format!("{long}={value}")).collect()
+            values.map(|value| format!("--{long}={value}")).collect()
         }
-        (None, _) => entry.values.clone(),
     }
 }
 
@@ -298,4 +331,135 @@ pub fn located(mut error: clap::Error, taken: &[&Entry]) -> clap::Error {
 /// Whether a path leads elsewhere in every folder.
 fn is_relative(path: &str) -> bool {
     Path::new(path).is_relative() && path != "-"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::*;
+
+    /// What is typed to each command so that nothing is missing.
+    const TYPED: [&str; 10] = [
+        "embed -o out.npy",
+        "download org/name",
+        "info",
+        "inspect a.npy",
+        "verify-model m --against a.npy",
+        "devices",
+        "bench",
+        "config",
+        "completions bash",
+        "man",
+    ];
+
+    /// Values that would be something else, were they words.
+    const VALUES: [&str; 11] = [
+        "--ort-lib=../evil.so",
+        "-p",
+        "--",
+        "@file",
+        "--help",
+        "-",
+        "--force --ort-lib=x",
+        "a,--ort-lib=x",
+        "=--ort-lib=x",
+        "--config=evil.toml",
+        "",
+    ];
+
+    /// The raw values of all arguments but `key`'s, and those of `key`.
+    fn raw(
+        matches: &ArgMatches,
+        command: &Command,
+        key: &str,
+    ) -> (BTreeMap<String, Vec<OsString>>, Vec<OsString>) {
+        let (mut others, mut own) = (BTreeMap::new(), Vec::new());
+        for arg in command.get_arguments() {
+            let id = arg.get_id().as_str();
+            let Ok(values) = matches.try_get_raw(id) else {
+                continue;
+            };
+            let values = values.into_iter().flatten().map(OsString::from).collect();
+            match super::key(arg) == Some(key) {
+                true => own = values,
+                false => drop(others.insert(id.to_owned(), values)),
+            }
+        }
+        (others, own)
+    }
+
+    #[test]
+    fn no_value_of_a_file_sets_another_option() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("embedctl.toml");
+        let mut program = args::command();
+        program.build();
+        let (mut taken, mut refused) = (0, 0);
+        for line in TYPED {
+            let typed = || -> Vec<OsString> {
+                std::iter::once("embedctl")
+                    .chain(line.split(' '))
+                    .map(OsString::from)
+                    .collect()
+            };
+            let name = line.split(' ').next().unwrap();
+            let command = program.find_subcommand(name).unwrap();
+            let without = Config::default();
+            let without = args::matches(&without.complete(typed()).unwrap()).unwrap();
+            let without = without.subcommand_matches(name).unwrap();
+            let keys: Vec<&str> = command.get_arguments().filter_map(key).collect();
+            let cases = keys
+                .iter()
+                .flat_map(|key| VALUES.map(|value| (*key, value)));
+            for (key, value) in cases {
+                let text = serde_json::Value::from(value).to_string();
+                let (own, list) = (format!("[{name}]\n"), format!("[{text}]"));
+                // Of all values; the first ones stand for the rest in other places and as lists.
+                let elsewhere = VALUES[..2].contains(&value);
+                let cases = [
+                    (FileKind::User, own.as_str(), &text),
+                    (FileKind::Project, &own, &text),
+                    (FileKind::Project, "", &text),
+                    (FileKind::User, &own, &list),
+                ];
+                for (kind, table, text) in &cases[..if elsewhere { 4 } else { 1 }] {
+                    fs::write(&path, format!("{table}{key} = {text}\n")).unwrap();
+                    let case = format!("{name}: {key} = {text}");
+                    let Ok(file) = ConfigFile::read(&path, *kind, &program) else {
+                        continue;
+                    };
+                    let config = Config {
+                        files: Vec::from_iter(file),
+                        ..Config::default()
+                    };
+                    let completed = config.complete(typed()).unwrap();
+                    let Some(entry) = completed.taken.first() else {
+                        continue; // typed already
+                    };
+                    let (others, _) = raw(without, command, &entry.key);
+                    match args::matches(&completed) {
+                        Ok(matches) => {
+                            let matches = matches.subcommand_matches(name).unwrap();
+                            let (now, own) = raw(matches, command, &entry.key);
+                            assert_eq!(now, others, "{case}");
+                            let own: Vec<_> = own.iter().map(|one| one.to_string_lossy()).collect();
+                            assert_eq!(own.join(","), entry.values.join(","), "{case}");
+                            taken += 1;
+                        }
+                        Err(error) => {
+                            use ErrorKind::{
+                                InvalidValue, MissingRequiredArgument, ValueValidation,
+                            };
+                            let kinds = [InvalidValue, MissingRequiredArgument, ValueValidation];
+                            assert!(kinds.contains(&error.kind()), "{case}: {error}");
+                            refused += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(taken > 100 && refused > 100, "{taken} {refused}");
+    }
 }

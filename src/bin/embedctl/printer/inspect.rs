@@ -54,6 +54,15 @@ fn folder(folder: &Folder, table: &mut Table) {
         "output",
         &format!("{whole}: {}{shards}", number(folder.parts as u64, "part")),
     );
+    if folder.older > 0 {
+        table.entry(
+            "hashes",
+            &format!(
+                "none of {}, which an older version wrote",
+                number(folder.older as u64, "part")
+            ),
+        );
+    }
     table.entry(
         "records",
         &format!(

@@ -37,7 +37,6 @@ pub use summary::{Report, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
 pub use words::{bytes, count, number};
 
-use embedctl::hub;
 use embedctl::safe_text::{Secrets, printable, printable_json};
 
 use crate::args::{LogFormat, MessageArgs, When};
@@ -106,8 +105,8 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// A printer as the options and the terminal want it.
-    pub fn new(args: &MessageArgs) -> Self {
+    /// A printer as the options and the terminal want it, which shows none of `secrets`.
+    pub fn new(args: &MessageArgs, secrets: Secrets) -> Self {
         let verbosity = match (args.quiet, args.verbose) {
             (true, _) => Verbosity::Quiet,
             (false, 0) => Verbosity::Normal,
@@ -124,7 +123,7 @@ impl Printer {
             json,
             colour: colour && !json,
             progress: args.progress,
-            secrets: Arc::new(hub::secrets()),
+            secrets: Arc::new(secrets),
         }
     }
 

@@ -1,11 +1,9 @@
 //! The parser's answer to a command line, before there is a printer.
 
-use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use embedctl::hub;
-use embedctl::safe_text::{printable, printable_json};
+use embedctl::safe_text::{Secrets, printable, printable_json};
 use serde_json::json;
 
 use crate::exit::ExitCode;
@@ -13,7 +11,7 @@ use crate::stdout;
 
 /// Prints the parser's answer to a command line that it did not accept, or that asks for help or the
 /// version. There is no [`Printer`] yet: its options could not be read, so they are looked for here.
-pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
+pub fn print_parser_answer(answer: &clap::Error, secrets: &Secrets) -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let plain = has_option(&arguments, "--color", "never");
     if !answer.use_stderr() {
@@ -29,10 +27,10 @@ pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
         };
     }
     // As in `Printer::line`: where this fails, there is nobody left to tell.
-    let text = answer.render().to_string();
-    let text = hub::secrets().redact(&text).into_owned();
-    // Arguments and variables' values stand in it as they are.
-    let plain = plain || !is_printable(&arguments) || text.contains("[redacted]");
+    let said = answer.render().to_string();
+    let text = secrets.redact(&said).into_owned();
+    // The parser's own, coloured text is shown where nothing has to be taken out of it.
+    let plain = plain || text != said || printable(&text) != text;
     let _ = if has_option(&arguments, "--log-format", "json") {
         let text = text.trim().trim_start_matches("error: ");
         let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
@@ -47,15 +45,6 @@ pub fn print_parser_answer(answer: &clap::Error) -> ExitCode {
         answer.print()
     };
     ExitCode::Usage
-}
-
-/// Whether neither the command line nor a variable that the parser reads holds what steers a terminal.
-fn is_printable(arguments: &[OsString]) -> bool {
-    let variables = std::env::vars_os()
-        .filter(|(name, _)| name.to_string_lossy().starts_with("EMBEDCTL_"))
-        .map(|(_, value)| value);
-    (arguments.iter().cloned().chain(variables))
-        .all(|text| matches!(printable(&text.to_string_lossy()), Cow::Borrowed(_)))
 }
 
 /// Whether a raw command line holds `name value` or `name=value`.

@@ -110,16 +110,29 @@ fn read_as(
     }
 }
 
-/// What the hash of that name in a file's provenance is over: of a matrix the values behind its header, of lines what
-/// they were before they were compressed, of all else its bytes.
+/// What the hash of that name in a file's provenance is over: of a matrix its header or the values behind it, of lines
+/// what they were before they were compressed, of all else its bytes.
 ///
 /// # Errors
 /// If the file cannot be read, or begins otherwise.
-pub fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Result<Box<dyn Read>> {
+pub(crate) fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Result<Box<dyn Read>> {
     let mut bytes = in_order(file)?;
     match (name, format) {
         ("lines", OutputFormat::Jsonl(compression)) => {
             return decompressed(bytes, compression).map_err(|error| failed(file, error));
+        }
+        ("header", _) => {
+            let all = file.bytes.len();
+            let (rows, width, dtype) = match format {
+                OutputFormat::Npy => binary::npy_shape(file, &mut bytes)?,
+                _ => binary::bin_shape(file, &mut bytes, format)?,
+            };
+            let values = (dtype.bytes() as u64).checked_mul(width);
+            let values = values.and_then(|row| row.checked_mul(rows));
+            let header = values
+                .and_then(|values| all.checked_sub(values))
+                .unwrap_or(0);
+            return Ok(Box::new(in_order(file)?.take(header)));
         }
         ("values", OutputFormat::Npy) => {
             binary::npy_shape(file, &mut bytes)?;

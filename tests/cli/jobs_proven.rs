@@ -1,0 +1,159 @@
+//! Outputs that somebody has disturbed: `--resume`, `inspect` and `--reuse` say so, and never take wrong rows.
+
+use std::fs;
+
+use sha2::{Digest, Sha256};
+
+use crate::jobs::code;
+use crate::sandbox::{Run, Sandbox};
+
+const INPUT: &str = "in.jsonl --keep text --part-rows 20 --window 20";
+
+/// Sixty texts, in an output of three parts.
+fn sandbox(line: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let text = |n: usize| format!("{{\"id\": {n}, \"text\": \"text number {n}\"}}\n");
+    sandbox.write("in.jsonl", (10..70).map(text).collect::<String>());
+    code(&sandbox.embed(&format!("{INPUT} {line}")), 0);
+    sandbox
+}
+
+fn assert_told(run: &Run, option: &str, name: &str) {
+    assert!(
+        ![Some(0), Some(101)].contains(&run.code),
+        "{option} {name}: {run}"
+    );
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert!(said.contains(name), "{option} {name}: {run}");
+}
+
+#[test]
+fn a_disturbed_folder_is_told_by_whoever_reads_it() {
+    for format in ["jsonl", "npy", "arrow", "parquet"] {
+        let sandbox = sandbox(&format!("-o out/ -f {format}"));
+        let part = |number: u32| format!("out/part-00001-0000{number}.{format}");
+        let texts = |number: u32| format!("out/_embedctl/texts/part-00001-0000{number}.sha256");
+        let read = |name: &str| fs::read(sandbox.path(name)).unwrap();
+        let (first, second) = (read(&part(0)), read(&part(1)));
+        let middle = first.len() / 2;
+        let flipped = [&first[..middle], &[first[middle] ^ 1], &first[middle + 1..]].concat();
+        let lists = (read(&texts(0)), read(&texts(1)));
+        for (changed, said) in [
+            (vec![(part(0), &first[..middle])], part(0)),
+            (vec![(part(0), &flipped[..])], part(0)),
+            (vec![(part(0), &second[..])], part(0)),
+            (vec![(part(0), &second[..]), (part(1), &first[..])], part(0)),
+            (
+                vec![(texts(0), &lists.1[..]), (texts(1), &lists.0[..])],
+                texts(0),
+            ),
+        ] {
+            for (name, content) in &changed {
+                sandbox.write(name, content);
+            }
+            let run = sandbox.run("inspect out/");
+            assert_told(&run, "inspect", &said);
+            fs::remove_file(sandbox.path("new.jsonl")).ok();
+            let run = sandbox.embed("in.jsonl -o new.jsonl --reuse out/");
+            assert_told(&run, "--reuse", &said);
+            assert!(!sandbox.path("new.jsonl").exists());
+            // Nothing that a run which goes on reads depends on the lists of texts.
+            if !said.contains("texts") {
+                let run = sandbox.embed(&format!("{INPUT} -o out/ -f {format} --resume"));
+                assert_told(&run, "--resume", &said);
+                assert!(run.stderr.contains("--resume"), "{run}");
+            }
+            for (name, content) in [(part(0), &first), (part(1), &second)] {
+                sandbox.write(&name, content);
+            }
+            sandbox.write(&texts(0), &lists.0);
+            sandbox.write(&texts(1), &lists.1);
+        }
+        // Put back, it is as it was; and a part that was removed is made anew.
+        code(&sandbox.run("inspect out/"), 0);
+        fs::remove_file(sandbox.path(&part(0))).unwrap();
+        code(
+            &sandbox.embed(&format!("{INPUT} -o out/ -f {format} --resume")),
+            0,
+        );
+        assert!(["parquet", "arrow"].contains(&format) || read(&part(0)) == first);
+        code(&sandbox.run("inspect out/"), 0);
+    }
+}
+
+#[test]
+fn a_disturbed_file_is_told_by_whoever_reads_it() {
+    for format in [
+        "jsonl",
+        "jsonl.zst",
+        "npy",
+        "fbin",
+        "arrow",
+        "arrows",
+        "parquet",
+    ] {
+        let out = format!("out.{format}");
+        let sandbox = Sandbox::new();
+        let text = |n: usize| format!("{{\"id\": {n}, \"text\": \"text number {n}\"}}\n");
+        sandbox.write("in.jsonl", (10..70).map(text).collect::<String>());
+        let line = format!("in.jsonl --keep text -o {out} --resume");
+        code(&sandbox.embed(&line), 0);
+        let good = fs::read(sandbox.path(&out)).unwrap();
+        // Values of the first and the last row; of all formats the middle is one of the vectors.
+        let (header, row) = match format {
+            "npy" => (128, (good.len() - 128) / 60),
+            "fbin" => (8, (good.len() - 8) / 60),
+            _ => (0, 0),
+        };
+        let mut middle = good.clone();
+        middle[good.len() / 2] ^= 1;
+        let mut damaged = vec![middle, good[..good.len() - 1].to_vec()];
+        if row > 0 {
+            let rows = good[header..].chunks(row).rev().flatten().copied();
+            damaged.push(good[..header].iter().copied().chain(rows).collect());
+        }
+        for content in damaged {
+            sandbox.write(&out, &content);
+            assert_told(&sandbox.run(&format!("inspect {out}")), "inspect", &out);
+            assert_told(&sandbox.embed(&line), "--resume", &out);
+            let run = sandbox.embed(&format!("in.jsonl -o new.jsonl --reuse {out}"));
+            assert_told(&run, "--reuse", &out);
+            assert!(!sandbox.path("new.jsonl").exists());
+        }
+        sandbox.write(&out, &good);
+        code(&sandbox.run(&format!("inspect {out}")), 0);
+        code(
+            &sandbox.embed(&format!("in.jsonl -o new.jsonl --reuse {out}")),
+            0,
+        );
+    }
+}
+
+/// Commits as an older version wrote them, without hashes: their parts are read, and that is said.
+#[test]
+fn parts_of_an_older_version_are_read_and_told() {
+    let sandbox = sandbox("-o out/ -f npy");
+    for number in 0..3 {
+        let name = format!("out/_embedctl/commits/part-00001-0000{number}.json");
+        let text = fs::read_to_string(sandbox.path(&name)).unwrap();
+        let mut commit: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let keys = commit.as_object_mut().unwrap();
+        for key in ["files", "sha256", "texts_sha256", "sum"] {
+            assert!(keys.shift_remove(key).is_some(), "{key}: {text}");
+        }
+        let sum = Sha256::digest(commit.to_string());
+        let digits = sum.iter().map(|byte| format!("{byte:02x}"));
+        commit["sum"] = digits.collect::<String>().into();
+        sandbox.write(&name, commit.to_string());
+    }
+    let said = "which kept no hashes";
+    let run = sandbox.embed(&format!("{INPUT} -o out/ -f npy --resume"));
+    assert!(code(&run, 0).stderr.contains(said), "{run}");
+    let run = sandbox.embed("in.jsonl -o new.jsonl --reuse out/");
+    assert!(code(&run, 0).stderr.contains(said), "{run}");
+    let run = sandbox.run("inspect out/");
+    assert!(
+        code(&run, 0).stdout.contains("an older version wrote"),
+        "{run}"
+    );
+}
