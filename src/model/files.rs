@@ -201,7 +201,6 @@ impl Model {
     /// If one cannot be read.
     pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
         let mut paths = self.weights(native);
-        paths.push(self.network().join("config.json"));
         let of_transformer = [
             "tokenizer.json",
             "tokenizer_config.json",
@@ -212,6 +211,7 @@ impl Model {
                 .iter()
                 .map(|name| self.transformer.join(name)),
         );
+        paths.push(self.network().join("config.json"));
         paths.extend(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
         paths.extend(
             ["modules.json", "config_sentence_transformers.json"]

@@ -311,7 +311,7 @@ fn under(name: &str, prefixes: &[&str]) -> (TempDir, Result<Prefix>) {
     );
     let architecture = Architecture::read(folder.path()).unwrap();
     let checkpoint = Checkpoint::open(folder.path()).unwrap().unwrap();
-    let found = prefix::find(&architecture, &checkpoint);
+    let found = prefix::find(&architecture, checkpoint.path(), checkpoint.names());
     (folder, found)
 }
 

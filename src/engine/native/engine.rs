@@ -17,7 +17,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
-use crate::safetensors::Checkpoint;
+use crate::safetensors::{self, Checkpoint};
 
 /// The engine's name in messages.
 const NAME: &str = "native";
@@ -113,10 +113,18 @@ pub fn notes(model: &Model) -> Vec<String> {
     });
     // What is wrong with them is said when they are opened.
     let architecture = Architecture::read(model.network()).ok();
-    let checkpoint = Checkpoint::open(model.network()).ok().flatten();
+    let shards = known.files.iter().filter(|file| {
+        let ending = file.extension();
+        ending.is_some_and(|ending| ending == "safetensors")
+    });
+    let names: Vec<String> = shards
+        .flat_map(|shard| safetensors::outlines(shard).unwrap_or_default().into_keys())
+        .collect();
     let found = architecture
-        .zip(checkpoint)
-        .and_then(|(architecture, checkpoint)| prefix::find(&architecture, &checkpoint).ok());
+        .zip(known.files.last())
+        .and_then(|(architecture, file)| {
+            prefix::find(&architecture, file, names.iter().map(String::as_str)).ok()
+        });
     let adapter = model.adapter().map(|adapter| {
         let below = adapter
             .base

@@ -46,7 +46,11 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// If the checkpoint has no token embeddings, or those of several networks.
     pub fn new(architecture: &'a Architecture, weights: &'a Weights, isa: Isa) -> Result<Self> {
-        let Prefix { prefix, .. } = prefix::find(architecture, &weights.checkpoint)?;
+        let Prefix { prefix, .. } = prefix::find(
+            architecture,
+            weights.checkpoint.path(),
+            weights.checkpoint.names(),
+        )?;
         Ok(Self {
             architecture,
             checkpoint: &weights.checkpoint,

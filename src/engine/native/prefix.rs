@@ -4,10 +4,10 @@
 //! `base_model_prefix` before them; weights that it finds under neither are left random.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::architecture::Architecture;
 use crate::error::{Error, Result};
-use crate::safetensors::{Checkpoint, missing};
 
 /// What is put before the names of a network.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,15 +18,21 @@ pub struct Prefix {
     pub note: Option<String>,
 }
 
-/// Finds the network in a checkpoint by its token embeddings.
+/// Finds the network in a checkpoint by its token embeddings; `names` are those of all tensors, `file` is named in
+/// messages.
 ///
 /// # Errors
 /// If it holds none, or several of which none is plainly meant.
-pub fn find(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Prefix> {
+pub fn find<'a>(
+    architecture: &Architecture,
+    file: &Path,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<Prefix> {
+    let names: BTreeSet<&str> = names.collect();
     let endings = architecture.names.word.iter();
     let endings: Vec<String> = endings.map(|word| format!("{word}.weight")).collect();
-    let found: BTreeSet<&str> = checkpoint
-        .names()
+    let found: BTreeSet<&str> = names
+        .iter()
         .filter_map(|name| {
             let mut prefixes = endings
                 .iter()
@@ -49,7 +55,7 @@ pub fn find(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Pref
             shown.join(", ")
         );
         let base = architecture.base_names.first().copied().unwrap_or_default();
-        Error::model(checkpoint.path().display(), reason).with_remedy(format!(
+        Error::model(file.display(), reason).with_remedy(format!(
             "keep one of them in the file, under names that begin with '{base}.' or with no prefix"
         ))
     };
@@ -60,25 +66,28 @@ pub fn find(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Pref
     let all: Vec<&str> = found.into_iter().collect();
     match (&own[..], &all[..]) {
         ([one], _) => Ok(of(one, None)),
-        ([], []) => Err(missing(checkpoint, &endings[0])),
+        ([], []) => Err(Error::model(
+            file.display(),
+            format!("has no tensor '{}'", endings[0]),
+        )),
         ([], [one]) => Ok(of(
             one,
             Some(format!(
                 "{}: the network is taken from the tensors that begin with '{one}', a prefix that transformers' class for \
                  {} does not know: transformers would leave its weights random",
-                checkpoint.path().display(),
+                file.display(),
                 architecture.model_type
             )),
         )),
         ([], several_unknown) => Err(several(several_unknown)),
-        (own, _) => first_in_order(checkpoint, own)
+        (own, _) => first_in_order(&names, own)
             .map(|prefix| {
                 let others: Vec<String> = (own.iter().filter(|other| **other != prefix))
                     .map(|other| shown(other))
                     .collect();
                 let note = format!(
                     "{}: holds several networks of this kind; the one with {} is taken, as transformers does, and not {}",
-                    checkpoint.path().display(),
+                    file.display(),
                     shown(prefix),
                     others.join(", ")
                 );
@@ -90,21 +99,17 @@ pub fn find(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Pref
 
 /// Which of several prefixes transformers takes that mean the same to it: of each tensor's names, the first in
 /// alphabetical order. `None` where that would mix two networks.
-fn first_in_order<'a>(checkpoint: &Checkpoint, prefixes: &[&'a str]) -> Option<&'a str> {
+fn first_in_order<'a>(names: &BTreeSet<&str>, prefixes: &[&'a str]) -> Option<&'a str> {
     let tensors: BTreeSet<&str> = prefixes
         .iter()
-        .flat_map(|prefix| {
-            checkpoint
-                .names()
-                .filter_map(|name| name.strip_prefix(*prefix))
-        })
+        .flat_map(|prefix| names.iter().filter_map(|name| name.strip_prefix(*prefix)))
         .collect();
     let mut chosen = BTreeSet::new();
     for tensor in tensors {
-        let names = prefixes
+        let full = prefixes
             .iter()
             .map(|prefix| (format!("{prefix}{tensor}"), *prefix));
-        let there = names.filter(|(name, _)| checkpoint.get(name).is_some());
+        let there = full.filter(|(name, _)| names.contains(name.as_str()));
         let mut there: Vec<(String, &str)> = there.collect();
         there.sort();
         if let [(_, first), _, ..] = &there[..] {
