@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use arithmetic::{Arithmetic, Cosine, Finish, sample};
 pub use auto::order as usual;
-pub use open::{open, settle};
+pub use open::{notes, open, settle};
 
 pub use crate::batch::BatchLimits;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};

@@ -4,6 +4,7 @@
 //! snapshot in the Hub's cache), reads the small ones into a [`ModelConfig`], and reads the header of an
 //! ONNX file into a [`Graph`]; engines take it from there.
 
+pub(crate) mod adapter;
 mod card;
 mod config;
 mod files;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use adapter::{Adapter, AdapterSettings};
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::adapter::Adapter;
 use super::graph::Graph;
 use super::onnx_file::OnnxChoice;
 
@@ -82,8 +83,13 @@ impl Onnx {
 pub struct Checkpoint {
     /// `model.safetensors`, or the index of several files followed by these.
     pub files: Vec<PathBuf>,
+    /// The folder of these files and of the network's `config.json`: the Transformer's, or that of an adapter's base
+    /// model.
+    pub folder: PathBuf,
     /// The Transformer's `config.json`.
     pub config: Value,
+    /// What changes these weights.
+    pub adapter: Option<Adapter>,
 }
 
 /// Names of a checkpoint's files in a repository with `paths`, whose Transformer lies in the folder

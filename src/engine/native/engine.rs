@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use super::adapter::Adapter;
 use super::architecture::Architecture;
 use super::kernels::{Arithmetic as Numbers, Isa};
+use super::loader::Weights;
 use super::network::Network;
+use super::prefix;
 use super::scratch::{Rows, Scratch};
 use super::statics::{StaticEngine, StaticTable};
 use crate::batch::{Batch, TokenRows};
@@ -14,7 +17,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
-use crate::safetensors::Checkpoint;
+use crate::safetensors::{self, Checkpoint};
 
 /// The engine's name in messages.
 const NAME: &str = "native";
@@ -30,7 +33,7 @@ const LIMITS: BatchLimits = BatchLimits {
 /// An opened model.
 pub(super) struct NativeEngine {
     info: EngineInfo,
-    checkpoint: Arc<Checkpoint>,
+    weights: Weights,
     network: Arc<Network>,
     exact: bool,
 }
@@ -57,22 +60,29 @@ pub fn open(
         return Ok(Box::new(StaticEngine::new(info, table)));
     }
     let isa = Isa::here().map_err(Error::usage)?;
-    let architecture = Architecture::read(&model.transformer)
-        .map_err(|unsupported| failed(unsupported.to_string()))?;
-    let checkpoint = Checkpoint::open(&model.transformer)?.ok_or_else(|| {
+    let folder = model.network();
+    let architecture =
+        Architecture::read(folder).map_err(|unsupported| failed(unsupported.to_string()))?;
+    let checkpoint = Checkpoint::open(folder)?.ok_or_else(|| {
         failed(format!(
             "{} has no model.safetensors and no model.safetensors.index.json",
-            model.transformer.display()
+            folder.display()
         ))
     })?;
-    let checkpoint = Arc::new(checkpoint);
+    let adapter = model.adapter();
+    let weights = Weights {
+        adapter: adapter
+            .map(|adapter| Adapter::open(adapter, &architecture))
+            .transpose()?,
+        ..checkpoint.into()
+    };
     let (arithmetic, numbers) = match options.arithmetic {
         Arithmetic::Fp32 => (Arithmetic::Fp32, Numbers::F32),
         // 8 bits without instructions for them are slower than 16, and less exact.
         Arithmetic::Int8 if isa.speeds_up(Numbers::I8) => (Arithmetic::Int8, Numbers::I8),
         Arithmetic::Int16 | Arithmetic::Int8 => (Arithmetic::Int16, Numbers::I16),
     };
-    let network = Network::open(architecture, &checkpoint, isa, numbers)?;
+    let network = Network::open(architecture, &weights, isa, numbers)?;
     Ok(Box::new(NativeEngine {
         info: EngineInfo {
             precision: Some(arithmetic.name()),
@@ -83,10 +93,70 @@ pub fn open(
                 provider,
             )
         },
-        checkpoint,
+        weights,
         network: Arc::new(network),
         exact: numbers == Numbers::F32,
     }))
+}
+
+/// What to tell about the weights that the engine takes for `model`, which needs no weights read: which of several
+/// networks, and code of the repository's own that is not run.
+pub fn notes(model: &Model) -> Vec<String> {
+    let Ok(known) = &model.checkpoint else {
+        return Vec::new();
+    };
+    let own_code = own_code(&known.config).map(|classes| {
+        format!(
+            "config.json names code of the repository's own ({classes}), which is not run: the model is taken for              transformers' own class for the model_type {}",
+            known.config["model_type"].as_str().unwrap_or_default()
+        )
+    });
+    // What is wrong with them is said when they are opened.
+    let architecture = Architecture::read(model.network()).ok();
+    let shards = known.files.iter().filter(|file| {
+        let ending = file.extension();
+        ending.is_some_and(|ending| ending == "safetensors")
+    });
+    let names: Vec<String> = shards
+        .flat_map(|shard| safetensors::outlines(shard).unwrap_or_default().into_keys())
+        .collect();
+    let found = architecture
+        .zip(known.files.last())
+        .and_then(|(architecture, file)| {
+            prefix::find(&architecture, file, names.iter().map(String::as_str)).ok()
+        });
+    let adapter = model.adapter().map(|adapter| {
+        let below = adapter
+            .base
+            .as_deref()
+            .map(|base| format!(" over those of its base model {base}"));
+        format!(
+            "{}: the adapter's weights are applied{}",
+            adapter.weights.display(),
+            below.unwrap_or_default()
+        )
+    });
+    let prefix = found.and_then(|found| found.note);
+    own_code.into_iter().chain(adapter).chain(prefix).collect()
+}
+
+/// The classes that `auto_map` names, where it names any: `AutoModel: modeling.OwnModel`.
+fn own_code(config: &serde_json::Value) -> Option<String> {
+    let shown = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    match &config["auto_map"] {
+        serde_json::Value::Null => None,
+        serde_json::Value::Object(map) => {
+            let given = map.iter().filter(|(_, value)| !value.is_null());
+            let classes: Vec<String> = given
+                .map(|(class, value)| format!("{class}: {}", shown(value)))
+                .collect();
+            (!classes.is_empty()).then(|| format!("auto_map: {}", classes.join(", ")))
+        }
+        other => Some(format!("auto_map: {}", shown(other))),
+    }
 }
 
 impl Engine for NativeEngine {
@@ -122,7 +192,7 @@ impl Engine for NativeEngine {
         let width = self.network.architecture.hidden;
         let cosines = self
             .network
-            .beside_exact(&self.checkpoint, present, |ours, exact| {
+            .beside_exact(&self.weights, present, |ours, exact| {
                 Cosine::between(&finish(ours, width), &finish(exact, width))
             })?;
         Ok(Cosine::of(cosines))

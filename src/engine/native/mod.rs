@@ -7,6 +7,7 @@
 //! - [`kernels`] does the arithmetic, in the best instructions that the processor has;
 //! - `engine` puts all of it behind the engines' traits, and measures what reduced precision costs.
 
+mod adapter;
 pub mod architecture;
 mod check;
 mod engine;
@@ -16,12 +17,15 @@ mod loader;
 mod names;
 mod network;
 mod packed;
+mod prefix;
 mod relative_bias;
 mod rotary;
 mod scratch;
 mod settings;
 mod statics;
 
+#[cfg(test)]
+mod adapter_tests;
 #[cfg(test)]
 mod damaged;
 #[cfg(test)]
@@ -30,6 +34,7 @@ mod tests;
 use std::path::PathBuf;
 
 pub use self::check::check;
+pub use self::engine::notes;
 pub use self::engine::open;
 pub use self::settings::Unsupported;
 
