@@ -81,7 +81,7 @@ pub fn info(
         .find(runs);
     Ok(ModelInfo {
         schema: 1,
-        notes: model.notes(provider == Some(Provider::Native)),
+        notes: engine::notes(&model, provider == Some(Provider::Native)),
         model: card,
         provider,
         providers,

@@ -42,7 +42,7 @@ impl Work {
     /// # Errors
     /// If its graph, or its checkpoint's headers, cannot be read.
     pub fn of(model: &Model) -> Result<Self> {
-        let width = attention_width(&model.transformer.join("config.json"));
+        let width = attention_width(&model.network().join("config.json"));
         let width = width.unwrap_or(model.config.hidden_width);
         if let Ok(checkpoint) = &model.checkpoint {
             return Self::of_checkpoint(checkpoint, width);

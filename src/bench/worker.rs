@@ -182,7 +182,7 @@ impl Session {
             dimensions: model.config.width,
             max_length: model.config.limit(),
             load_seconds: load.as_secs_f64(),
-            notes: model.notes(native),
+            notes: engine::notes(&model, native),
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {

@@ -7,4 +7,4 @@ mod open;
 pub use auto::order as usual;
 pub use embedctl_ort::engine::*;
 pub use embedctl_ort::{onnxruntime as ort, rten};
-pub use open::{open, settle};
+pub use open::{notes, open, settle};

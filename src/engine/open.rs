@@ -69,6 +69,16 @@ pub fn settle(
     Ok((model, engine))
 }
 
+/// Things to tell once about `model`, run by the native engine or by another one.
+#[must_use]
+pub fn notes(model: &Model, native: bool) -> Vec<String> {
+    let mut notes = model.notes(native);
+    if native {
+        notes.extend(native::notes(model));
+    }
+    notes
+}
+
 /// The options by which all of the named providers compute an fp32 model in bfloat16, where all can.
 fn in_bfloat16(engine: &EngineOptions) -> Option<Vec<ProviderOption>> {
     let ProviderChoice::List(list) = &engine.providers else {

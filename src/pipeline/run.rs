@@ -12,7 +12,7 @@ use super::workers::collect;
 use super::{EmbedOptions, Summary};
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::cancel::CancelToken;
-use crate::engine::Provider;
+use crate::engine::{self, Provider};
 use crate::error::{Error, Place, Result};
 use crate::job;
 use crate::output::{self, Finish, VectorWriter};
@@ -54,7 +54,8 @@ pub(super) fn drive(
         reuse.check(&run.maker.provenance(&Counts::default())?)?;
     }
     let made = |counts: &Counts| run.maker.provenance(counts);
-    let mut notes = run.model.notes(run.maker.info.provider == Provider::Native);
+    let native = run.maker.info.provider == Provider::Native;
+    let mut notes = engine::notes(&run.model, native);
     let (mut rejected_before, mut may_be_empty) = (0, !run.options.fail_on_empty);
     let (sink, ending) = match output {
         Output::Whole(mut writer, rejects) => {

@@ -4,6 +4,7 @@
 //! around a run (signals, closed pipes, full disks). Snapshots stand in `snapshots/`; after a wanted change
 //! run `INSTA_UPDATE=always cargo test --test cli` and read the difference before committing it.
 
+mod adapters;
 mod bench;
 mod chunks;
 mod completions;

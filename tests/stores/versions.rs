@@ -229,6 +229,9 @@ fn parquet(version: &str) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
+/// The file of a version.
+type Content = fn(&str) -> Vec<u8>;
+
 /// A run over the server's file, whose rows are of one version; or which fails, and leaves nothing.
 fn run(server: &Server, name: &str, sandbox: &Sandbox, options: &str) -> Run {
     let url = format!("http://{}/{name}", server.host());
@@ -260,7 +263,7 @@ fn is_one_version(rows: &[String]) -> bool {
 
 #[test]
 fn a_run_embeds_rows_of_one_version() {
-    let formats: [(&str, fn(&str) -> Vec<u8>); 3] = [
+    let formats: [(&str, Content); 3] = [
         ("in.parquet", parquet),
         ("in.jsonl", jsonl),
         ("in.jsonl.gz", gz),

@@ -92,7 +92,7 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 pub use name::ModelName;
 pub use onnx_file::OnnxChoice;
 pub use precision::Precision;
-pub use weights::{Checkpoint, FileChoice, Knows, Onnx, Weights};
+pub use weights::{FileChoice, Knows, Weights};
 
 use crate::error::Error;
 

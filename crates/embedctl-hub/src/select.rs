@@ -20,7 +20,7 @@ const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
 /// tokenizers are made from, so that the same cache serves them.
 const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json
     added_tokens.json vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model
-    chat_template.jinja";
+    chat_template.jinja adapter_config.json";
 
 /// Endings of weights that embedctl does not read.
 const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckpt"];
@@ -119,16 +119,37 @@ pub(super) fn select(
     config: &Value,
 ) -> Result<Selection> {
     let folder = &layout.transformer;
+    let inside = |name: &str| match folder.as_str() {
+        "" => name.to_owned(),
+        folder => format!("{folder}/{name}"),
+    };
+    let is_there = |name: &str| paths.contains(&inside(name).as_str());
+    let adapted = is_there(weights::ADAPTER_SETTINGS);
     let onnx = || {
+        if adapted {
+            return Err(weights::refuses_onnx());
+        }
         let file = onnx_file::choose(paths, folder, &choice.onnx)?;
         Ok((Some(file), Vec::new()))
     };
     let checkpoint = || {
         let knows = choice.weights.knows().ok_or("was not asked for")?;
-        let files = weights::checkpoint(paths, folder)?;
-        if !layout.is_static {
+        if adapted && !is_there(weights::ADAPTER_WEIGHTS) {
+            return Err(Cause::of(format!(
+                "has no {}",
+                inside(weights::ADAPTER_WEIGHTS)
+            )));
+        }
+        // The network of an adapter alone is another repository's.
+        let alone = adapted && !is_there("config.json");
+        let mut files = match weights::checkpoint(paths, folder) {
+            Err(_) if adapted => Vec::new(),
+            files => files?,
+        };
+        if !layout.is_static && !alone {
             knows(config)?;
         }
+        files.extend(adapted.then(|| inside(weights::ADAPTER_WEIGHTS)));
         Ok((None, files))
     };
     let nor = |cause: Cause, other: Cause| {
@@ -287,6 +308,46 @@ mod tests {
         assert_eq!(of(Weights::OnnxFirst(knows)).unwrap(), [onnx]);
         let error = of(Weights::Checkpoint(knows_not)).unwrap_err().to_string();
         assert!(error.contains("its model_type is bert"), "{error}");
+    }
+
+    #[test]
+    fn an_adapter_is_taken_with_its_settings_and_no_onnx_file_instead() {
+        let paths = [
+            "adapter_config.json",
+            "adapter_model.safetensors",
+            "config.json",
+            "model.safetensors",
+            "onnx/model.onnx",
+            "tokenizer.json",
+        ];
+        let choice = FileChoice {
+            weights: Weights::OnnxFirst(|_| Ok(())),
+            ..FileChoice::default()
+        };
+        let expected = [paths[0], paths[2], paths[5], paths[1], paths[3]];
+        assert_eq!(chosen(&paths, None, &choice), expected);
+        // Without a network of its own nothing is known about it before its base model is here.
+        let alone = [paths[0], paths[1], paths[5]];
+        let unknown = FileChoice {
+            weights: Weights::CheckpointFirst(|_| Err("has no model_type".into())),
+            ..FileChoice::default()
+        };
+        assert_eq!(
+            chosen(&alone, None, &unknown),
+            [paths[0], paths[5], paths[1]]
+        );
+        let layout = Layout::default();
+        let refused = |paths: &[&str], choice: &FileChoice| {
+            let error = select("org/name", paths, &layout, choice, &config()).unwrap_err();
+            error.to_string()
+        };
+        let onnx = refused(&paths, &FileChoice::default());
+        assert!(
+            onnx.contains("adapter") && onnx.contains("native"),
+            "{onnx}"
+        );
+        let pickled = refused(&["adapter_config.json", "adapter_model.bin"], &unknown);
+        assert!(pickled.contains("adapter_model.safetensors"), "{pickled}");
     }
 
     #[test]

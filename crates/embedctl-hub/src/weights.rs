@@ -1,11 +1,9 @@
 //! Where a model's weights may come from: an ONNX file, or the checkpoint that it was exported from.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use super::onnx_file::OnnxChoice;
-use embedctl_onnx::graph::Graph;
+use crate::error::Cause;
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
@@ -70,33 +68,6 @@ impl FileChoice {
     }
 }
 
-/// An ONNX file.
-#[derive(Debug)]
-pub struct Onnx {
-    /// The file.
-    pub path: PathBuf,
-    /// What it declares.
-    pub graph: Graph,
-}
-
-impl Onnx {
-    /// The file and those that it keeps weights in.
-    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let folder = self.path.parent().unwrap_or(&self.path);
-        let external = self.graph.external.iter().map(|file| folder.join(file));
-        std::iter::once(self.path.clone()).chain(external)
-    }
-}
-
-/// Weights as they were trained, in safetensors files.
-#[derive(Debug)]
-pub struct Checkpoint {
-    /// `model.safetensors`, or the index of several files followed by these.
-    pub files: Vec<PathBuf>,
-    /// The Transformer's `config.json`.
-    pub config: Value,
-}
-
 /// Names of a checkpoint's files in a repository with `paths`, whose Transformer lies in the folder
 /// `transformer` (empty: the root).
 ///
@@ -126,6 +97,27 @@ pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, Stri
     parts.sort_unstable();
     parts.insert(0, index);
     Ok(parts)
+}
+
+/// The settings of a LoRA adapter.
+pub const ADAPTER_SETTINGS: &str = "adapter_config.json";
+
+/// The weights of a LoRA adapter.
+pub const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
+
+/// What to do about an adapter that is not applied here.
+const MERGE: &str =
+    "merge the adapter into its base model with peft's merge_and_unload() and save that";
+
+/// The refusal of an ONNX file beside an adapter.
+#[must_use]
+pub fn refuses_onnx() -> Cause {
+    Cause::of(format!(
+        "holds an adapter ({ADAPTER_SETTINGS}), which is applied by the native engine only: an ONNX file would run without it"
+    ))
+    .with(format!(
+        "use --provider native, or {MERGE} and export the result"
+    ))
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Model {
     /// If a file cannot be read any more.
     pub fn card(&self) -> Result<Card> {
         let config: TransformerConfig =
-            metadata::read(&self.transformer.join("config.json"))?.unwrap_or_default();
+            metadata::read(&self.network().join("config.json"))?.unwrap_or_default();
         let decided = &self.config;
         let class = match &self.checkpoint {
             Ok(checkpoint) if checkpoint.config.is_null() => None,

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::Adapter;
 use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
-use super::locate::{self, Located};
-use super::weights::{Checkpoint, Onnx};
+use super::locate;
+use super::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
 use crate::error::{Cause, Error, Result};
 use crate::folder::name_in;
@@ -35,22 +36,21 @@ impl Model {
     /// If a file is missing or says something that embedctl cannot do; the message names the file and
     /// the option that helps.
     pub fn open(options: &ModelOptions) -> Result<Self> {
-        let Located {
-            id,
-            revision,
-            folder,
-        } = locate::folder(options)?;
+        let located = locate::folder(options)?;
+        let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
             return Ok(Self {
-                id,
-                revision,
+                id: located.id,
+                revision: located.revision,
                 transformer: folder.join(model.folder),
                 folder,
                 onnx: Err(Cause::of("is a static model, which the native engine runs")
                     .with("name it with --provider native, or leave --provider out")),
                 checkpoint: Ok(Checkpoint {
+                    folder: folder_of(&model.weights),
                     files: vec![model.weights],
                     config: serde_json::Value::Null,
+                    adapter: None,
                 }),
                 config: model.config,
                 tokenizer: model.tokenizer.into(),
@@ -62,15 +62,20 @@ impl Model {
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
         let (onnx, checkpoint) =
-            locate::weights(&folder, &transformer, modules.is_some(), options)?;
+            locate::weights(&located, &transformer, modules.is_some(), options)?;
         let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
-        let resolved = resolve::resolve(&folder, modules, graph, options)?;
+        let transformer = folder.join(transformer);
+        let network = match &checkpoint {
+            Ok(checkpoint) => &checkpoint.folder,
+            Err(_) => &transformer,
+        };
+        let resolved = resolve::resolve(&folder, network, modules, graph, options)?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
         Ok(Self {
-            id,
-            revision,
-            transformer: folder.join(transformer),
+            id: located.id,
+            revision: located.revision,
+            transformer,
             folder,
             onnx,
             checkpoint,
@@ -86,8 +91,13 @@ impl Model {
     /// # Errors
     /// As [`Model::open`], the network left out.
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
-        let folder = locate::folder(options)?.folder;
-        let modules = modules::read(&folder)?;
+        let located = locate::folder(options)?;
+        let folder = &located.folder;
+        let modules = modules::read(folder)?;
+        let transformer = modules
+            .as_ref()
+            .map_or("", |modules| modules.transformer.as_str());
+        let (_, network) = locate::network(&located, transformer, options)?;
         let wide = modules
             .as_ref()
             .and_then(|modules| modules.pooling.as_ref()?.width);
@@ -100,7 +110,7 @@ impl Model {
             outputs: vec![states],
             ..Graph::default()
         };
-        let resolved = resolve::resolve(&folder, modules, Some(&graph), options)?;
+        let resolved = resolve::resolve(folder, &network, modules, Some(&graph), options)?;
         Ok((resolved.tokenizer, resolved.config))
     }
 
@@ -110,13 +120,36 @@ impl Model {
     /// # Errors
     /// If there is none.
     pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
-        let folder = locate::folder(options)?.folder;
-        if let Some(model) = statics::open(&folder, options)? {
+        let located = locate::folder(options)?;
+        if let Some(model) = statics::open(&located.folder, options)? {
             return Ok(model.weights);
         }
-        let transformer = modules::read(&folder)?.map(|modules| modules.transformer);
+        let transformer = modules::read(&located.folder)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
-        locate::main_file(&folder, &transformer, options)
+        locate::main_file(&located, &transformer, options)
+    }
+
+    /// The folder of the network's `config.json` and checkpoint: the Transformer's, or that of an adapter's base model.
+    #[must_use]
+    pub fn network(&self) -> &Path {
+        let checkpoint = self.checkpoint.as_ref();
+        checkpoint.map_or(&self.transformer, |checkpoint| &checkpoint.folder)
+    }
+
+    /// The adapter that changes the checkpoint's weights, where there is one.
+    #[must_use]
+    pub fn adapter(&self) -> Option<&Adapter> {
+        self.checkpoint.as_ref().ok()?.adapter.as_ref()
+    }
+
+    /// What a file is called in messages and in provenance: by its path inside the model's folder, or inside that of
+    /// an adapter's base model behind the base model's name.
+    fn name_of(&self, path: &Path) -> String {
+        let base = self.adapter().and_then(|adapter| adapter.base.as_ref());
+        match base.filter(|_| !path.starts_with(&self.folder)) {
+            Some(base) => format!("{base}/{}", name_in(self.network(), path)),
+            None => name_in(&self.folder, path),
+        }
     }
 
     /// The ONNX file.
@@ -147,12 +180,15 @@ impl Model {
     #[must_use]
     pub fn weights_name(&self, native: bool) -> String {
         let file = self.weights_file(native).unwrap_or_default();
-        name_in(&self.folder, &file)
+        self.name_of(&file)
     }
 
     fn weights(&self, native: bool) -> Vec<PathBuf> {
         match (&self.checkpoint, &self.onnx) {
-            (Ok(checkpoint), _) if native => checkpoint.files.clone(),
+            (Ok(checkpoint), _) if native => {
+                let adapter = checkpoint.adapter.iter().flat_map(Adapter::files);
+                checkpoint.files.iter().cloned().chain(adapter).collect()
+            }
             (_, Ok(onnx)) => onnx.files().collect(),
             (_, Err(_)) => Vec::new(),
         }
@@ -169,13 +205,13 @@ impl Model {
             "tokenizer.json",
             "tokenizer_config.json",
             "special_tokens_map.json",
-            "config.json",
         ];
         paths.extend(
             of_transformer
                 .iter()
                 .map(|name| self.transformer.join(name)),
         );
+        paths.push(self.network().join("config.json"));
         paths.extend(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
         paths.extend(
             ["modules.json", "config_sentence_transformers.json"]
@@ -192,7 +228,7 @@ impl Model {
         }
         let mut files = Vec::new();
         for path in paths {
-            let name = name_in(&self.folder, &path);
+            let name = self.name_of(&path);
             if path.is_file() && !files.iter().any(|file: &ModelFile| file.path == name) {
                 let (size, sha256) = hash(&path)?;
                 files.push(ModelFile {
@@ -208,6 +244,11 @@ impl Model {
             files,
         })
     }
+}
+
+/// The folder that a file lies in.
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(file).to_path_buf()
 }
 
 /// Module folders are named `1_Pooling`, `2_Dense`, …

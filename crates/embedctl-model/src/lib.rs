@@ -27,10 +27,12 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+pub mod adapter;
 pub mod batch;
 mod card;
 mod config;
 mod files;
+mod found;
 mod layers;
 mod locate;
 mod metadata;
@@ -56,11 +58,11 @@ pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step,
 };
-pub use embedctl_hub::{
-    Checkpoint, FileChoice, Knows, ModelName, Onnx, OnnxChoice, Precision, Weights,
-};
+pub use embedctl_hub::{FileChoice, Knows, ModelName, OnnxChoice, Precision, Weights};
+pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
+pub use found::{Checkpoint, Onnx};
 pub use layers::{Activation, Dense, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 pub use options::ModelOptions;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::ModelName;
 use super::graph::Graph;
 use super::hub::{self, Store};
-use super::weights::{self, Checkpoint, Onnx, Weights};
+use super::weights::{self, Weights};
+use super::{Adapter, Checkpoint, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
 use crate::error::{Cause, Error, ErrorKind, Result};
 
@@ -66,13 +67,38 @@ impl ModelOptions {
     }
 }
 
-/// The weights in a model's folder: the ONNX file and the checkpoint, or why there is none of that kind.
+/// The adapter in a model's Transformer folder, if it holds one, and the folder of its network: the Transformer's, or
+/// that of the adapter's base model.
+///
+/// # Errors
+/// As [`adapter::open`].
+pub(super) fn network(
+    located: &Located,
+    transformer: &str,
+    options: &ModelOptions,
+) -> Result<(Option<Adapter>, PathBuf)> {
+    let transformer = located.folder.join(transformer);
+    if !adapter::stands_in(&transformer) {
+        return Ok((None, transformer));
+    }
+    let from_hub = located.revision.is_some();
+    let (adapter, folder) = adapter::open(&transformer, from_hub, options)?;
+    Ok((Some(adapter), folder))
+}
+
+/// The weights of a model: the ONNX file and the checkpoint, or why there is none of that kind. Beside an adapter no
+/// ONNX file will do.
 pub(super) fn weights(
-    folder: &Path,
+    located: &Located,
     transformer: &str,
     has_modules: bool,
     options: &ModelOptions,
 ) -> Result<(Result<Onnx, Cause>, Result<Checkpoint, Cause>)> {
+    let folder = &located.folder;
+    if adapter::stands_in(&folder.join(transformer)) {
+        let checkpoint = adapted(located, transformer, options)?;
+        return Ok((Err(weights::refuses_onnx()), Ok(checkpoint)));
+    }
     let checkpoint = find_checkpoint(folder, transformer, options.weights)?;
     let onnx = match options.weights.or_onnx() {
         true => find_onnx(folder, transformer, options).and_then(read_onnx),
@@ -92,12 +118,37 @@ pub(super) fn weights(
     })
 }
 
+/// The checkpoint below an adapter, and the adapter.
+fn adapted(located: &Located, transformer: &str, options: &ModelOptions) -> Result<Checkpoint> {
+    let subject = located.folder.join(transformer);
+    if options.weights.knows().is_none() {
+        return Err(Error::model(subject.display(), weights::refuses_onnx()));
+    }
+    let (adapter, network) = network(located, transformer, options)?;
+    let checkpoint = find_checkpoint(&network, "", options.weights)?.map_err(|cause| {
+        let cause = cause.map(|reason| {
+            format!(
+                "is the network below an adapter, which the native engine must run: it {reason}"
+            )
+        });
+        Error::model(network.display(), cause)
+    })?;
+    Ok(Checkpoint {
+        adapter,
+        ..checkpoint
+    })
+}
+
 /// The main file of the weights that [`weights()`] would give, without reading it.
 pub(super) fn main_file(
-    folder: &Path,
+    located: &Located,
     transformer: &str,
     options: &ModelOptions,
 ) -> Result<PathBuf> {
+    let folder = &located.folder;
+    if adapter::stands_in(&folder.join(transformer)) {
+        return Ok(adapted(located, transformer, options)?.files[0].clone());
+    }
     match find_checkpoint(folder, transformer, options.weights)? {
         Ok(checkpoint) => Ok(checkpoint.files[0].clone()),
         Err(_) => find_onnx(folder, transformer, options),
@@ -144,7 +195,9 @@ fn find_checkpoint(
     Ok(match knows(&config) {
         Ok(()) => Ok(Checkpoint {
             files: files.iter().map(|file| folder.join(file)).collect(),
+            folder: folder.join(transformer),
             config,
+            adapter: None,
         }),
         Err(reason) => Err(reason.into()),
     })

@@ -30,9 +30,11 @@ pub(super) struct Resolved {
     pub notes: Vec<String>,
 }
 
-/// Reads all metadata under `root` and applies `options`.
+/// Reads all metadata under `root` and applies `options`; `network` is the folder of the network's `config.json`, which
+/// is another one for an adapter alone.
 pub(super) fn resolve(
     root: &Path,
+    network: &Path,
     modules: Option<Modules>,
     graph: Option<&Graph>,
     options: &ModelOptions,
@@ -42,7 +44,7 @@ pub(super) fn resolve(
         Some(modules) => root.join(&modules.transformer),
         None => root.to_path_buf(),
     };
-    let transformer_file = folder.join("config.json");
+    let transformer_file = network.join("config.json");
     let transformer: TransformerConfig = metadata::read(&transformer_file)?
         .ok_or_else(|| Error::model(transformer_file.display(), "is missing"))?;
     // Without modules.json the reference builds all modules anew and reads neither of these files.
@@ -67,13 +69,6 @@ pub(super) fn resolve(
         ));
     }
     no_processor(&folder, &transformer)?;
-    if folder.join("adapter_config.json").exists() {
-        notes.push(
-            "adapter_config.json: the reference puts an adapter's weights over those of its base model; the weights that \
-             run here are taken as they are, so they must hold the adapter already"
-                .into(),
-        );
-    }
     let tokenizer = tokenizer::read(
         &folder,
         &transformer,

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use embedctl_common::{Error, Result};
 
+use crate::adapter::Adapter as AdapterWeights;
+use crate::adapter_settings::Adapter;
 use crate::architecture::Architecture;
 use crate::kernels::{Arithmetic, Isa};
+use crate::loader::Weights;
 use crate::network::Network;
 use crate::safetensors::Checkpoint;
 use crate::scratch::{Rows, Scratch};
@@ -17,21 +20,21 @@ const NAME: &str = "native";
 /// A transformer with its weights, shared by all threads. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Encoder {
-    checkpoint: Arc<Checkpoint>,
+    weights: Arc<Weights>,
     network: Arc<Network>,
     isa: Isa,
     arithmetic: Arithmetic,
 }
 
 impl Encoder {
-    /// Opens the `config.json` and the safetensors checkpoint in `folder`. Products are computed in `arithmetic`,
+    /// Opens the `config.json` and the safetensors checkpoint in `folder`, changed by `adapter` where there is one. Products are computed in `arithmetic`,
     /// or in 16 bits where 8 are asked for and the processor has no instructions for them (they would be slower
     /// and less exact).
     ///
     /// # Errors
     /// If config.json asks for something that the engine doesn't do, or the checkpoint is not what it says; the
     /// message names the file and the setting or tensor.
-    pub fn open(folder: &Path, arithmetic: Arithmetic) -> Result<Self> {
+    pub fn open(folder: &Path, adapter: Option<&Adapter>, arithmetic: Arithmetic) -> Result<Self> {
         let failed = |reason: String| Error::engine(NAME, reason);
         let isa = Isa::here().map_err(Error::usage)?;
         let architecture =
@@ -42,14 +45,19 @@ impl Encoder {
                 folder.display()
             ))
         })?;
-        let checkpoint = Arc::new(checkpoint);
+        let weights = Weights {
+            adapter: adapter
+                .map(|adapter| AdapterWeights::open(adapter, &architecture))
+                .transpose()?,
+            ..checkpoint.into()
+        };
         let arithmetic = match arithmetic {
             Arithmetic::I8 if !isa.speeds_up(Arithmetic::I8) => Arithmetic::I16,
             other => other,
         };
-        let network = Network::open(architecture, &checkpoint, isa, arithmetic)?;
+        let network = Network::open(architecture, &weights, isa, arithmetic)?;
         Ok(Self {
-            checkpoint,
+            weights: Arc::new(weights),
             network: Arc::new(network),
             isa,
             arithmetic,
@@ -93,7 +101,7 @@ impl Encoder {
         rows: impl Iterator<Item = &'a [u32]>,
         compare: impl Fn(&[f32], &[f32]) -> T + Sync,
     ) -> Result<Vec<T>> {
-        self.network.beside_exact(&self.checkpoint, rows, compare)
+        self.network.beside_exact(&self.weights, rows, compare)
     }
 }
 

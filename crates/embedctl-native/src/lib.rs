@@ -17,7 +17,7 @@
 //! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
-//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), Arithmetic::F32)?;
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::F32)?;
 //! let mut worker = encoder.worker(); // one for each thread
 //! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
 //! let states = worker.run(rows)?; // [7, width]
@@ -29,6 +29,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+mod adapter;
+mod adapter_settings;
 pub mod architecture;
 mod encoder;
 mod executor;
@@ -37,6 +39,7 @@ mod loader;
 mod names;
 mod network;
 mod packed;
+mod prefix;
 mod relative_bias;
 mod rotary;
 pub mod safetensors;
@@ -45,11 +48,13 @@ mod settings;
 mod statics;
 
 #[cfg(test)]
+mod adapter_tests;
+#[cfg(test)]
 mod damaged;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use embedctl_common::{error, remedies, small_file, word_list};
 #[cfg(test)]
@@ -59,12 +64,29 @@ use embedctl_testing::mutation;
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
+pub use self::adapter_settings::{Adapter, AdapterSettings};
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::scratch::Rows;
 pub use self::settings::Unsupported;
 pub use self::statics::StaticTable;
 
 use self::architecture::Architecture;
+
+/// Which of several networks in the checkpoint of `folder` is taken, where that is worth a note. Reads headers alone; what
+/// is wrong with the files is said when they are opened.
+#[must_use]
+pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
+    let architecture = Architecture::read(folder).ok()?;
+    let shards = files.iter().filter(|file| {
+        let ending = file.extension();
+        ending.is_some_and(|ending| ending == "safetensors")
+    });
+    let names: Vec<String> = shards
+        .flat_map(|shard| safetensors::outlines(shard).unwrap_or_default().into_keys())
+        .collect();
+    let names = names.iter().map(String::as_str);
+    prefix::find(&architecture, files.last()?, names).ok()?.note
+}
 
 /// Whether the settings of a config.json are all understood: asked before any weights are there.
 ///

@@ -4,17 +4,38 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::adapter::{Adapter, class_parts};
 use super::architecture::{Architecture, Norm, NormKind};
 use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::prefix::{self, Prefix};
 use crate::error::{Error, Result};
-use crate::safetensors::{Checkpoint, Table, missing};
+use crate::safetensors::{Checkpoint, Table, Tensor, missing};
+
+/// A network's weights on the disk.
+#[derive(Debug)]
+pub struct Weights {
+    /// The checkpoint.
+    pub checkpoint: Arc<Checkpoint>,
+    /// What changes it.
+    pub adapter: Option<Adapter>,
+}
+
+impl From<Checkpoint> for Weights {
+    fn from(checkpoint: Checkpoint) -> Self {
+        Self {
+            checkpoint: Arc::new(checkpoint),
+            adapter: None,
+        }
+    }
+}
 
 /// Finds a model's tensors in a checkpoint.
 pub struct Loader<'a> {
     pub(super) architecture: &'a Architecture,
     checkpoint: &'a Arc<Checkpoint>,
+    adapter: Option<&'a Adapter>,
     prefix: String,
     pub(super) isa: Isa,
 }
@@ -23,32 +44,18 @@ impl<'a> Loader<'a> {
     /// A loader, once it is known what the checkpoint puts before the model's names.
     ///
     /// # Errors
-    /// If the checkpoint has no token embeddings.
-    pub fn new(
-        architecture: &'a Architecture,
-        checkpoint: &'a Arc<Checkpoint>,
-        isa: Isa,
-    ) -> Result<Self> {
-        let words: Vec<String> = architecture
-            .names
-            .word
-            .iter()
-            .map(|word| format!("{word}.weight"))
-            .collect();
-        let prefix = checkpoint
-            .names()
-            .filter_map(|name| {
-                words
-                    .iter()
-                    .find_map(|word| name.strip_suffix(word.as_str()))
-            })
-            .filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-            .min_by_key(|prefix| (prefix.len(), *prefix))
-            .ok_or_else(|| missing(checkpoint, &words[0]))?;
+    /// If the checkpoint has no token embeddings, or those of several networks.
+    pub fn new(architecture: &'a Architecture, weights: &'a Weights, isa: Isa) -> Result<Self> {
+        let Prefix { prefix, .. } = prefix::find(
+            architecture,
+            weights.checkpoint.path(),
+            weights.checkpoint.names(),
+        )?;
         Ok(Self {
             architecture,
-            checkpoint,
-            prefix: prefix.to_string(),
+            checkpoint: &weights.checkpoint,
+            adapter: weights.adapter.as_ref(),
+            prefix,
             isa,
         })
     }
@@ -67,15 +74,18 @@ impl<'a> Loader<'a> {
         } = self.architecture;
         let width = embeddings.width;
         let word = self.full(names.word, ".weight").unwrap_or_default();
+        let own_word = names.word.first().copied().unwrap_or_default();
+        let (word_source, word) = self.table(own_word, word);
         let positions = embeddings.positions.map(|positions| {
             let name = format!("{}{}.weight", self.prefix, names.position);
-            Table::open(self.checkpoint, &name, Some(positions.count), Some(width))
+            let (source, name) = self.table(names.position, name);
+            Table::open(source, &name, Some(positions.count), Some(width))
         });
-        let table = |name: &str, shape: &[usize]| {
-            let name = format!("{}{name}.weight", self.prefix);
+        let table = |own: &str, shape: &[usize]| {
+            let name = format!("{}{own}.weight", self.prefix);
             let tensor = self
-                .checkpoint
-                .get(&name)
+                .replaced(&format!("{own}.weight"))
+                .or_else(|| self.checkpoint.get(&name))
                 .ok_or_else(|| missing(self.checkpoint, &name))?;
             tensor.expect_shape(shape)?;
             tensor.floats()
@@ -92,7 +102,7 @@ impl<'a> Loader<'a> {
             }
         }
         let projection = if embeddings.projected {
-            let (weight, bias) = self.rows("", names.projection, &[*hidden], width, true)?;
+            let (weight, bias) = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
             let layout = Layout {
                 outputs: *hidden,
                 inputs: width,
@@ -107,18 +117,18 @@ impl<'a> Loader<'a> {
             Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
         };
         Ok(OuterWeights {
-            word: Table::open(self.checkpoint, &word, embeddings.vocabulary, Some(width))?,
+            word: Table::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
             types,
             norm: embeddings
                 .norm
-                .map(|norm| self.norm("", names.embedding_norm, norm, width))
+                .map(|norm| self.norm(["", ""], names.embedding_norm, norm, width))
                 .transpose()?,
             projection,
             final_norm: self
                 .architecture
                 .final_norm
-                .then(|| self.norm("", names.final_norm, self.architecture.norm, *hidden))
+                .then(|| self.norm(["", ""], names.final_norm, self.architecture.norm, *hidden))
                 .transpose()?,
             relative_bias,
         })
@@ -143,7 +153,9 @@ impl<'a> Loader<'a> {
             norm,
             ..
         } = self.architecture;
-        let layer = self.layer_name(set)?;
+        let stored = self.layer_name(set)?;
+        let own = self.architecture.weight_sets[set].first();
+        let layer = [stored.as_str(), own.map_or("", String::as_str)];
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
         let inner = feed_forward.width;
@@ -154,7 +166,7 @@ impl<'a> Loader<'a> {
         };
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let (weight, bias) = self.rows(&layer, sources, outputs, inputs, biased)?;
+            let (weight, bias) = self.rows(layer, sources, outputs, inputs, biased)?;
             let layout = Layout {
                 outputs: if which == Product::Up {
                     inner
@@ -204,7 +216,7 @@ impl<'a> Loader<'a> {
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
-                    .then(|| self.norm(&layer, names, *norm, *hidden))
+                    .then(|| self.norm(layer, names, *norm, *hidden))
                     .transpose()
             };
             Ok::<_, Error>(Norms {
@@ -218,8 +230,8 @@ impl<'a> Loader<'a> {
             Some(norm) => {
                 let [query, key] = names.query_key_norm;
                 Some([
-                    self.norm(&layer, query, norm, attention.head_size)?,
-                    self.norm(&layer, key, norm, attention.head_size)?,
+                    self.norm(layer, query, norm, attention.head_size)?,
+                    self.norm(layer, key, norm, attention.head_size)?,
                 ])
             }
         };
@@ -279,9 +291,25 @@ impl<'a> Loader<'a> {
         found.or(names.first()).map(full)
     }
 
+    /// The tensor that the adapter puts in the place of the network's `own`, by its name in transformers' class.
+    fn replaced(&self, own: &str) -> Option<Tensor<'a>> {
+        let adapter = self.adapter?;
+        adapter.checkpoint().get(adapter.replaced(own)?)
+    }
+
+    /// Where the table of the module `own` is: in the checkpoint under the name `stored`, or in the adapter.
+    fn table(&self, own: &str, stored: String) -> (&'a Arc<Checkpoint>, String) {
+        let replaced = self.adapter.and_then(|adapter| {
+            let name = adapter.replaced(&format!("{own}.weight"))?;
+            Some((adapter.checkpoint(), name.to_owned()))
+        });
+        replaced.unwrap_or((self.checkpoint, stored))
+    }
+
+    /// `layer` is the layer's part of a name: in the checkpoint, and in transformers' class.
     fn norm(
         &self,
-        layer: &str,
+        [layer, own]: [&str; 2],
         names: Alternatives,
         norm: Norm,
         width: usize,
@@ -293,8 +321,10 @@ impl<'a> Loader<'a> {
                     endings.map(|ending| format!("{}{layer}{name}.{ending}", self.prefix))
                 })
             };
-            let tensor = all()
-                .find_map(|name| self.checkpoint.get(&name))
+            let class_name = names.first().copied().unwrap_or_default();
+            let tensor = self
+                .replaced(&format!("{own}{class_name}.{}", endings[0]))
+                .or_else(|| all().find_map(|name| self.checkpoint.get(&name)))
                 .ok_or_else(|| missing(self.checkpoint, &all().next().unwrap_or_default()))?;
             tensor.expect_shape(&[width])?;
             tensor.floats()
@@ -314,10 +344,11 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// The rows of a product's weight, row-major, and its bias (empty where it has none).
+    /// The rows of a product's weight, row-major, and its bias (empty where it has none); `layer` as in
+    /// [`Loader::norm`].
     fn rows(
         &self,
-        layer: &str,
+        [layer, own]: [&str; 2],
         sources: Sources,
         outputs: &[usize],
         inputs: usize,
@@ -371,6 +402,25 @@ impl<'a> Loader<'a> {
             append("weight", Some(inputs), &mut weight)?;
             if biased {
                 append("bias", None, &mut bias)?;
+            }
+        }
+        if let Some(adapter) = self.adapter {
+            let parts = class_parts(sources, outputs.len());
+            let mut start = 0;
+            for (index, part) in parts.iter().enumerate() {
+                let end = if parts.len() == 1 {
+                    total
+                } else {
+                    start + outputs[index]
+                };
+                let bias = if biased {
+                    &mut bias[start..end]
+                } else {
+                    &mut []
+                };
+                let rows = &mut weight[start * inputs..end * inputs];
+                adapter.apply(&format!("{own}{part}"), inputs, rows, bias)?;
+                start = end;
             }
         }
         Ok((weight, bias))

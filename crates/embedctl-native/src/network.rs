@@ -1,18 +1,15 @@
 //! A network with its weights: run in one go by workers, or layer by layer where only its exact results
 //! are wanted once.
 
-use std::sync::Arc;
-
 use rayon::prelude::*;
 
 use super::architecture::Architecture;
 use super::executor::Executor;
 use super::kernels::{Arithmetic, Isa};
-use super::loader::Loader;
+use super::loader::{Loader, Weights};
 use super::packed::{LayerWeights, OuterWeights, Ranges};
 use super::scratch::{Rows, Scratch};
 use crate::error::Result;
-use crate::safetensors::Checkpoint;
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
 const CALIBRATION: (usize, usize) = (64, 24);
@@ -28,12 +25,12 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn open(
         architecture: Architecture,
-        checkpoint: &Arc<Checkpoint>,
+        weights: &Weights,
         isa: Isa,
         arithmetic: Arithmetic,
     ) -> Result<Self> {
         let (outer, sets) = {
-            let loader = Loader::new(&architecture, checkpoint, isa)?;
+            let loader = Loader::new(&architecture, weights, isa)?;
             let outer = loader.outer_weights()?;
             let ranges = if arithmetic == Arithmetic::I8 {
                 Some(calibrate(&loader, &outer)?)
@@ -64,11 +61,11 @@ impl Network {
     /// For each row, what `compare` makes of its token states here and of those in single precision.
     pub(super) fn beside_exact<'a, T: Send>(
         &self,
-        checkpoint: &Arc<Checkpoint>,
+        weights: &Weights,
         rows: impl Iterator<Item = &'a [u32]>,
         compare: impl Fn(&[f32], &[f32]) -> T + Sync,
     ) -> Result<Vec<T>> {
-        let loader = Loader::new(&self.architecture, checkpoint, self.isa)?;
+        let loader = Loader::new(&self.architecture, weights, self.isa)?;
         let mut shares = share_out(rows);
         run_exactly(&loader, &self.outer, &mut shares, |_, _| {})?;
         let results: Vec<Vec<T>> = shares

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -20,16 +19,16 @@ pub(super) const CASES: &str = "../../fixtures/architectures";
 const TOLERANCE: f32 = 2e-5;
 
 /// A case of `fixtures/architectures`.
-struct Case {
+pub(super) struct Case {
     name: String,
     folder: PathBuf,
     /// Token ids and token types of each row.
     rows: Vec<(Vec<u32>, Vec<u32>)>,
-    states: Vec<f32>,
+    pub(super) states: Vec<f32>,
 }
 
-fn case(name: &str) -> Case {
-    let folder = Path::new(CASES).join(name);
+/// The case in this folder.
+pub(super) fn case(folder: &Path) -> Case {
     let rows: Value = serde_json::from_slice(&fs::read(folder.join("rows.json")).unwrap()).unwrap();
     let lists = |key: &str| -> Vec<Vec<u32>> {
         serde_json::from_value(rows.get(key).cloned().unwrap_or(json!([]))).unwrap()
@@ -40,7 +39,7 @@ fn case(name: &str) -> Case {
     let npy = fs::read(folder.join("states.npy")).unwrap();
     let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
     Case {
-        name: name.into(),
+        name: folder.file_name().unwrap().to_string_lossy().into_owned(),
         rows: ids.into_iter().zip(types).collect(),
         states: npy[header..]
             .as_chunks()
@@ -48,7 +47,7 @@ fn case(name: &str) -> Case {
             .iter()
             .map(|word| f32::from_le_bytes(*word))
             .collect(),
-        folder,
+        folder: folder.to_path_buf(),
     }
 }
 
@@ -61,7 +60,10 @@ fn cases() -> Vec<Case> {
         .collect();
     names.sort();
     assert!(names.len() >= 50, "only {} cases", names.len());
-    names.iter().map(|name| case(name)).collect()
+    names
+        .iter()
+        .map(|name| case(&Path::new(CASES).join(name)))
+        .collect()
 }
 
 pub(super) fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network, String> {
@@ -69,13 +71,18 @@ pub(super) fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Ne
     let checkpoint = Checkpoint::open(folder)
         .map_err(|error| error.to_string())?
         .ok_or("no checkpoint")?;
-    Network::open(architecture, &Arc::new(checkpoint), isa, arithmetic)
+    Network::open(architecture, &checkpoint.into(), isa, arithmetic)
         .map_err(|error| error.to_string())
 }
 
 /// The states of these rows, run together.
 fn run(network: &Network, rows: &[&(Vec<u32>, Vec<u32>)], scratch: &mut Scratch) -> Vec<f32> {
     together(rows, |rows| network.run(rows, scratch).unwrap().to_vec())
+}
+
+/// The states of all rows of a case.
+pub(super) fn run_all(network: &Network, case: &Case) -> Vec<f32> {
+    run(network, &all(case), &mut Scratch::default())
 }
 
 fn together<T>(rows: &[&(Vec<u32>, Vec<u32>)], work: impl FnOnce(Rows<'_>) -> T) -> T {
@@ -128,7 +135,7 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
         "gemma3-text-bidirectional",
         "llama-biases-llama3",
     ] {
-        let case = case(name);
+        let case = case(&Path::new(CASES).join(name));
         for isa in Isa::all() {
             for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
                 let network = open(&case.folder, isa, arithmetic).unwrap();
@@ -195,7 +202,7 @@ fn reduced_precision_stays_near_the_exact_states() {
 
 #[test]
 fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
-    let case = case("bert");
+    let case = case(&Path::new(CASES).join("bert"));
     let network = open(&case.folder, Isa::best(), Arithmetic::F32).unwrap();
     let refused = |ids: &[u32], types: &[u32]| {
         let rows = Rows {

@@ -54,7 +54,7 @@ impl Object {
                 object: self.clone(),
                 offset,
             }),
-            false => ObjectReader(Reader::Streamed(self.streamed(offset))),
+            false => ObjectReader(Reader::Streamed(Box::new(self.streamed(offset)))),
         }
     }
 
@@ -184,7 +184,7 @@ pub struct ObjectReader(Reader);
 
 #[derive(Debug)]
 enum Reader {
-    Streamed(Streamed),
+    Streamed(Box<Streamed>),
     Copied { object: Object, offset: u64 },
 }
 
@@ -326,7 +326,7 @@ impl LocalCopy {
 
     fn make(object: &Object) -> Result<File> {
         let mut file = tempfile::tempfile().map_err(|error| Self::failed(object, error))?;
-        let mut content = ObjectReader(Reader::Streamed(object.streamed(0)));
+        let mut content = ObjectReader(Reader::Streamed(Box::new(object.streamed(0))));
         match io::copy(&mut content, &mut file) {
             Ok(_) => Ok(file),
             Err(error) => Err(match error.downcast::<Error>() {

@@ -1,10 +1,12 @@
 //! The native engine behind the engines' traits: an opened model, and workers that run batches of it.
 
 mod check;
+mod notes;
 mod statics;
 
 pub use check::check;
 pub use embedctl_native::knows;
+pub use notes::notes;
 
 use embedctl_native::kernels::Arithmetic as Numbers;
 use embedctl_native::{Encoder, EncoderWorker, Rows, StaticTable};
@@ -58,7 +60,8 @@ pub fn open(
         return Ok(Box::new(StaticEngine::new(info, table)));
     }
     let encoder = Encoder::open(
-        &model.transformer,
+        model.network(),
+        model.adapter(),
         match options.arithmetic {
             Arithmetic::Fp32 => Numbers::F32,
             Arithmetic::Int16 => Numbers::I16,

@@ -83,6 +83,7 @@ pub(super) fn base(
         rotary: Vec::new(),
         final_norm: false,
         names,
+        base_names: &[],
     })
 }
 

@@ -23,6 +23,9 @@ use super::settings::{Settings, Unsupported};
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
 
+/// What most recent classes with a head call their network.
+const MODEL: &[&str] = &["model"];
+
 /// Larger heads than any model has.
 const MAX_HEAD: usize = 4096;
 
@@ -156,6 +159,9 @@ pub struct Architecture {
     pub final_norm: bool,
     /// What tensors are called.
     pub names: &'static Names,
+    /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
+    /// puts one of them, or nothing, before the names.
+    pub base_names: &'static [&'static str],
 }
 
 impl Architecture {
@@ -184,26 +190,29 @@ impl Architecture {
         let settings = Settings::new(file, value)?;
         let model_type = settings.word("model_type", "")?.to_string();
         settings.pinned("is_encoder_decoder", &[json!(false)])?;
-        let architecture = match model_type.as_str() {
-            "bert" => bert(&settings, BertLike::Bert)?,
-            "ernie" => bert(&settings, BertLike::Ernie)?,
-            "electra" => bert(&settings, BertLike::Electra)?,
-            "roberta" | "xlm-roberta" | "camembert" => bert(&settings, BertLike::Roberta)?,
-            "mpnet" => bert(&settings, BertLike::MpNet)?,
-            "distilbert" => distilbert(&settings)?,
-            "albert" => albert(&settings)?,
-            "nomic_bert" => rotary_bert(&settings, RotaryBert::Nomic)?,
-            "gte" => rotary_bert(&settings, RotaryBert::Gte)?,
-            "jina_embeddings_v3" => rotary_bert(&settings, RotaryBert::Jina)?,
-            "modernbert" => modernbert(&settings)?,
-            "llama" => decoder(&settings, Decoder::Llama)?,
-            "eurobert" => decoder(&settings, Decoder::EuroBert)?,
-            "mistral" => decoder(&settings, Decoder::Mistral)?,
-            "ministral" => decoder(&settings, Decoder::Ministral)?,
-            "qwen2" => decoder(&settings, Decoder::Qwen2)?,
-            "qwen3" => decoder(&settings, Decoder::Qwen3)?,
-            "gemma" => decoder(&settings, Decoder::Gemma)?,
-            "gemma3_text" => gemma3(&settings)?,
+        // The names are `base_model_prefix` of the classes in transformers 5.23; it takes `new` off GTE's as well.
+        let (architecture, base_names): (_, &[&str]) = match model_type.as_str() {
+            "bert" => (bert(&settings, BertLike::Bert)?, &["bert"]),
+            "ernie" => (bert(&settings, BertLike::Ernie)?, &["ernie"]),
+            "electra" => (bert(&settings, BertLike::Electra)?, &["electra"]),
+            "roberta" | "xlm-roberta" | "camembert" => {
+                (bert(&settings, BertLike::Roberta)?, &["roberta"])
+            }
+            "mpnet" => (bert(&settings, BertLike::MpNet)?, &["mpnet"]),
+            "distilbert" => (distilbert(&settings)?, &["distilbert"]),
+            "albert" => (albert(&settings)?, &["albert"]),
+            "nomic_bert" => (rotary_bert(&settings, RotaryBert::Nomic)?, &["nomic_bert"]),
+            "gte" => (rotary_bert(&settings, RotaryBert::Gte)?, &["gte", "new"]),
+            "jina_embeddings_v3" => (rotary_bert(&settings, RotaryBert::Jina)?, &["roberta"]),
+            "modernbert" => (modernbert(&settings)?, MODEL),
+            "llama" => (decoder(&settings, Decoder::Llama)?, MODEL),
+            "eurobert" => (decoder(&settings, Decoder::EuroBert)?, MODEL),
+            "mistral" => (decoder(&settings, Decoder::Mistral)?, MODEL),
+            "ministral" => (decoder(&settings, Decoder::Ministral)?, MODEL),
+            "qwen2" => (decoder(&settings, Decoder::Qwen2)?, MODEL),
+            "qwen3" => (decoder(&settings, Decoder::Qwen3)?, MODEL),
+            "gemma" => (decoder(&settings, Decoder::Gemma)?, MODEL),
+            "gemma3_text" => (gemma3(&settings)?, MODEL),
             _ => return Err(settings.unknown("model_type")),
         };
         if architecture.attention.head_size > MAX_HEAD {
@@ -215,6 +224,7 @@ impl Architecture {
         settings.finish()?;
         Ok(Self {
             model_type,
+            base_names,
             ..architecture
         })
     }

@@ -1,0 +1,308 @@
+//! A LoRA adapter's weights, brought into the network's as they are read: `W + scale · B · A`.
+//!
+//! The adapter's file calls modules by the names of transformers' class, whatever the network's checkpoint calls
+//! them, so that both are told apart here: the first of each family's alternative names is the class's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::architecture::Architecture;
+use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
+use crate::adapter_settings::{self, AdapterSettings};
+use crate::error::{Error, Result};
+use crate::safetensors::{Checkpoint, Tensor};
+
+/// What peft puts before the names of the network's modules.
+const WRAPPED: &str = "base_model.model.";
+
+/// Heads and poolers, which no hidden state passes: the reference takes no notice of weights for them.
+const HEADS: &[&str] = &[
+    "pooler",
+    "cls",
+    "lm_head",
+    "classifier",
+    "score",
+    "qa_outputs",
+    "head",
+    "decoder",
+    "predictions",
+    "discriminator_predictions",
+    "generator_predictions",
+    "generator_lm_head",
+    "vocab_transform",
+    "vocab_layer_norm",
+    "vocab_projector",
+    "pre_classifier",
+    "sop_classifier",
+];
+
+/// An adapter, checked against the network that it is for.
+#[derive(Debug)]
+pub struct Adapter {
+    settings: AdapterSettings,
+    checkpoint: Arc<Checkpoint>,
+    /// Modules with low-rank weights, and what the file calls them.
+    low_rank: BTreeMap<String, String>,
+    /// Tensors in place of the network's, and what the file calls them.
+    replaced: BTreeMap<String, String>,
+}
+
+impl Adapter {
+    /// Reads the header of the adapter's weights.
+    ///
+    /// # Errors
+    /// If it has weights that are not applied here, lacks some that its settings name, or has some for modules that
+    /// the network lacks.
+    pub fn open(adapter: &adapter_settings::Adapter, architecture: &Architecture) -> Result<Self> {
+        let settings = adapter.settings.clone();
+        let checkpoint = Arc::new(Checkpoint::open_files(std::slice::from_ref(
+            &adapter.weights,
+        ))?);
+        let refuse = |reason: String| {
+            Error::model(adapter.weights.display(), reason).with_remedy(
+                "check that the adapter belongs to this model, or merge the two with peft's merge_and_unload()",
+            )
+        };
+        let (products, others) = modules(architecture);
+        let (mut parts, mut replaced) = (
+            BTreeMap::<String, [Option<&str>; 2]>::new(),
+            BTreeMap::new(),
+        );
+        let mut names: Vec<&str> = checkpoint.names().collect();
+        names.sort_unstable();
+        for name in names {
+            let own = own_name(name, architecture);
+            let root = own.split_once('.').map_or(own, |(root, _)| root);
+            if HEADS.contains(&root) {
+                continue;
+            }
+            let module_and_part = [(".lora_A.weight", 0), (".lora_B.weight", 1)]
+                .into_iter()
+                .find_map(|(ending, part)| Some((own.strip_suffix(ending)?, part)));
+            if let Some((module, part)) = module_and_part {
+                parts.entry(module.to_owned()).or_default()[part] =
+                    name.strip_suffix(module_ending(part));
+                continue;
+            }
+            if own.contains("lora_") {
+                return Err(refuse(format!(
+                    "holds '{name}', a kind of weights that embedctl does not apply"
+                )));
+            }
+            let own = own.replace(".base_layer.", ".");
+            let module = own.rsplit_once('.').map_or("", |(module, _)| module);
+            if !(products.contains(module) || others.contains(module)) {
+                return Err(refuse(unknown(name)));
+            }
+            if !settings.replaces(&own) {
+                return Err(refuse(format!(
+                    "holds '{name}', which is neither of a module in modules_to_save nor a bias that the setting \"bias\" \
+                     includes; the reference would leave it out"
+                )));
+            }
+            replaced.insert(own, name.to_owned());
+        }
+        let mut low_rank = BTreeMap::new();
+        for (module, parts) in parts {
+            let [Some(file_name), Some(_)] = parts else {
+                return Err(refuse(format!(
+                    "holds only one of lora_A and lora_B of '{module}'"
+                )));
+            };
+            if !products.contains(module.as_str()) {
+                return Err(refuse(unknown(&module)));
+            }
+            if !settings.targets(&module) {
+                return Err(refuse(format!(
+                    "holds weights of '{module}', which {} does not name as a target; the reference would leave them out",
+                    settings.file.display()
+                )));
+            }
+            low_rank.insert(module, file_name.to_owned());
+        }
+        if let Some(module) = products
+            .iter()
+            .find(|module| settings.targets(module) && !low_rank.contains_key(*module))
+        {
+            return Err(refuse(format!(
+                "holds no weights of '{module}', which {} names as a target",
+                settings.file.display()
+            )));
+        }
+        Ok(Self {
+            settings,
+            checkpoint,
+            low_rank,
+            replaced,
+        })
+    }
+
+    /// The file that holds the weights, as a checkpoint of its own.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    /// What the file calls the tensor that takes the place of the network's `tensor`, if one does.
+    pub fn replaced(&self, tensor: &str) -> Option<&str> {
+        self.replaced.get(tensor).map(String::as_str)
+    }
+
+    /// Changes rows of the network's weights, `weight` of `[rows, inputs]`, which are those of `module`, and its bias
+    /// (empty where it has none).
+    ///
+    /// # Errors
+    /// If a tensor of the adapter has a wrong shape, type or content.
+    pub fn apply(
+        &self,
+        module: &str,
+        inputs: usize,
+        weight: &mut [f32],
+        bias: &mut [f32],
+    ) -> Result<()> {
+        let rows = weight.len() / inputs.max(1);
+        if let Some(tensor) = self.replacing(&format!("{module}.weight")) {
+            tensor.expect_shape(&[rows, inputs])?;
+            tensor.read(0, weight)?;
+        }
+        if let Some(tensor) = self.replacing(&format!("{module}.bias")) {
+            tensor.expect_shape(&[bias.len()])?;
+            tensor.read(0, bias)?;
+        }
+        let Some(name) = self.low_rank.get(module) else {
+            return Ok(());
+        };
+        let [down, up] = [0, 1].map(|part| {
+            let name = format!("{name}{}", module_ending(part));
+            self.checkpoint.get(&name).expect("seen when it was opened")
+        });
+        let (stated, scale) = self.settings.rank_and_scale(module);
+        let rank = down.shape().first().copied().unwrap_or_default();
+        #[allow(clippy::cast_precision_loss)]
+        if rank as f64 != stated {
+            return Err(down.wrong(format!(
+                "has the shape {:?} where {} asks for the rank {stated}",
+                down.shape(),
+                self.settings.file.display()
+            )));
+        }
+        down.expect_shape(&[rank, inputs])?;
+        up.expect_shape(&[rows, rank])?;
+        let (down, up) = (down.floats()?, up.floats()?);
+        #[allow(clippy::cast_possible_truncation)]
+        let scale = scale as f32;
+        let both = weight
+            .par_chunks_exact_mut(inputs)
+            .zip(up.par_chunks_exact(rank));
+        both.for_each_init(
+            || vec![0.0_f32; inputs],
+            |delta, (row, up)| {
+                delta.fill(0.0);
+                for (factor, down) in up.iter().zip(down.chunks_exact(inputs)) {
+                    for (sum, value) in delta.iter_mut().zip(down) {
+                        *sum += factor * value;
+                    }
+                }
+                for (value, delta) in row.iter_mut().zip(delta.iter()) {
+                    *value += scale * delta;
+                }
+            },
+        );
+        Ok(())
+    }
+
+    fn replacing(&self, tensor: &str) -> Option<Tensor<'_>> {
+        self.checkpoint.get(self.replaced(tensor)?)
+    }
+}
+
+fn module_ending(part: usize) -> &'static str {
+    [".lora_A.weight", ".lora_B.weight"][part]
+}
+
+fn unknown(name: &str) -> String {
+    format!("holds weights for '{name}', which the network does not have")
+}
+
+/// The name of a tensor in transformers' class: without what peft and a class with a head put before it.
+fn own_name<'a>(name: &'a str, architecture: &Architecture) -> &'a str {
+    let name = name.strip_prefix(WRAPPED).unwrap_or(name);
+    let bases = architecture.base_names.iter();
+    let mut inside = bases.filter_map(|base| name.strip_prefix(*base)?.strip_prefix('.'));
+    inside.next().unwrap_or(name)
+}
+
+/// The parts of a product that is `outputs` of the network's own rows, by the names of transformers' class.
+pub(super) fn class_parts(sources: Sources, outputs: usize) -> &'static [&'static str] {
+    let mut fitting = sources
+        .iter()
+        .filter(|parts| [1, outputs].contains(&parts.len()));
+    fitting.next().copied().unwrap_or_default()
+}
+
+/// The names of all modules whose tensors are read: of products, and of all others.
+fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) {
+    let names = architecture.names;
+    let halves = if architecture.feed_forward.gated {
+        2
+    } else {
+        1
+    };
+    let of_layer: [(Sources, usize); 4] = [
+        (names.query_key_value, 3),
+        (names.attention_output, 1),
+        (names.up, halves),
+        (names.down, 1),
+    ];
+    let [query, key] = names.query_key_norm;
+    let of = |names: &NormNames| [names.before, names.after, names.sum];
+    let norms: Vec<Alternatives> = of(&names.attention_norms)
+        .into_iter()
+        .chain(of(&names.feed_forward_norms))
+        .chain([query, key])
+        .collect();
+    let mut products: BTreeSet<String> = BTreeSet::new();
+    let mut others: BTreeSet<String> = [
+        names.position,
+        names.token_type,
+        names.relative_bias,
+        TASK_TYPE,
+    ]
+    .into_iter()
+    .chain(
+        [names.word, names.embedding_norm, names.final_norm]
+            .into_iter()
+            .flat_map(first),
+    )
+    .map(str::to_owned)
+    .collect();
+    if architecture.embeddings.projected {
+        products.extend(
+            class_parts(names.projection, 1)
+                .iter()
+                .map(ToString::to_string),
+        );
+    }
+    for layer in architecture
+        .weight_sets
+        .iter()
+        .filter_map(|spellings| spellings.first())
+    {
+        for (sources, outputs) in of_layer {
+            let parts = class_parts(sources, outputs).iter();
+            products.extend(parts.map(|part| format!("{layer}{part}")));
+        }
+        others.extend(
+            norms
+                .iter()
+                .flat_map(|norm| first(norm))
+                .map(|norm| format!("{layer}{norm}")),
+        );
+    }
+    (products, others)
+}
+
+fn first(names: Alternatives) -> Option<&'static str> {
+    names.first().copied()
+}

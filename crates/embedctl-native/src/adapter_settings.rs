@@ -1,0 +1,344 @@
+//! The settings of LoRA adapters: `adapter_config.json` as peft reads it.
+//!
+//! The rules are those of peft 0.21. Everything that peft would read there and that changes a vector is applied or refused
+//! by its name.
+
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::small_file;
+use crate::word_list::lists;
+
+/// Bytes of the settings at most.
+const LARGEST: u64 = 16 << 20;
+
+/// Settings that have no effect once an adapter is trained, or none on layers of the kinds that run here: `fan_in_fan_out`
+/// is for transposed layers, of which these networks have none, and the `_config`s are for ways to begin a training.
+const NEUTRAL: &str = "task_type auto_mapping peft_version revision inference_mode lora_dropout fan_in_fan_out
+    loftq_config eva_config corda_config lora_ga_config runtime_config megatron_core qalora_group_size";
+
+/// Settings that are applied.
+const APPLIED: &str = "peft_type base_model_name_or_path r lora_alpha rank_pattern alpha_pattern use_rslora
+    target_modules exclude_modules layers_to_transform layers_pattern modules_to_save bias init_lora_weights";
+
+/// Ways to begin a training that leave the network's own weights as they are. Others change them.
+const INITIAL: &str = "gaussian eva orthogonal";
+
+/// What to do about an adapter that is not applied here.
+const MERGE: &str =
+    "merge the adapter into its base model with peft's merge_and_unload() and save that";
+
+/// An adapter, and where the network is that it changes.
+#[derive(Debug)]
+pub struct Adapter {
+    /// What `adapter_config.json` says.
+    pub settings: AdapterSettings,
+    /// `adapter_model.safetensors`.
+    pub weights: PathBuf,
+    /// The base model's name as the adapter gives it; `None` where the network lies beside the adapter.
+    pub base: Option<String>,
+}
+
+impl Adapter {
+    /// Its own files: settings and weights.
+    #[must_use]
+    pub fn files(&self) -> [PathBuf; 2] {
+        [self.settings.file.clone(), self.weights.clone()]
+    }
+}
+
+/// Which modules a setting means.
+#[derive(Debug, Clone)]
+enum Modules {
+    /// Every linear layer.
+    AllLinear,
+    /// Those whose whole name matches.
+    Pattern(Regex),
+    /// Those of these names, and those whose names end with one of these behind a dot.
+    Names(Vec<String>),
+}
+
+impl Modules {
+    fn contain(&self, module: &str) -> bool {
+        match self {
+            Self::AllLinear => true,
+            Self::Pattern(pattern) => pattern.is_match(module),
+            Self::Names(names) => names.iter().any(|name| {
+                module
+                    .strip_suffix(name.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            }),
+        }
+    }
+}
+
+/// Which biases an adapter brings along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Biases {
+    None,
+    OfAdapted,
+    All,
+}
+
+/// What `adapter_config.json` says.
+#[derive(Debug, Clone)]
+pub struct AdapterSettings {
+    /// The file.
+    pub file: PathBuf,
+    /// `base_model_name_or_path`.
+    pub base: Option<String>,
+    rank: f64,
+    alpha: f64,
+    /// Ranks and alphas of modules whose names match, the first that does.
+    ranks: Vec<(Regex, f64)>,
+    alphas: Vec<(Regex, f64)>,
+    /// Divide by the root of the rank.
+    rank_stabilized: bool,
+    targets: Modules,
+    excluded: Option<Modules>,
+    /// `modules_to_save`, and what excludes them from the targets.
+    saved: Vec<(String, Regex)>,
+    biases: Biases,
+    /// `layers_to_transform`, and where a module's name has its layer's number.
+    layers: Option<(Vec<u64>, Vec<Regex>)>,
+}
+
+impl AdapterSettings {
+    /// Reads and checks the settings in `file`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds a setting that is not known here.
+    pub fn read(file: PathBuf) -> Result<Self> {
+        let bytes = small_file::read(&file, LARGEST)
+            .map_err(|error| Error::io("read", &file, error).with_remedy("fetch it again"))?;
+        let settings: Map<String, Value> = serde_json::from_slice(
+            bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes),
+        )
+        .map_err(|error| Error::model(file.display(), format!("is not readable: {error}")))?;
+        Self::parse(&file, &settings)
+            .map_err(|reason| Error::model(file.display(), reason).with_remedy(MERGE))
+    }
+
+    fn parse(file: &Path, settings: &Map<String, Value>) -> Result<Self, String> {
+        let get = |key: &str| settings.get(key).filter(|value| !value.is_null());
+        let strange = |key: &str| {
+            let value = get(key).unwrap_or(&Value::Null);
+            format!("has the setting \"{key}\": {value}, which embedctl does not know")
+        };
+        if get("peft_type").is_none_or(|kind| kind != "LORA") {
+            return Err(strange("peft_type"));
+        }
+        let is_off = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        if let Some((key, _)) = settings
+            .iter()
+            .find(|(key, value)| !lists(NEUTRAL, key) && !lists(APPLIED, key) && !is_off(value))
+        {
+            return Err(strange(key));
+        }
+        match get("init_lora_weights") {
+            None | Some(Value::Bool(_)) => {}
+            Some(Value::String(way)) if lists(INITIAL, &way.to_ascii_lowercase()) => {}
+            Some(_) => return Err(strange("init_lora_weights")),
+        }
+        let positive = |key: &str, default: f64| match get(key) {
+            None => Ok(default),
+            Some(value) => value
+                .as_f64()
+                .filter(|value| *value > 0.0)
+                .ok_or_else(|| strange(key)),
+        };
+        let numbers = |key: &str| match get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Object(map)) => {
+                let each = map.iter().map(|(pattern, value)| {
+                    let value = value.as_f64().filter(|value| *value > 0.0);
+                    let pattern = regex(r"^(?:.*\.)?(?:", pattern, ")$");
+                    pattern.zip(value).ok_or_else(|| strange(key))
+                });
+                each.collect()
+            }
+            Some(_) => Err(strange(key)),
+        };
+        let words = |key: &str| match get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::String(one)) => Ok(vec![one.clone()]),
+            Some(value) => {
+                serde_json::from_value::<Vec<String>>(value.clone()).map_err(|_| strange(key))
+            }
+        };
+        let modules = |key: &str| match get(key) {
+            None => Ok(None),
+            Some(Value::String(pattern)) if pattern.is_empty() => Ok(None),
+            Some(Value::String(pattern)) => regex("^(?:", pattern, ")$")
+                .map(|pattern| Some(Modules::Pattern(pattern)))
+                .ok_or_else(|| strange(key)),
+            Some(_) => {
+                let names = words(key)?;
+                Ok((!names.is_empty()).then_some(Modules::Names(names)))
+            }
+        };
+        let targets = match get("target_modules") {
+            Some(Value::String(all)) if all.eq_ignore_ascii_case("all-linear") => {
+                Modules::AllLinear
+            }
+            _ => modules("target_modules")?.ok_or("names no target_modules")?,
+        };
+        let saved = words("modules_to_save")?
+            .into_iter()
+            .map(|name| {
+                let inside = regex(r"^(?:|.*\.)(?:", &name, r")(?:$|\..*)");
+                inside.map(|inside| (name, inside))
+            })
+            .collect::<Option<_>>()
+            .ok_or_else(|| strange("modules_to_save"))?;
+        let layers = match get("layers_to_transform") {
+            None => None,
+            Some(Value::Number(one)) => Some(vec![
+                one.as_u64().ok_or_else(|| strange("layers_to_transform"))?,
+            ]),
+            Some(list) => Some(
+                serde_json::from_value::<Vec<u64>>(list.clone())
+                    .map_err(|_| strange("layers_to_transform"))?,
+            ),
+        };
+        let patterns = words("layers_pattern")?;
+        let places: Option<Vec<Regex>> = if patterns.iter().all(String::is_empty) {
+            Some(
+                regex(r"^.*?\.[^.]*", "", r"\.(?P<layer>\d+)\.")
+                    .into_iter()
+                    .collect(),
+            )
+        } else {
+            let place =
+                |pattern: &String| regex(r"^(?:|.*?\.)(?:", pattern, r")\.(?P<layer>\d+)\.");
+            patterns.iter().map(place).collect()
+        };
+        let places = places.ok_or_else(|| strange("layers_pattern"))?;
+        Ok(Self {
+            file: file.to_path_buf(),
+            base: match get("base_model_name_or_path") {
+                None => None,
+                Some(Value::String(base)) => Some(base.clone()).filter(|base| !base.is_empty()),
+                Some(_) => return Err(strange("base_model_name_or_path")),
+            },
+            rank: positive("r", 8.0)?,
+            alpha: positive("lora_alpha", 8.0)?,
+            ranks: numbers("rank_pattern")?,
+            alphas: numbers("alpha_pattern")?,
+            rank_stabilized: match get("use_rslora") {
+                None => false,
+                Some(value) => value.as_bool().ok_or_else(|| strange("use_rslora"))?,
+            },
+            targets,
+            excluded: modules("exclude_modules")?,
+            saved,
+            biases: match get("bias").map(Value::as_str) {
+                None | Some(Some("none")) => Biases::None,
+                Some(Some("lora_only")) => Biases::OfAdapted,
+                Some(Some("all")) => Biases::All,
+                Some(_) => return Err(strange("bias")),
+            },
+            layers: layers
+                .filter(|layers| !layers.is_empty())
+                .map(|layers| (layers, places)),
+        })
+    }
+
+    /// Whether the linear layer `module` has low-rank weights.
+    #[must_use]
+    pub fn targets(&self, module: &str) -> bool {
+        if self
+            .excluded
+            .as_ref()
+            .is_some_and(|them| them.contain(module))
+            || self.saved.iter().any(|(_, inside)| inside.is_match(module))
+            || !self.targets.contain(module)
+        {
+            return false;
+        }
+        match (&self.layers, &self.targets) {
+            // A pattern says which layers by itself.
+            (Some((layers, places)), Modules::Names(_)) => {
+                let number = places.iter().find_map(|place| place.captures(module));
+                let number = number.and_then(|found| found["layer"].parse().ok());
+                number.is_some_and(|number: u64| layers.contains(&number))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the adapter may bring a tensor of its own in place of the network's, by its name: that of a module in
+    /// `modules_to_save`, or a bias.
+    #[must_use]
+    pub fn replaces(&self, tensor: &str) -> bool {
+        let (module, part) = tensor.rsplit_once('.').unwrap_or(("", tensor));
+        let mut around = module
+            .match_indices('.')
+            .map(|(end, _)| &module[..end])
+            .chain([module]);
+        let is_saved =
+            around.any(|module| self.saved.iter().any(|(name, _)| module.ends_with(name)));
+        is_saved
+            || part == "bias"
+                && match self.biases {
+                    Biases::None => false,
+                    Biases::OfAdapted => self.targets(module),
+                    Biases::All => true,
+                }
+    }
+
+    /// The rank of the weights of `module`, and what their product is multiplied with.
+    #[must_use]
+    pub fn rank_and_scale(&self, module: &str) -> (f64, f64) {
+        let of = |patterns: &[(Regex, f64)], default: f64| {
+            let mut fitting = patterns
+                .iter()
+                .filter(|(pattern, _)| pattern.is_match(module));
+            fitting.next().map_or(default, |(_, value)| *value)
+        };
+        let (rank, alpha) = (of(&self.ranks, self.rank), of(&self.alphas, self.alpha));
+        let divisor = if self.rank_stabilized {
+            rank.sqrt()
+        } else {
+            rank
+        };
+        (rank, alpha / divisor)
+    }
+}
+
+/// A regular expression that means the same here as in Python, on the names of modules; `None` where it cannot be read
+/// or might mean something else.
+fn regex(before: &str, pattern: &str, behind: &str) -> Option<Regex> {
+    let other = ["[[", "&&", "--", "~~", "*+", "++", "?+", "}+"];
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['\\', '(']) {
+        let after = &rest[at + 1..];
+        let next = after.chars().next()?;
+        let is_alike = if rest[at..].starts_with('\\') {
+            "dDwWsS".contains(next) || next.is_ascii_punctuation() && !"<>".contains(next)
+        } else {
+            next != '?' || after.starts_with("?:")
+        };
+        if !is_alike {
+            return None;
+        }
+        // An escaped character escapes nothing.
+        rest = if rest[at..].starts_with('\\') {
+            &after[next.len_utf8()..]
+        } else {
+            after
+        };
+    }
+    if other.iter().any(|part| pattern.contains(part)) {
+        return None;
+    }
+    Regex::new(&format!("{before}{pattern}{behind}")).ok()
+}

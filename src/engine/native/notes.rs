@@ -1,0 +1,53 @@
+//! Notes about the weights that the native engine takes.
+
+use embedctl_native::network_note;
+use serde_json::Value;
+
+use crate::model::Model;
+
+/// Notes about the weights that the engine takes for `model`, without reading them: which of several networks, an
+/// adapter, and code of the repository's own that is not run.
+pub fn notes(model: &Model) -> Vec<String> {
+    let Ok(known) = &model.checkpoint else {
+        return Vec::new();
+    };
+    let own_code = own_code(&known.config).map(|classes| {
+        format!(
+            "config.json names code of the repository's own ({classes}), which is not run: the model is taken for \
+             transformers' own class for the model_type {}",
+            known.config["model_type"].as_str().unwrap_or_default()
+        )
+    });
+    let adapter = model.adapter().map(|adapter| {
+        let below = adapter
+            .base
+            .as_deref()
+            .map(|base| format!(" over those of its base model {base}"));
+        format!(
+            "{}: the adapter's weights are applied{}",
+            adapter.weights.display(),
+            below.unwrap_or_default()
+        )
+    });
+    let network = network_note(model.network(), &known.files);
+    own_code.into_iter().chain(adapter).chain(network).collect()
+}
+
+/// The classes that `auto_map` names, where it names any: `AutoModel: modeling.OwnModel`.
+fn own_code(config: &Value) -> Option<String> {
+    let shown = |value: &Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    match &config["auto_map"] {
+        Value::Null => None,
+        Value::Object(map) => {
+            let given = map.iter().filter(|(_, value)| !value.is_null());
+            let classes: Vec<String> = given
+                .map(|(class, value)| format!("{class}: {}", shown(value)))
+                .collect();
+            (!classes.is_empty()).then(|| format!("auto_map: {}", classes.join(", ")))
+        }
+        other => Some(format!("auto_map: {}", shown(other))),
+    }
+}
