@@ -101,6 +101,7 @@ pub fn open(
 
 /// What to tell about the weights that the engine takes for `model`, which needs no weights read: which of several
 /// networks, and code of the repository's own that is not run.
+#[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {
         return Vec::new();
