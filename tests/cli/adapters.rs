@@ -73,7 +73,7 @@ fn an_adapter_alone_gives_the_vectors_of_one_beside_its_base_model() {
         let name = |base: &str| {
             let file = sandbox.path("lora/adapter_config.json");
             edit(&file, |settings| {
-                settings["base_model_name_or_path"] = json!(base)
+                settings["base_model_name_or_path"] = json!(base);
             });
         };
         // Seen from the current folder, from the adapter's own, and by its whole path.
@@ -131,7 +131,7 @@ fn an_adapters_files_are_in_the_provenance_and_part_of_the_fingerprint() {
     part(&sandbox.path("lora"), &sandbox.path("base"));
     let settings = sandbox.path("lora/adapter_config.json");
     edit(&settings, |settings| {
-        settings["base_model_name_or_path"] = json!("base")
+        settings["base_model_name_or_path"] = json!("base");
     });
     let run = embed(&sandbox, "lora", "out/", "-p native");
     assert_eq!(run.code, Some(0), "{run}");

@@ -1,7 +1,8 @@
 //! Scaled dot-product attention of one text, all heads.
 //!
 //! For each head of keys, keys are transposed into panels and values copied, once ([`packing`]); then tiles of
-//! queries go over them: scores, the softmax of whole rows in base 2, and the weighted sum of values.
+//! queries go over them: scores, the softmax of whole rows in base 2, and the weighted sum of values, a block of
+//! [`SUMMED`] keys at a time.
 
 mod packing;
 mod scratch;
@@ -12,9 +13,9 @@ use std::ops::Range;
 
 use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
-use self::softmax::{mask, soften};
+use self::softmax::{Heavy, SHORT, Weights, mask, soften, take_heavy};
 use super::isa::{Arithmetic, Isa, with};
-use super::operand::round16;
+use super::operand::{part, round16};
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, Sums, multiply, split,
@@ -191,6 +192,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                 };
                 let head = Head {
                     index: head,
+                    kv_index: kv_head,
                     query_factor: query.factor,
                     // Scores become powers of 2.
                     score_worth: query.worth * key_worth * shape.scale * LOG2_E,
@@ -349,12 +351,27 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             // What this block's sums, and those before, are multiplied by.
             let mut factors = [1.0; MOST_ROWS];
             let mut before = [1.0; MOST_ROWS];
+            scratch.heavy.clear();
             for i in 0..rows {
                 let mut divisor = 1.0;
                 if D::ARITHMETIC != Arithmetic::F32 {
-                    let scores = &scores[i * padded + from..][..softened];
+                    let scores = &mut scores[i * padded + from..][..softened];
+                    // The greatest weight of a row is 1: a single block needs no look for its own.
+                    let mut weights = match from == start && is_last {
+                        true => Weights {
+                            sum: block_sums[i],
+                            top: 1.0,
+                        },
+                        false => Weights::of(s, scores),
+                    };
+                    let seen = sights[i].end.min(from + keys);
+                    let seen = seen.saturating_sub(sights[i].start.max(from));
+                    if self.len >= SHORT {
+                        let place = (i, from, seen);
+                        take_heavy(s, scores, &mut weights, place, &mut scratch.heavy);
+                    }
                     let to = &mut scratch.weights[i * (SUMMED / 2)..][..softened / 2];
-                    divisor = pack_weights(s, scores, block_sums[i], to);
+                    divisor = pack_weights(s, scores, weights, to);
                 }
                 if is_last {
                     divisor *= totals[i];
@@ -406,6 +423,16 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                     }
                 }
             }
+            for &Heavy { row, key, weight } in &scratch.heavy {
+                let out = &mut out[row * stride + head.index * width..][..width];
+                let value = self.row(&self.values, key, head.kv_index);
+                let weight = s.splat(weight * before[row]);
+                for at in (0..width).step_by(S::LANES) {
+                    let out = &mut out[at..width.min(at + S::LANES)];
+                    let sum = s.fma(part(s, value, at, 0.0), weight, s.load_part(out, 0.0));
+                    s.store_part(out, sum);
+                }
+            }
         }
     }
 
@@ -431,6 +458,8 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 #[derive(Clone, Copy)]
 struct Head {
     index: usize,
+    /// Of its keys and values.
+    kv_index: usize,
     query_factor: f32,
     /// Of a product of query and key, as a power of 2.
     score_worth: f32,

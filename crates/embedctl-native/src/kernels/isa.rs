@@ -26,8 +26,8 @@ pub(super) enum Level {
 pub enum Arithmetic {
     /// Single precision: exact.
     F32,
-    /// Activations of 13 bits (a scale for each row) by weights of up to 16 (a scale for each output), summed
-    /// in 32 bits that cannot overflow.
+    /// Activations of up to 16 bits (a scale for each row) by weights of up to 16 (a scale for each output), each so
+    /// coarse that sums over a block of inputs cannot leave 32 bits.
     I16,
     /// Unsigned activations of 8 bits (a scale and a minimum for each row) by signed weights of 8.
     I8,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::isa::{Arithmetic, with};
 use super::lines::dwords_mut;
 use super::math::{Activation, Tables, activate, gelu_coarse};
-use super::matrix::{Matrix, panel_width};
+use super::matrix::{Matrix, i16_block, panel_width};
 use super::operand::Converted;
 use super::simd::Simd;
 use super::tile::{
@@ -94,6 +94,10 @@ impl Call<'_> {
             width
         };
         let mut sums = Sums::new();
+        let span = match D::ARITHMETIC {
+            Arithmetic::I16 => i16_block(self.matrix.inputs()) / 2,
+            _ => steps,
+        };
         let passes_on = matches!(self.finish, Finish::Store | Finish::Add);
         // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
         let tiles = self.rows.len().div_ceil(S::ROWS);
@@ -106,43 +110,44 @@ impl Call<'_> {
             let outputs = outputs.min(per_panel);
             let columns = Columns::of(self.matrix, panel * width, width);
             for (tile, (row, count)) in split(self.rows.len(), S::ROWS).enumerate() {
-                let left = Block {
-                    data: &self.left.data[(self.rows.start + row) * self.left.stride..],
-                    stride: self.left.stride,
-                };
-                let right = Block {
-                    data,
-                    stride: width,
-                };
                 let asked = tile * lines * LINE * steps.div_ceil(RUN);
-                let next = Next {
-                    at: data.len() + asked,
-                    lines,
-                };
-                let mut end = Scaled {
-                    scales: self.scales.get(self.rows.start + row..).unwrap_or(&[]),
-                    bases: self.bases.get(self.rows.start + row..).unwrap_or(&[]),
-                    columns,
-                    add: false,
-                };
                 let out = &mut out[row * stride + first..];
-                if passes_on && outputs == width {
-                    end.add = self.finish == Finish::Add;
-                    let out = dwords_mut(out);
-                    multiply(s, dot, (count, steps), left, right, next, end, out, stride);
-                } else {
-                    let to = sums.dwords_mut();
-                    multiply(
-                        s,
-                        dot,
-                        (count, steps),
-                        left,
-                        right,
-                        next,
-                        end,
-                        to,
-                        MOST_WIDTH,
-                    );
+                let direct = passes_on && outputs == width;
+                // Blocks of inputs whose sums fit 32 bits.
+                for from in (0..steps).step_by(span) {
+                    let left = Block {
+                        data: &self.left.data[(self.rows.start + row) * self.left.stride + from..],
+                        stride: self.left.stride,
+                    };
+                    let right = Block {
+                        data: &data[from * width..],
+                        stride: width,
+                    };
+                    let next = Next {
+                        at: right.data.len() + asked + lines * LINE * (from / RUN),
+                        lines,
+                    };
+                    let end = Scaled {
+                        scales: self.scales.get(self.rows.start + row..).unwrap_or(&[]),
+                        bases: self.bases.get(self.rows.start + row..).unwrap_or(&[]),
+                        columns: match from {
+                            0 => columns,
+                            _ => columns.without_bias(),
+                        },
+                        add: from > 0 || self.finish == Finish::Add && direct,
+                    };
+                    let size = (count, span.min(steps - from));
+                    // Two calls: of one, the tile would become a part of this function, and on AVX2 its sums would not
+                    // fit the registers.
+                    if direct {
+                        let out = dwords_mut(&mut *out);
+                        multiply(s, dot, size, left, right, next, end, out, stride);
+                    } else {
+                        let to = sums.dwords_mut();
+                        multiply(s, dot, size, left, right, next, end, to, MOST_WIDTH);
+                    }
+                }
+                if !direct {
                     let coarse = D::ARITHMETIC != Arithmetic::F32;
                     // Compiled once for the three arithmetics.
                     s.enter(
@@ -268,6 +273,12 @@ impl End for Scaled<'_> {
     }
 }
 
+/// The bias of inputs that are not the first.
+#[repr(align(64))]
+struct NoBias([f32; MOST_WIDTH]);
+
+static NO_BIAS: NoBias = NoBias([0.0; MOST_WIDTH]);
+
 /// What a matrix keeps for some packed columns.
 #[derive(Clone, Copy)]
 struct Columns<'a> {
@@ -283,6 +294,14 @@ impl<'a> Columns<'a> {
             scale: &matrix.scale.floats()[first..][..count],
             sum: &matrix.sum.floats()[first..][..count],
             bias: &matrix.bias.floats()[first..][..count],
+        }
+    }
+
+    #[inline(always)]
+    fn without_bias(self) -> Self {
+        Self {
+            bias: &NO_BIAS.0,
+            ..self
         }
     }
 }

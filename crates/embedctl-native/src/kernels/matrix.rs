@@ -6,9 +6,25 @@ use super::isa::{Arithmetic, Isa, with};
 use super::lines::{Lines, bytes_mut, halves_mut};
 use super::preparation::Preparation;
 use super::simd::Simd;
+use super::tile::RUN;
 
-/// Largest magnitude of a 16-bit activation: 13 bits with the sign.
-pub(super) const I16_TOP: f32 = 4095.0;
+/// Most inputs whose 16-bit products are summed in 32 bits; longer sums are put together in single precision. The more
+/// there are, the coarser both sides must be.
+const I16_BLOCK: usize = 256;
+
+/// Inputs of a block, where there are `inputs` of a row: blocks are nearly even, and whole runs of a tile's steps.
+#[inline(always)]
+pub(super) fn i16_block(inputs: usize) -> usize {
+    let blocks = inputs.div_ceil(I16_BLOCK);
+    inputs.div_ceil(blocks).next_multiple_of(2 * RUN)
+}
+
+/// Root of the sum of squares, at most, of a block of 16-bit integers on either side: by Cauchy and Schwarz no sum of
+/// their products then leaves 32 bits, even if each is rounded up by half a step.
+pub(super) const I16_NORM: f32 = 46_000.0;
+
+/// Largest magnitude of a 16-bit integer.
+pub(super) const I16_TOP: f32 = 32_767.0;
 
 /// The weights of a linear layer, with its bias.
 ///
@@ -161,6 +177,12 @@ impl Matrix {
         self.outputs
     }
 
+    /// Rows of the matrix: twice its outputs if it is gated.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.outputs * (1 + usize::from(self.gated))
+    }
+
     /// Values of an operand's row.
     #[must_use]
     pub fn inputs(&self) -> usize {
@@ -240,11 +262,7 @@ fn quantize(arithmetic: Arithmetic, row: &[f32], out: &mut [i32]) -> (f32, f32) 
             (1.0, 0.0)
         }
         Arithmetic::I16 => {
-            // As fine as 16 bits allow, and so coarse that a sum of products with the greatest activations,
-            // each rounded up by half a step at most, stays within 32 bits.
-            let magnitudes: f32 = row.iter().map(|w| w.abs()).sum();
-            let most = i32::MAX as f32 / I16_TOP - row.len() as f32;
-            let scale = (top / 32_767.0).max(magnitudes / most);
+            let scale = step16(top, row.chunks(i16_block(row.len())).map(squares));
             for (out, w) in halves_mut(out).iter_mut().zip(row) {
                 *out = (w / scale).round_ties_even() as i16;
             }
@@ -261,4 +279,24 @@ fn quantize(arithmetic: Arithmetic, row: &[f32], out: &mut [i32]) -> (f32, f32) 
             (scale + nan, sum as f32 * scale + nan)
         }
     }
+}
+
+/// The step by which numbers are rounded to 16 bits: `top` is their greatest magnitude, `squares` are the sums of
+/// squares of each block. NaN where `top` is not finite.
+#[inline(always)]
+pub(super) fn step16(top: f32, squares: impl Iterator<Item = f32>) -> f32 {
+    if !top.is_finite() {
+        return f32::NAN;
+    }
+    let top = top.max(1e-30);
+    let norm = match (1e-17..1e17).contains(&top) {
+        true => squares.fold(0.0_f32, f32::max).sqrt(),
+        // Squares are beyond the range of floats.
+        false => top * (I16_BLOCK as f32).sqrt(),
+    };
+    (top / I16_TOP).max(norm / I16_NORM)
+}
+
+fn squares(values: &[f32]) -> f32 {
+    values.iter().map(|value| value * value).sum()
 }

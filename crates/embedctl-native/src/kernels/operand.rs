@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use super::isa::{Arithmetic, with};
 use super::lines::{Lines, dwords};
-use super::matrix::{Form, I16_TOP, Matrix};
+use super::matrix::{Form, Matrix, i16_block, step16};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
@@ -163,14 +163,37 @@ fn floats(x: &[f32], out: &mut [i32]) -> (f32, f32) {
     (1.0, 0.0)
 }
 
-/// Symmetric, by the greatest magnitude.
+/// Symmetric, by the greatest magnitude and the norm of the heaviest block.
 #[inline(always)]
 fn pairs<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
     let mut top = Top::new(s);
-    top.take(s, x);
-    let step = top.step(s, I16_TOP);
+    let mut most = 0.0_f32;
+    for block in x.chunks(i16_block(x.len())) {
+        let mut squares = [s.splat(0.0); 2];
+        let whole = block.chunks_exact(2 * S::LANES);
+        let left = whole.remainder();
+        for values in whole {
+            let values = [s.load(values), s.load(&values[S::LANES..])];
+            top.see(s, values);
+            add_squares(s, &mut squares, values);
+        }
+        if !left.is_empty() {
+            let values = [part(s, left, 0, 0.0), part(s, left, S::LANES, 0.0)];
+            top.see(s, values);
+            add_squares(s, &mut squares, values);
+        }
+        most = most.max(s.sum(s.add(squares[0], squares[1])));
+    }
+    let step = Step::of(step16(top.value(s), std::iter::once(most)));
     round16(s, x, s.splat(step.factor), out);
     (step.worth, 0.0)
+}
+
+#[inline(always)]
+fn add_squares<S: Simd>(s: S, squares: &mut [S::F; 2], values: [S::F; 2]) {
+    for i in 0..2 {
+        squares[i] = s.fma(values[i], values[i], squares[i]);
+    }
 }
 
 /// How numbers become integers.
@@ -186,6 +209,23 @@ pub(super) struct Step {
 /// all others.
 pub(super) struct Top<S: Simd>([S::I; 2]);
 
+impl Step {
+    /// Numbers are rounded to multiples of `worth`; NaN or infinity is kept.
+    #[inline(always)]
+    pub(super) fn of(worth: f32) -> Self {
+        match worth.is_finite() {
+            true => Self {
+                factor: 1.0 / worth,
+                worth,
+            },
+            false => Self {
+                factor: 0.0,
+                worth: f32::NAN,
+            },
+        }
+    }
+}
+
 impl<S: Simd> Top<S> {
     #[inline(always)]
     pub(super) fn new(s: S) -> Self {
@@ -195,20 +235,31 @@ impl<S: Simd> Top<S> {
     #[inline(always)]
     pub(super) fn take(&mut self, s: S, x: &[f32]) {
         for c in (0..x.len()).step_by(2 * S::LANES) {
-            let [low, high] = &mut self.0;
-            *low = s.max_i(*low, s.as_int(s.abs(part(s, x, c, 0.0))));
-            *high = s.max_i(*high, s.as_int(s.abs(part(s, x, c + S::LANES, 0.0))));
+            self.see(s, [part(s, x, c, 0.0), part(s, x, c + S::LANES, 0.0)]);
         }
+    }
+
+    #[inline(always)]
+    fn see(&mut self, s: S, values: [S::F; 2]) {
+        for i in 0..2 {
+            self.0[i] = s.max_i(self.0[i], s.as_int(s.abs(values[i])));
+        }
+    }
+
+    /// The greatest magnitude: NaN or infinity if there is one.
+    #[inline(always)]
+    fn value(&self, s: S) -> f32 {
+        let [low, high] = self.0;
+        let mut lanes = [0; MOST_LANES];
+        s.store_i(&mut lanes, s.max_i(low, high));
+        let top = lanes.iter().fold(0, |top, lane| top.max(*lane));
+        f32::from_bits(top.cast_unsigned())
     }
 
     /// The step by which the greatest magnitude becomes `most`.
     #[inline(always)]
     pub(super) fn step(&self, s: S, most: f32) -> Step {
-        let [low, high] = self.0;
-        let mut lanes = [0; MOST_LANES];
-        s.store_i(&mut lanes, s.max_i(low, high));
-        let top = lanes.iter().fold(0, |top, lane| top.max(*lane));
-        let top = f32::from_bits(top.cast_unsigned());
+        let top = self.value(s);
         match top.is_finite() {
             true => Step {
                 factor: most / top.max(1e-30),

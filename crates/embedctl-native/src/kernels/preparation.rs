@@ -88,6 +88,7 @@ impl Preparation {
             eights(s, None, x, half);
             half *= 8;
         }
+        // One and three blocks, which most widths have, stay in registers.
         match (self.block / half, self.blocks) {
             (1, 1) => Range::of(s, x),
             (2, 1) => rest::<S, 2, 1>(s, x, half),
@@ -95,15 +96,9 @@ impl Preparation {
             (1, 3) => rest::<S, 1, 3>(s, x, half),
             (2, 3) => rest::<S, 2, 3>(s, x, half),
             (4, 3) => rest::<S, 4, 3>(s, x, half),
-            (left, _) => {
-                match left {
-                    2 => drop(rest::<S, 2, 1>(s, x, half)),
-                    4 => drop(rest::<S, 4, 1>(s, x, half)),
-                    _ => {}
-                }
-                self.reflect(x);
-                Range::of(s, x)
-            }
+            (1, _) => rest_of_many::<S, 1>(s, x, half),
+            (2, _) => rest_of_many::<S, 2>(s, x, half),
+            _ => rest_of_many::<S, 4>(s, x, half),
         }
     }
 
@@ -165,8 +160,8 @@ fn eights<S: Simd>(s: S, of: Option<(&[f32], &[f32])>, x: &mut [f32], half: usiz
     }
 }
 
-/// The butterflies that are left, over distances from `half` groups on, `N` vectors of each block, and the
-/// reflection across `BLOCKS` blocks.
+/// The butterflies that are left, over distances from `half` groups on, `N` groups of each block, and the
+/// reflection across the row's `BLOCKS` blocks.
 #[inline(always)]
 fn rest<S: Simd, const N: usize, const BLOCKS: usize>(
     s: S,
@@ -205,6 +200,46 @@ fn rest<S: Simd, const N: usize, const BLOCKS: usize>(
                     range.see(s, 0, v[b][j]);
                 }
                 s.store(&mut x[b * size + j * distance + at..], v[b][j]);
+            }
+        }
+    }
+    range
+}
+
+/// The same for rows of any number of blocks. The groups at one place of every block are gone over twice, for their
+/// sum and to subtract it: they stay in the first level of cache.
+#[inline(always)]
+fn rest_of_many<S: Simd, const N: usize>(s: S, x: &mut [f32], half: usize) -> Range<S> {
+    let distance = half * MOST_LANES;
+    let size = N * distance;
+    let mut range = Range::new(s, x[0]);
+    let share = s.splat(2.0 / (x.len() / size) as f32);
+    for at in (0..distance).step_by(S::LANES) {
+        let mut sums = [s.splat(0.0); N];
+        for block in x.chunks_exact_mut(size) {
+            let mut v = [s.splat(0.0); N];
+            for j in 0..N {
+                v[j] = s.load(&block[j * distance + at..]);
+            }
+            butterflies(s, &mut v);
+            for j in 0..N {
+                sums[j] = s.add(sums[j], v[j]);
+                s.store(&mut block[j * distance + at..], v[j]);
+            }
+        }
+        // Every value has gone into the sums of its lane: those of the first group tell of them all.
+        if at < MOST_LANES {
+            range.see(s, 0, sums[0]);
+        }
+        for j in 0..N {
+            sums[j] = s.mul(sums[j], share);
+        }
+        for (b, block) in x.chunks_exact_mut(size).enumerate() {
+            for j in 0..N {
+                let at = j * distance + at;
+                let v = s.sub(s.load(&block[at..]), sums[j]);
+                range.add(s, (b + j) % 2, v);
+                s.store(&mut block[at..], v);
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Attention's operands as the products take them: laid out in panels, and in [`Arithmetic::I16`] rounded.
 //!
-//! Queries, keys and values are rounded to 16 bits by the greatest magnitude of their head in the text, and weights
-//! by as fine a step as keeps a block's sum within 32 bits.
+//! Queries, keys and values are rounded to 16 bits by the greatest magnitude of their head in the text, and the weights
+//! of a query, block by block, by as fine a step as keeps the block's sum within 32 bits. Keys that take most of a
+//! block's weight are left out of it and summed in single precision.
 
 use super::super::isa::Arithmetic;
 use super::super::operand::{Step, Top, part, round16};
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::Dot;
+use super::softmax::Weights;
 use super::{AttentionScratch, Input, Text};
 
 /// Of what is not rounded.
@@ -129,13 +131,11 @@ pub(super) fn score_top(width: usize) -> f32 {
         .floor() as f32
 }
 
-/// Rounds weights, 0 to 1 each, to as fine a step as keeps their sum, times the greatest value, within 32
-/// bits; returns the steps of a whole.
+/// Rounds the weights of a block of keys to as fine a step as its own greatest and their sum allow; returns the steps
+/// of a whole.
 #[inline(always)]
-pub(super) fn pack_weights<S: Simd>(s: S, weights: &[f32], sum: f32, to: &mut [i32]) -> f32 {
-    // Rounding adds at most half a step for each weight; a hundredth covers the sum's own rounding.
-    let most = (i32::MAX as f32 / VALUE_TOP * 0.99 - weights.len() as f32 / 2.0) / sum;
-    let steps = most.min(32_767.0);
+pub(super) fn pack_weights<S: Simd>(s: S, weights: &[f32], of: Weights, to: &mut [i32]) -> f32 {
+    let steps = of.steps(weights.len(), VALUE_TOP);
     round16(s, weights, s.splat(steps), to);
     steps
 }

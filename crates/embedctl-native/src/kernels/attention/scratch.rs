@@ -6,6 +6,7 @@ use super::super::lines::Lines;
 use super::super::simd::MOST_LANES;
 use super::super::tile::MOST_ROWS;
 use super::SUMMED;
+use super::softmax::{Heavy, MOST_HEAVY};
 
 /// Room that calls share. It grows to the longest text, by itself where it was not asked to before, and then
 /// allocates no more.
@@ -16,6 +17,7 @@ pub struct AttentionScratch {
     pub(super) scores: Lines,
     pub(super) weights: Vec<i32>,
     pub(super) queries: Vec<i32>,
+    pub(super) heavy: Vec<Heavy>,
 }
 
 impl AttentionScratch {
@@ -29,6 +31,8 @@ impl AttentionScratch {
         self.keys.try_grow(padded.saturating_mul(width))?;
         self.values.try_grow(padded.saturating_mul(columns))?;
         self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
+        self.heavy.clear();
+        self.heavy.try_reserve_exact(MOST_ROWS * MOST_HEAVY)?;
         try_fill(&mut self.queries, MOST_ROWS * width)?;
         try_fill(&mut self.weights, MOST_ROWS * SUMMED)
     }

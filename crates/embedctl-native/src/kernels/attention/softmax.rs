@@ -61,3 +61,112 @@ pub(super) fn soften<S: Simd, D: Dot, const FLOATS: bool>(
     }
     s.sum(s.add(sums[0], sums[1]))
 }
+
+/// What a query gives to a block of keys.
+#[derive(Clone, Copy)]
+pub(super) struct Weights {
+    pub(super) sum: f32,
+    /// The greatest.
+    pub(super) top: f32,
+}
+
+impl Weights {
+    #[inline(always)]
+    pub(super) fn of<S: Simd>(s: S, weights: &[f32]) -> Self {
+        let mut sum = s.splat(0.0);
+        let mut top = s.splat(0.0);
+        for weights in weights.chunks_exact(S::LANES) {
+            let weights = s.load(weights);
+            sum = s.add(sum, weights);
+            top = s.max(top, weights);
+        }
+        Self {
+            sum: s.sum(sum),
+            top: s.greatest(top),
+        }
+    }
+
+    /// Whether the greatest of them leaves too few of 16 bits for those that are small beside it; `seen` keys have one.
+    #[inline(always)]
+    fn is_steep<S: Simd>(self, s: S, weights: &[f32], seen: usize) -> bool {
+        // Only where a few keys may have nearly all.
+        if self.sum >= self.top * (MOST_HEAVY as f32 + seen as f32 / 128.0) {
+            return false;
+        }
+        let (bound, none, one) = (s.splat(self.top / SMALL), s.splat(0.0), s.splat(1.0));
+        let (mut sum, mut above) = (none, none);
+        for weights in weights.chunks_exact(S::LANES) {
+            let weights = s.load(weights);
+            sum = s.add(sum, s.select_less(weights, bound, weights, none));
+            above = s.add(above, s.select_less(weights, bound, none, one));
+        }
+        let (sum, small) = (s.sum(sum), seen as f32 - s.sum(above));
+        sum * STEPS < FINE * small * self.top
+    }
+
+    /// The steps of a whole: so fine as keeps the sum, times values up to `value_top`, within 32 bits, and the
+    /// greatest of `count` weights within 16.
+    #[inline(always)]
+    pub(super) fn steps(self, count: usize, value_top: f32) -> f32 {
+        // Rounding adds at most half a step for each weight; a hundredth covers the sum's own rounding.
+        let most = (i32::MAX as f32 / value_top * 0.99 - count as f32 / 2.0) / self.sum;
+        // A block that is nothing beside the others keeps within the range of floats.
+        most.min(STEPS / self.top.max(1e-20))
+    }
+}
+
+/// Steps of the greatest weight at most.
+const STEPS: f32 = 32_767.0;
+
+/// A weight is small if it is less than this part of the greatest.
+const SMALL: f32 = 64.0;
+
+/// Steps of a mean small weight that are fine enough.
+const FINE: f32 = 64.0;
+
+/// Tokens of a text below which nothing is taken out: its few weights are hardly ever small, and looking for them would
+/// cost a tenth of its time.
+pub(super) const SHORT: usize = 32;
+
+/// Keys of a block, at most, whose weighted values are summed in single precision.
+pub(super) const MOST_HEAVY: usize = 4;
+
+/// A key that takes most of what a query gives to its block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heavy {
+    /// Of the tile.
+    pub(super) row: usize,
+    pub(super) key: usize,
+    pub(super) weight: f32,
+}
+
+/// Takes the heaviest keys out of the weights that a row's query gives to the keys from `first` on, as long as one of
+/// them leaves too few bits for the others; `seen` keys are in sight. An attention sink is one of these: beside it all
+/// other weights of its block would become zero, and it is they that carry the text.
+#[inline(always)]
+pub(super) fn take_heavy<S: Simd>(
+    s: S,
+    weights: &mut [f32],
+    of: &mut Weights,
+    (row, first, seen): (usize, usize, usize),
+    heavy: &mut Vec<Heavy>,
+) {
+    for taken in 0..MOST_HEAVY.min(seen) {
+        if !of.is_steep(s, weights, seen - taken) {
+            return;
+        }
+        let mut at = 0;
+        for key in 1..weights.len() {
+            if weights[key] > weights[at] {
+                at = key;
+            }
+        }
+        heavy.push(Heavy {
+            row,
+            key: first + at,
+            weight: weights[at],
+        });
+        weights[at] = 0.0;
+        *of = Weights::of(s, weights);
+    }
+}

@@ -243,3 +243,118 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         }
     }
 }
+
+/// How far two results lie apart, as a share of the second; and the least cosine of a token's.
+fn apart(got: &[f32], want: &[f64], width: usize) -> (f64, f64) {
+    let (mut error, mut norm, mut least) = (0.0, 0.0, 1.0_f64);
+    for (got, want) in got.chunks_exact(width).zip(want.chunks_exact(width)) {
+        let [mut ab, mut aa, mut bb] = [0.0; 3];
+        for (a, b) in got.iter().map(|a| f64::from(*a)).zip(want) {
+            (ab, aa, bb) = (ab + a * b, aa + a * a, bb + b * b);
+            error += (a - b).powi(2);
+        }
+        norm += bb;
+        least = least.min(ab / (aa * bb).sqrt());
+    }
+    ((error / norm).sqrt(), least)
+}
+
+/// The first key stands above the crowd by `sink` powers of e for every query, and its value is hardly anything: all
+/// of the text is in the others.
+#[test]
+fn an_attention_sink_takes_nothing_from_the_others() {
+    let width = 16;
+    for len in [64, 500, 512, 513, 1024, 2048, 4096, 8192] {
+        // Time grows with the square of the length.
+        let strengths = match len {
+            ..=1024 => &[0.0, 4.0, 8.0, 11.0, 16.0, 30.0][..],
+            _ => &[8.0, 11.0, 16.0],
+        };
+        // Some of the queries: double precision takes its time.
+        let some = 24.min(len);
+        for sinks in [&[0][..], &[0, 1], &[len / 2], &[0, len - 1, len / 3]] {
+            for &strength in strengths {
+                for causal in [false, true] {
+                    if len > 2048 && (causal || sinks.len() == 2) {
+                        continue;
+                    }
+                    let shape = Attention {
+                        heads: 1,
+                        kv_heads: 1,
+                        head_width: width,
+                        scale: 1.0,
+                        sight: Sight {
+                            before: usize::MAX,
+                            after: if causal { 0 } else { usize::MAX },
+                        },
+                    };
+                    let mut q: Vec<f32> = random(len * width, 70).iter().map(|x| x * 0.5).collect();
+                    let mut k = random(len * width, 71);
+                    let mut v: Vec<f32> = random(len * width, 72).iter().map(|x| x + 0.5).collect();
+                    q.iter_mut().step_by(width).for_each(|x| *x = 1.0);
+                    k.iter_mut().step_by(width).for_each(|x| *x = 0.0);
+                    for &sink in sinks {
+                        k[sink * width..][..width].fill(0.0);
+                        k[sink * width] = strength;
+                        v[sink * width..][..width]
+                            .iter_mut()
+                            .for_each(|x| *x *= 0.01);
+                    }
+                    // Causal ones see some other keys, too.
+                    let first = if causal { len / 4 } else { 0 };
+                    let queries: Vec<usize> = (0..some)
+                        .map(|i| first + (i + 1) * (len - first) / some - 1)
+                        .collect();
+                    let want = plain_rows(&queries, causal, (&q, &k, &v), width);
+                    let case = Case {
+                        shape,
+                        len,
+                        reach: None,
+                    };
+                    for isa in Isa::all() {
+                        if isa.name() == "portable" && len > 1024 {
+                            continue; // it takes minutes, and shares all but single instructions
+                        }
+                        let all = attend(isa, Arithmetic::I16, &case, (&q, &k, &v), &[]);
+                        let got: Vec<f32> = queries
+                            .iter()
+                            .flat_map(|query| all[query * width..][..width].iter().copied())
+                            .collect();
+                        let (error, cosine) = apart(&got, &want, width);
+                        assert!(
+                            error < 5e-3 && cosine > 0.9999,
+                            "{isa}, {len} tokens, {sinks:?} above by {strength}, causal {causal}: {error} {cosine}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Attention of these queries of one head in double precision.
+fn plain_rows(
+    queries: &[usize],
+    causal: bool,
+    (q, k, v): (&[f32], &[f32], &[f32]),
+    width: usize,
+) -> Vec<f64> {
+    let mut out = Vec::new();
+    for &query in queries {
+        let seen = if causal { query + 1 } else { k.len() / width };
+        let score = |key: usize| -> f64 {
+            let pairs = q[query * width..][..width].iter().zip(&k[key * width..]);
+            pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let weights: Vec<f64> = (0..seen).map(|key| score(key).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let mut row = vec![0.0; width];
+        for (weight, value) in weights.iter().zip(v.chunks_exact(width)) {
+            for (sum, value) in row.iter_mut().zip(value) {
+                *sum += weight / total * f64::from(*value);
+            }
+        }
+        out.extend(row);
+    }
+    out
+}

@@ -44,6 +44,9 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
                 (64, 5),
                 (65, 96),
                 (130, 40),
+                (65, 383),
+                (20, 385),
+                (130, 514),
             ] {
                 let weights = random(outputs * inputs, 1);
                 let bias = random(outputs, 2);
@@ -67,13 +70,17 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
 
 #[test]
 fn a_row_is_bit_identical_alone_and_in_company() {
-    let (outputs, inputs, rows) = (70, 50, 29);
-    let (weights, bias, x) = (
-        random(outputs * inputs, 4),
-        random(outputs, 5),
-        random(rows * inputs, 6),
-    );
-    for isa in Isa::all() {
+    let (outputs, rows) = (70, 29);
+    // The second is several blocks of inputs long.
+    for (inputs, isa) in [50, 1000]
+        .into_iter()
+        .flat_map(|inputs| Isa::all().into_iter().map(move |isa| (inputs, isa)))
+    {
+        let (weights, bias, x) = (
+            random(outputs * inputs, 4),
+            random(outputs, 5),
+            random(rows * inputs, 6),
+        );
         for arithmetic in ARITHMETICS {
             let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &bias);
             let together = product(&matrix, &x, rows);
@@ -139,6 +146,122 @@ fn balanced_and_rotated_products_stay_what_they_were() {
                 "{isa} {inputs}, balanced: {}",
                 error(Some(&ranges))
             );
+        }
+    }
+}
+
+/// Published embedders and models that embedders are made of, by their config.json: hidden width, inner width of the
+/// feed-forward, heads of queries and their width.
+const MODELS: &[(&str, [usize; 4])] = &[
+    ("prajjwal1/bert-tiny", [128, 512, 2, 64]),
+    ("prajjwal1/bert-mini", [256, 1024, 4, 64]),
+    ("jhu-clsp/ettin-encoder-17m", [256, 384, 4, 64]),
+    ("huawei-noah/TinyBERT_General_4L_312D", [312, 1200, 12, 26]),
+    ("facebook/esm2_t6_8M_UR50D", [320, 1280, 20, 16]),
+    (
+        "sentence-transformers/all-MiniLM-L6-v2",
+        [384, 1536, 12, 32],
+    ),
+    ("jhu-clsp/ettin-encoder-32m", [384, 576, 6, 64]),
+    ("facebook/esm2_t12_35M_UR50D", [480, 1920, 20, 24]),
+    ("jinaai/jina-embeddings-v2-small-en", [512, 2048, 8, 64]),
+    ("jhu-clsp/ettin-encoder-68m", [512, 768, 8, 64]),
+    ("google/mt5-small", [512, 1024, 6, 64]),
+    ("HuggingFaceTB/SmolLM2-135M", [576, 1536, 9, 64]),
+    ("facebook/esm2_t30_150M_UR50D", [640, 2560, 20, 32]),
+    ("google/gemma-3-270m", [640, 2048, 4, 256]),
+    ("BAAI/bge-base-en-v1.5", [768, 3072, 12, 64]),
+    ("Alibaba-NLP/gte-modernbert-base", [768, 1152, 12, 64]),
+    ("google/embeddinggemma-300m", [768, 1152, 3, 256]),
+    ("google/t5-v1_1-base", [768, 2048, 12, 64]),
+    ("Qwen/Qwen2.5-0.5B", [896, 4864, 14, 64]),
+    ("HuggingFaceTB/SmolLM2-360M", [960, 2560, 15, 64]),
+    ("BAAI/bge-m3", [1024, 4096, 16, 64]),
+    ("Qwen/Qwen3-Embedding-0.6B", [1024, 3072, 16, 128]),
+    ("answerdotai/ModernBERT-large", [1024, 2624, 16, 64]),
+    ("google/t5-v1_1-large", [1024, 2816, 16, 64]),
+    ("sentence-transformers/gtr-t5-xl", [1024, 16384, 32, 128]),
+    ("google/gemma-3-1b", [1152, 6912, 4, 256]),
+    ("Alibaba-NLP/gte-Qwen2-1.5B-instruct", [1536, 8960, 12, 128]),
+    ("microsoft/deberta-v2-xlarge", [1536, 6144, 24, 64]),
+    ("jhu-clsp/ettin-encoder-1b", [1792, 3840, 28, 64]),
+    ("meta-llama/Llama-3.2-1B", [2048, 8192, 32, 64]),
+    ("Qwen/Qwen3-1.7B", [2048, 6144, 16, 128]),
+    ("Qwen/Qwen2.5-3B", [2048, 11008, 16, 128]),
+    ("google/mt5-xl", [2048, 5120, 32, 64]),
+    ("openbmb/MiniCPM-Embedding", [2304, 5760, 36, 64]),
+    ("google/gemma-2-2b", [2304, 9216, 8, 256]),
+    ("Qwen/Qwen3-Embedding-4B", [2560, 9728, 32, 128]),
+    ("facebook/xlm-roberta-xl", [2560, 10240, 32, 80]),
+    ("meta-llama/Llama-3.2-3B", [3072, 8192, 24, 128]),
+    ("Alibaba-NLP/gte-Qwen2-7B-instruct", [3584, 18944, 28, 128]),
+    ("BAAI/bge-multilingual-gemma2", [3584, 14336, 16, 256]),
+    ("google/gemma-3-12b", [3840, 15360, 16, 256]),
+    ("intfloat/e5-mistral-7b-instruct", [4096, 14336, 32, 128]),
+    ("Qwen/Qwen3-Embedding-8B", [4096, 12288, 32, 128]),
+    ("meta-llama/Llama-2-7b", [4096, 11008, 32, 128]),
+];
+
+#[test]
+fn products_are_right_at_every_width_of_published_models() {
+    let mut widths: Vec<(usize, &str)> = MODELS
+        .iter()
+        .flat_map(|&(model, [hidden, inner, heads, head])| {
+            [hidden, inner, head, heads * head].map(|width| (width, model))
+        })
+        .collect();
+    widths.sort_unstable();
+    widths.dedup_by_key(|(width, _)| *width);
+    let (outputs, rows) = (17, 3);
+    for (inputs, model) in widths {
+        // Sums of four are nearly normal, as weights and activations are.
+        let normal = |count: usize, seed: u64| -> Vec<f32> {
+            let values = random(4 * count, seed);
+            values
+                .chunks_exact(4)
+                .map(|four| four.iter().sum())
+                .collect()
+        };
+        let (weights, x) = (normal(outputs * inputs, 61), normal(rows * inputs, 62));
+        let want = plain_product(&x, &weights, &vec![0.0; outputs], inputs);
+        for isa in Isa::all() {
+            for (arithmetic, limit) in [(Arithmetic::I8, 0.02), (Arithmetic::I16, 2e-4)] {
+                let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &[]);
+                let error = relative(&product(&matrix, &x, rows), &want);
+                assert!(
+                    error <= limit,
+                    "{isa} {arithmetic:?}, {inputs} wide as in {model}: {error}"
+                );
+            }
+        }
+    }
+}
+
+/// The length of the difference, as a share of `want`'s.
+fn relative(got: &[f32], want: &[f64]) -> f64 {
+    let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>();
+    let error = squares(&mut got.iter().zip(want).map(|(a, b)| f64::from(*a) - b));
+    (error / squares(&mut want.iter().copied())).sqrt()
+}
+
+#[test]
+fn sums_of_16_bits_leave_them_for_no_row() {
+    // Rows and weights that are alike give the greatest sums; magnitudes up to those whose squares no float holds.
+    for inputs in [64, 384, 385, 1000, 2560] {
+        let base = random(inputs, 63);
+        let flat = vec![1.0; inputs];
+        let mut peak = vec![1e-3; inputs];
+        peak[inputs / 2] = 1.0;
+        for values in [base, flat, peak] {
+            for size in [1e-28_f32, 1e-19, 1e-12, 1.0, 1e9, 1e16, 1e18] {
+                let x: Vec<f32> = values.iter().map(|x| x * size).collect();
+                let want = plain_product(&x, &values, &[0.0], inputs);
+                for isa in Isa::all() {
+                    let matrix = pack(isa, Arithmetic::I16, 1, inputs, &values, &[]);
+                    let error = relative(&product(&matrix, &x, 1), &want);
+                    assert!(error < 1e-3, "{isa}, {inputs} inputs of {size}: {error}");
+                }
+            }
         }
     }
 }
