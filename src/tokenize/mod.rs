@@ -8,6 +8,7 @@
 mod bert;
 mod chunks;
 mod joints;
+mod locality;
 mod long;
 
 use std::borrow::Cow;
