@@ -7,6 +7,8 @@
 
 mod bert;
 mod chunks;
+#[cfg(test)]
+mod expressions;
 mod joints;
 mod locality;
 mod long;
