@@ -42,6 +42,8 @@ pub use files::ModelFile;
 pub use graph::{ElementType, Graph, Value};
 pub use layers::{Activation, Dense, LayerNorm, Residual};
 pub(crate) use metadata::TOKENIZER_TIME;
+#[cfg(test)]
+pub(crate) use metadata::tokenizer as tokenizer_file;
 pub use name::ModelName;
 pub use onnx_file::OnnxChoice;
 pub use options::ModelOptions;
