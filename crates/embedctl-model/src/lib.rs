@@ -65,6 +65,8 @@ pub use files::ModelFile;
 pub use found::{Checkpoint, Onnx};
 pub use layers::{Activation, Dense, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
+#[cfg(test)]
+pub(crate) use metadata::tokenizer as tokenizer_file;
 pub use options::ModelOptions;
 
 use crate as model;

@@ -1,41 +1,66 @@
 //! Where a text may be cut before it is tokenized: places that no token can lie across, so that the tokens of a part are
 //! those that the whole text has there.
 //!
-//! What else could differ near a cut (a normalizer that looks further, added tokens with blanks in them) is ruled out
-//! when the tokenizer is opened; a tokenizer of which that is not known has no joints.
+//! What else could differ near a cut (a normalizer or a regular expression that looks further, added tokens with blanks
+//! in them) is ruled out for the tokenizer as a whole; one of which that is not known has no joints. Whether a
+//! pre-tokenizer splits at a place is asked of it there.
+
+use std::collections::BTreeSet;
 
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{
     Model as _, NormalizedString, Normalizer as _, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer as _, Tokenizer,
 };
 
+use super::locality::{Cut, is_local, is_local_without_letters};
 use crate::model::Side;
+
+/// Bytes that a pre-tokenizer is asked with at most, for one place.
+const NEIGHBOURS: usize = 4096;
 
 /// Where no token of a tokenizer can lie across: before white space between two letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Joints {
     pub(super) space: bool,
     pub(super) newline: bool,
+    /// Whether it is the pre-tokenizer that splits there, and not the vocabulary that ends.
+    splits: bool,
     /// Whether only letters of ASCII are known to end there.
     ascii: bool,
 }
 
 impl Joints {
     pub(super) fn of(tokenizer: &Tokenizer, side: Side) -> Self {
-        if !added_tokens_end(tokenizer) || !is_local(tokenizer.get_normalizer(), side) {
+        if !added_tokens_end(tokenizer) || !keeps_places(tokenizer.get_normalizer(), side) {
             return Self::default();
         }
-        let splits = |mark| splits_before(tokenizer, mark);
+        let pre_tokenizer = tokenizer.get_pre_tokenizer();
+        let letters = normalized_letters(tokenizer);
+        let is_local = |mark| {
+            normalized_mark(tokenizer, mark).is_some_and(|mark| {
+                let cut = Cut {
+                    mark,
+                    letters: &letters,
+                };
+                pre_tokenizer.is_none_or(|one| splits_locally(one, cut, side))
+            })
+        };
+        let splits = |mark| splits_before(tokenizer, mark) && is_local(mark);
         if splits(' ') {
             return Self {
                 space: true,
                 newline: splits('\n'),
+                splits: true,
                 ascii: false,
             };
+        }
+        if !is_local(' ') {
+            return Self::default();
         }
         Self {
             // Sums of a whole text's scores depend on its beginning, and ties with them.
@@ -45,12 +70,52 @@ impl Joints {
                 _ => false,
             },
             newline: false,
+            splits: false,
             ascii: true,
         }
     }
 
+    /// The first such place from `from` on.
+    pub(super) fn first(self, tokenizer: &Tokenizer, text: &str, from: usize) -> Option<usize> {
+        let mut places = text[from..].match_indices([' ', '\n']);
+        places.find_map(|(at, _)| Some(from + at).filter(|&at| self.is(tokenizer, text, at)))
+    }
+
+    /// The last such place before `until`.
+    pub(super) fn last(self, tokenizer: &Tokenizer, text: &str, until: usize) -> Option<usize> {
+        let mut places = text[..until].rmatch_indices([' ', '\n']);
+        places.find_map(|(at, _)| Some(at).filter(|&at| self.is(tokenizer, text, at)))
+    }
+
     /// Whether the white space at `at` is such a place.
-    pub(super) fn is(self, text: &str, at: usize) -> bool {
+    fn is(self, tokenizer: &Tokenizer, text: &str, at: usize) -> bool {
+        self.may_be(text, at) && (!self.splits || self.is_split(tokenizer, text, at))
+    }
+
+    /// Whether the pre-tokenizer splits at `at`, asked with the text between its neighbours of that kind: the
+    /// pre-tokenizer splits that part of a text as it splits it in the whole.
+    fn is_split(self, tokenizer: &Tokenizer, text: &str, at: usize) -> bool {
+        let marks = [' ', '\n'];
+        let near = text.floor_char_boundary(at.saturating_sub(NEIGHBOURS));
+        let far = text.floor_char_boundary(at + NEIGHBOURS);
+        let before = text[near..at].rmatch_indices(marks);
+        let mut before = before.map(|(place, _)| near + place);
+        let mut after = text[at + 1..far].match_indices(marks);
+        let from = match before.find(|&place| self.may_be(text, place)) {
+            Some(place) => place,
+            None if near == 0 => 0,
+            None => return false,
+        };
+        let until = match after.find(|(place, _)| self.may_be(text, at + 1 + place)) {
+            Some((place, _)) => at + 1 + place,
+            None if far == text.len() => far,
+            None => return false,
+        };
+        are_split(tokenizer, &text[from..until], &[at - from])
+    }
+
+    /// Whether the white space at `at` has letters on both sides.
+    fn may_be(self, text: &str, at: usize) -> bool {
         let mark = text.as_bytes()[at];
         let letter = |c: char| {
             if self.ascii {
@@ -75,6 +140,11 @@ fn is_letter(c: char) -> bool {
             | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
+/// All of these.
+fn letters() -> impl Iterator<Item = char> {
+    ('\0'..='\u{ffff}').filter(|&c| is_letter(c))
+}
+
 /// Whether an added token's content can never lie across white space between letters.
 fn added_tokens_end(tokenizer: &Tokenizer) -> bool {
     let mark = |c: char| c.is_whitespace() || matches!(c, '▁' | 'Ġ');
@@ -86,11 +156,11 @@ fn added_tokens_end(tokenizer: &Tokenizer) -> bool {
 
 /// Whether a normalizer looks at nothing beyond letters and their marks, and at a text's beginning only
 /// where it is kept.
-fn is_local(normalizer: Option<&NormalizerWrapper>, side: Side) -> bool {
+fn keeps_places(normalizer: Option<&NormalizerWrapper>, side: Side) -> bool {
     match normalizer {
         None => true,
         Some(NormalizerWrapper::Sequence(all)) => {
-            all.as_ref().iter().all(|one| is_local(Some(one), side))
+            all.as_ref().iter().all(|one| keeps_places(Some(one), side))
         }
         Some(NormalizerWrapper::Prepend(_)) => side == Side::Right,
         Some(NormalizerWrapper::StripNormalizer(strip)) => !strip.strip_left || side == Side::Right,
@@ -100,46 +170,152 @@ fn is_local(normalizer: Option<&NormalizerWrapper>, side: Side) -> bool {
     }
 }
 
-/// Patterns whose matches don't reach across a letter.
+/// Whether matches don't reach a letter.
 fn is_short(replace: &Replace) -> bool {
-    const KNOWN: [&str; 5] = [" {2,}", r"\s{2,}|[\n\r\t]", r"\n", r"\s+", r"[\n\r\t]"];
     // The crate shows the pattern only in what it writes.
     let written = serde_json::to_value(replace).unwrap_or_default();
     let pattern = &written["pattern"];
     match (pattern["String"].as_str(), pattern["Regex"].as_str()) {
-        (Some(text), _) => text.chars().count() == 1 || !text.contains(' '),
-        (_, Some(regex)) => KNOWN.contains(&regex),
+        (Some(text), _) => !text.contains(is_letter),
+        // A mark for white space may stand there already.
+        (_, Some(regex)) => {
+            // A step before this one may have taken letters apart.
+            let decomposed = [
+                '\u{300}'..='\u{36f}',
+                '\u{1100}'..='\u{11ff}',
+                '\u{3099}'..='\u{309a}',
+            ];
+            let letters: String = letters().chain(decomposed.into_iter().flatten()).collect();
+            let is_local = |mark| {
+                let letters = &letters;
+                is_local_without_letters(regex, Cut { mark, letters })
+            };
+            [' ', '\n', '▁'].into_iter().all(is_local)
+        }
         _ => false,
+    }
+}
+
+/// What a normalizer makes of the letters.
+fn normalized_letters(tokenizer: &Tokenizer) -> String {
+    let apart: String = letters().flat_map(|letter| [letter, ' ']).collect();
+    let mut normalized = NormalizedString::from(apart);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        // One that fails leaves them as they are, and fails on every text.
+        let _ = normalizer.normalize(&mut normalized);
+    }
+    let is_mark = |c: &char| c.is_whitespace() || *c == '▁';
+    let characters = normalized.get().chars().filter(|c| !is_mark(c));
+    characters.collect::<BTreeSet<char>>().into_iter().collect()
+}
+
+/// What a normalizer makes of `mark` between letters, where that is one such mark.
+fn normalized_mark(tokenizer: &Tokenizer, mark: char) -> Option<char> {
+    let mut normalized = NormalizedString::from(format!("a{mark}b"));
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        normalizer.normalize(&mut normalized).ok()?;
+    }
+    let (_, behind) = normalized.get().split_once('a')?;
+    let mut marks = behind.strip_suffix('b')?.chars();
+    let is_mark = |c: &char| c.is_whitespace() || *c == '▁';
+    marks
+        .next()
+        .filter(is_mark)
+        .filter(|_| marks.next().is_none())
+}
+
+/// Whether a pre-tokenizer splits a part of a text as it splits it in the whole, where the part, which is that on
+/// `side`, begins or ends at a cut.
+fn splits_locally(pre_tokenizer: &PreTokenizerWrapper, cut: Cut<'_>, side: Side) -> bool {
+    let mark = cut.mark;
+    let mut renames = false;
+    for step in steps(pre_tokenizer) {
+        match step {
+            // These split there: no later step sees more than a part.
+            PreTokenizerWrapper::BertPreTokenizer(_)
+            | PreTokenizerWrapper::Whitespace(_)
+            | PreTokenizerWrapper::WhitespaceSplit(_)
+                if mark.is_whitespace() && !renames =>
+            {
+                return true;
+            }
+            // A blank goes before whatever does not begin with one.
+            PreTokenizerWrapper::ByteLevel(bytes)
+                if bytes.add_prefix_space && side == Side::Left && mark != ' ' =>
+            {
+                return false;
+            }
+            PreTokenizerWrapper::ByteLevel(bytes) if bytes.use_regex && !renames => return true,
+            PreTokenizerWrapper::Metaspace(space)
+                if space.split && !renames && [' ', space.get_replacement()].contains(&mark) =>
+            {
+                return true;
+            }
+            PreTokenizerWrapper::ByteLevel(_) | PreTokenizerWrapper::Metaspace(_) => renames = true,
+            PreTokenizerWrapper::Split(split) if !renames && is_local_split(split, cut) => {}
+            // One character after another.
+            PreTokenizerWrapper::Punctuation(_)
+            | PreTokenizerWrapper::Digits(_)
+            | PreTokenizerWrapper::Delimiter(_) => {}
+            PreTokenizerWrapper::BertPreTokenizer(_)
+            | PreTokenizerWrapper::Whitespace(_)
+            | PreTokenizerWrapper::WhitespaceSplit(_)
+            | PreTokenizerWrapper::Split(_)
+            | PreTokenizerWrapper::UnicodeScripts(_)
+            | PreTokenizerWrapper::FixedLength(_)
+            | PreTokenizerWrapper::Sequence(_) => return false,
+        }
+    }
+    true
+}
+
+/// The steps of a pre-tokenizer, one after another.
+fn steps(pre_tokenizer: &PreTokenizerWrapper) -> Vec<&PreTokenizerWrapper> {
+    match pre_tokenizer {
+        PreTokenizerWrapper::Sequence(all) => all.as_ref().iter().flat_map(steps).collect(),
+        one => vec![one],
+    }
+}
+
+fn is_local_split(split: &Split, cut: Cut<'_>) -> bool {
+    match &split.pattern {
+        SplitPattern::String(text) => !text.contains(is_letter),
+        SplitPattern::Regex(regex) => is_local(regex, cut),
     }
 }
 
 /// Whether the pre-tokenizer splits before `mark` between letters: asked of it with letters of each kind.
 fn splits_before(tokenizer: &Tokenizer, mark: char) -> bool {
-    let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() else {
-        return false;
-    };
     let words = ["ab", "Zz", "é", "Жы", "東京", "アの", "한국"];
     words.iter().all(|first| {
         words.iter().all(|second| {
             let text = format!("{first}{mark}{second}{mark}{first}");
-            let mut normalized = NormalizedString::from(text.as_str());
-            if let Some(normalizer) = tokenizer.get_normalizer()
-                && normalizer.normalize(&mut normalized).is_err()
-            {
-                return false;
-            }
-            let mut split = PreTokenizedString::from(normalized);
-            if pre_tokenizer.pre_tokenize(&mut split).is_err() {
-                return false;
-            }
             let joints = [first.len(), first.len() + 1 + second.len()];
-            let parts = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
-            joints.iter().all(|joint| {
-                !parts
-                    .iter()
-                    .any(|(_, (start, end), _)| start < joint && joint < end)
-            })
+            are_split(tokenizer, &text, &joints)
         })
+    })
+}
+
+/// Whether the pre-tokenizer leaves nothing in one part of `text` that lies across one of the `joints`.
+fn are_split(tokenizer: &Tokenizer, text: &str, joints: &[usize]) -> bool {
+    let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() else {
+        return false;
+    };
+    let mut normalized = NormalizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer()
+        && normalizer.normalize(&mut normalized).is_err()
+    {
+        return false;
+    }
+    let mut split = PreTokenizedString::from(normalized);
+    if pre_tokenizer.pre_tokenize(&mut split).is_err() {
+        return false;
+    }
+    let parts = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
+    joints.iter().all(|joint| {
+        !parts
+            .iter()
+            .any(|(_, (start, end), _)| start < joint && joint < end)
     })
 }
 
@@ -190,11 +366,12 @@ mod tests {
         let joints = Joints {
             space: true,
             newline: false,
+            splits: true,
             ascii: false,
         };
         let at = |text: &str| {
             let place = text.find([' ', '\n']).unwrap();
-            joints.is(text, place)
+            joints.may_be(text, place)
         };
         assert!(at("ab cd") && at("東京 大阪") && at("é Ж"));
         assert!(!at("ab  cd") && !at("ab\ncd") && !at("a1 2b") && !at("ab \u{301}c") && !at(" ab"));

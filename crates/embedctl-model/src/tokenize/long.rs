@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
@@ -31,7 +31,8 @@ pub(super) struct LongTexts {
     /// Tokens of a text at most, special ones not counted.
     tokens: usize,
     side: Side,
-    joints: Joints,
+    /// Found for the first text that asks.
+    joints: OnceLock<Joints>,
     /// `WordPiece` behind BERT's normalizer and pre-tokenizer: a word beyond this many characters is one
     /// unknown token, however long it is.
     longest_word: Option<usize>,
@@ -82,7 +83,7 @@ impl LongTexts {
             file,
             tokens,
             side,
-            joints: Joints::of(&tokenizer, side),
+            joints: OnceLock::new(),
             longest_word: longest_word(&tokenizer),
             needs: if tokenizer.get_pre_tokenizer().is_some() {
                 1
@@ -150,21 +151,25 @@ impl LongTexts {
 
     /// About `bytes` of `text` from the side that is kept, cut at a joint; all of it where there is none.
     fn part(&self, text: &str, bytes: usize) -> Range<usize> {
-        if text.len() <= bytes || !(self.joints.space || self.joints.newline) {
+        if text.len() <= bytes {
+            return 0..text.len();
+        }
+        let joints = self
+            .joints
+            .get_or_init(|| Joints::of(&self.tokenizer, self.side));
+        if !(joints.space || joints.newline) {
             return 0..text.len();
         }
         match self.side {
             Side::Right => {
                 let from = text.ceil_char_boundary(bytes);
-                let mut places = text[from..].match_indices([' ', '\n']);
-                let joint = places.find(|(at, _)| self.joints.is(text, from + at));
-                0..joint.map_or(text.len(), |(at, _)| from + at)
+                let joint = joints.first(&self.tokenizer, text, from);
+                0..joint.unwrap_or(text.len())
             }
             Side::Left => {
                 let until = text.floor_char_boundary(text.len() - bytes);
-                let mut places = text[..until].rmatch_indices([' ', '\n']);
-                let joint = places.find(|(at, _)| self.joints.is(text, *at));
-                joint.map_or(0, |(at, _)| at)..text.len()
+                let joint = joints.last(&self.tokenizer, text, until);
+                joint.unwrap_or(0)..text.len()
             }
         }
     }

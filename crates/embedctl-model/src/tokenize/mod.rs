@@ -7,7 +7,10 @@
 
 mod bert;
 mod chunks;
+#[cfg(test)]
+mod expressions;
 mod joints;
+mod locality;
 mod long;
 
 use std::borrow::Cow;
