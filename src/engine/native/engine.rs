@@ -86,6 +86,7 @@ pub fn open(
     Ok(Box::new(NativeEngine {
         info: EngineInfo {
             precision: Some(arithmetic.name()),
+            arithmetic: arithmetic.version(),
             passed_over: passed_over.to_vec(),
             ..EngineInfo::new(
                 NAME,
@@ -196,7 +197,13 @@ impl Engine for NativeEngine {
             .beside_exact(&self.weights, present, |ours, exact| {
                 Cosine::between(&finish(ours, width), &finish(exact, width))
             })?;
-        Ok(Cosine::of(cosines))
+        let lengths = (0..rows.len()).map(|row| rows.get(row).len());
+        let lengths = lengths.filter(|&length| length > 0);
+        Ok(Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths)))
+    }
+
+    fn operations(&self, tokens: usize) -> u64 {
+        self.network.operations(tokens)
     }
 }
 
