@@ -145,6 +145,10 @@ impl Engine for Checked {
         self.engine.workers()
     }
 
+    fn operations(&self, tokens: usize) -> u64 {
+        self.engine.operations(tokens)
+    }
+
     fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
         self.engine.measure(rows, finish)
     }

@@ -4,6 +4,7 @@
 //! engine measures while it is opened: the token budget of a device, and the cosine to the CPU.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::engine::{EngineInfo, Provider};
 use crate::model::{Dimensions, Model, ModelProvenance, OutputChoice};
@@ -105,6 +106,21 @@ pub struct TokenCounts {
     pub embedded: u64,
 }
 
+/// Of an engine, as it stands in a provenance, in which numbers it computes: vectors are of one kind where this is
+/// equal.
+#[must_use]
+pub fn precision(engine: &Value) -> Value {
+    let native = engine["provider"] == Provider::Native.name();
+    let mut precision = json!({
+        "engine": if native { "native" } else { "onnx" },
+        "precision": engine["precision"],
+    });
+    if let Some(version) = engine.get("arithmetic") {
+        precision["arithmetic"] = version.clone();
+    }
+    precision
+}
+
 impl<'a> Provenance<'a> {
     /// The provenance of a run of `model` on `engine`.
     #[must_use]
@@ -150,5 +166,36 @@ impl<'a> Provenance<'a> {
                 embedded: counts.tokens,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Arithmetic;
+
+    #[test]
+    fn vectors_of_another_arithmetic_are_of_another_kind() {
+        let engine = |arithmetic: Arithmetic, version: Option<u32>| {
+            let info = EngineInfo {
+                precision: Some(arithmetic.name()),
+                arithmetic: version,
+                ..EngineInfo::new("native", String::new(), Provider::Native)
+            };
+            precision(&serde_json::to_value(info).unwrap())
+        };
+        let now = |arithmetic: Arithmetic| engine(arithmetic, arithmetic.version());
+        // As earlier outputs say it.
+        let before = |name: &str| json!({"engine": "native", "precision": name});
+        assert_eq!(now(Arithmetic::Fp32), before("fp32"));
+        for reduced in [Arithmetic::Int16, Arithmetic::Int8] {
+            assert_eq!(engine(reduced, None), before(reduced.name()));
+            assert_ne!(now(reduced), before(reduced.name()));
+        }
+        let onnx = json!({"provider": "cpu", "version": "1"});
+        assert_eq!(
+            precision(&onnx),
+            json!({"engine": "onnx", "precision": null})
+        );
     }
 }

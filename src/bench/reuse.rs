@@ -62,6 +62,10 @@ impl Engine for ReusedEngine {
         self.shared.engine.is_ragged()
     }
 
+    fn operations(&self, tokens: usize) -> u64 {
+        self.shared.engine.operations(tokens)
+    }
+
     fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
         self.shared.engine.measure(rows, finish)
     }

@@ -16,7 +16,7 @@ const COUNTS: &str = "rows tokens sha256 profile part schema";
 const HARMLESS: &str = "tool model.id model.revision engine job text vector_columns";
 
 /// Of these, what decides vectors all the same.
-const GRAVE: &str = "engine.precision";
+const GRAVE: &str = "engine.precision engine.arithmetic";
 
 /// A key that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -161,7 +161,13 @@ mod tests {
         );
         let mut int8 = one.clone();
         int8["engine"]["precision"] = "int8".into();
-        assert_eq!(keys(one, int8), [("engine.precision".to_owned(), true)]);
+        assert_eq!(
+            keys(one, int8.clone()),
+            [("engine.precision".to_owned(), true)]
+        );
+        let mut newer = int8.clone();
+        newer["engine"]["arithmetic"] = 2.into();
+        assert_eq!(keys(int8, newer), [("engine.arithmetic".to_owned(), true)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::job::{Fingerprint, SourceState};
 use crate::model::{Model, ModelProvenance};
 use crate::output::OutputOptions;
 use crate::progress::Counts;
-use crate::provenance::Provenance;
+use crate::provenance::{Provenance, precision};
 use crate::tokenize::Chunking;
 
 /// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
@@ -71,9 +71,8 @@ pub(super) fn fingerprint(
     let Ok(Value::Object(mut provenance)) = provenance else {
         return Err(Error::internal("the provenance is no object"));
     };
-    for key in [
-        "schema", "tool", "model", "engine", "profile", "rows", "tokens",
-    ] {
+    let engine = provenance.remove("engine").unwrap_or_default();
+    for key in ["schema", "tool", "model", "profile", "rows", "tokens"] {
         provenance.remove(key);
     }
     let hashes: Map<String, Value> = (files.files.iter())
@@ -83,12 +82,7 @@ pub(super) fn fingerprint(
     for (key, value) in provenance {
         all.set(&key, value);
     }
-    let native = info.provider == Provider::Native;
-    let engine = if native { "native" } else { "onnx" };
-    all.set(
-        "precision",
-        json!({"engine": engine, "precision": info.precision}),
-    );
+    all.set("precision", precision(&engine));
 
     all.set(
         "inputs",

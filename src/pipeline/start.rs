@@ -13,7 +13,7 @@ use super::opening::Opening;
 use super::reading::{Reading, spawn_reader};
 use super::reuse::Earlier;
 use super::run::Output;
-use super::tokenizing::{First, Message, Start, Tokenizing};
+use super::tokenizing::{Look, Message, Start, Tokenizing};
 use super::workers::Workers;
 use crate::arrow::datatypes::SchemaRef;
 use crate::batch;
@@ -120,7 +120,7 @@ pub(super) fn start<'c>(
         info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, options)?;
     }
     let cosine = Arc::new(Mutex::new(info.cosine));
-    let first = match precision {
+    let look = match precision {
         Some(options) => precision_sample(&engine, &pooler, &cosine, options.clone()),
         None => Box::new(|_: &_| Ok(())),
     };
@@ -132,7 +132,7 @@ pub(super) fn start<'c>(
             equal_lengths: suits.equal_lengths,
         },
         ragged: engine.is_ragged(),
-        first,
+        look,
     });
     let workers = Workers::spawn(threads, &engine, &model, &pooler, &clocks, &jobs)?;
     drop(jobs);
@@ -178,19 +178,67 @@ const SAMPLE_ROWS: usize = 64;
 /// Their tokens at most, so that it takes some tenths of a second.
 const SAMPLE_TOKENS: usize = 2048;
 
-/// Measures reduced precision by rows of the first window.
+/// Operations that a core does in about a second in single precision: this much is done for long rows.
+const SECOND: u64 = 100_000_000_000;
+
+/// Measures reduced precision by rows of the first window and its longest ones; and again by the longest rows of a
+/// later window, where they are more than twice as long: attention sums over all of a row, so that errors may grow with
+/// its length.
 fn precision_sample(
     engine: &Arc<dyn Engine>,
     pooler: &Arc<Pooler>,
     cosine: &Joined,
     options: EngineOptions,
-) -> First {
+) -> Look {
     let (engine, pooler) = (Arc::clone(engine), Arc::clone(pooler));
     let cosine = Arc::clone(cosine);
+    let most = long_tokens(|tokens| engine.operations(tokens));
+    let mut longest = None;
     Box::new(move |tokens| {
+        let sample = match longest {
+            Some(length) => batch::longest(tokens, 2 * length, most),
+            None => {
+                let mut sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
+                sample.append(&batch::longest(tokens, sample.longest(), most));
+                sample
+            }
+        };
+        if sample.tokens() == 0 {
+            return Ok(());
+        }
+        longest = longest.max(Some(sample.longest()));
         let mut joined = locked(&cosine);
-        let sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
         *joined = embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
         Ok(())
     })
+}
+
+/// Tokens that long rows may have together: as many as take a second, and half as many as the other rows' at least.
+fn long_tokens(operations: impl Fn(usize) -> u64) -> usize {
+    let (mut fits, mut too_long) = (SAMPLE_TOKENS / 2, 1 << 20);
+    while fits + 1 < too_long {
+        let middle = usize::midpoint(fits, too_long);
+        match operations(middle) <= SECOND {
+            true => fits = middle,
+            false => too_long = middle,
+        }
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rows_take_a_second_or_half_a_sample() {
+        // all-MiniLM-L6-v2 and a model of 7 billion parameters: products of a token, and of a pair of tokens.
+        let of = |products: u64, pairs: u64| {
+            move |tokens: usize| tokens as u64 * (products + tokens as u64 * pairs)
+        };
+        let small = long_tokens(of(21_000_000, 9_216));
+        assert!((2000..4000).contains(&small), "{small}");
+        assert_eq!(long_tokens(of(14_000_000_000, 500_000)), SAMPLE_TOKENS / 2);
+        assert_eq!(long_tokens(|_| 0), (1 << 20) - 1);
+    }
 }

@@ -25,12 +25,12 @@ pub(super) struct Start {
     pub(super) limits: BatchLimits,
     /// See [`crate::engine::Engine::is_ragged`].
     pub(super) ragged: bool,
-    /// What is done with the first window's tokens.
-    pub(super) first: First,
+    /// Sees each window's tokens.
+    pub(super) look: Look,
 }
 
-/// Looks at a window's tokens; an error ends the run.
-pub(super) type First = Box<dyn FnOnce(&TokenRows) -> Result<()> + Send>;
+/// Looks at a window's tokens before they run; an error ends the run.
+pub(super) type Look = Box<dyn FnMut(&TokenRows) -> Result<()> + Send>;
 
 /// What the tokenizer hands on.
 pub(super) type Message = Passed<Box<InFlight>>;
@@ -86,9 +86,9 @@ impl Tokenizing {
     ) -> Result<Receiver<Result<Message>>> {
         let (sender, receiver) = bounded(1);
         spawn("tokenize", move || {
-            let mut limits = None;
+            let mut started = None;
             for read in windows {
-                let (message, batches) = match self.next(read, &mut limits, &start) {
+                let (message, batches) = match self.next(read, &mut started, &start) {
                     Ok(Some((message, batches))) => (Ok(message), batches),
                     Ok(None) => return,
                     Err(error) => (Err(error), Vec::new()),
@@ -110,7 +110,7 @@ impl Tokenizing {
     fn next(
         &mut self,
         read: Result<Read>,
-        limits: &mut Option<(BatchLimits, bool)>,
+        started: &mut Option<Start>,
         start: &Receiver<Start>,
     ) -> Result<Option<(Message, Vec<Job>)>> {
         let window = match read? {
@@ -119,14 +119,14 @@ impl Tokenizing {
             Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
             Read::End(end) => return Ok(Some((Message::End(end), Vec::new()))),
         };
-        let launched = guarded(|| self.launch(window, limits, start), Error::internal)?;
+        let launched = guarded(|| self.launch(window, started, start), Error::internal)?;
         Ok(launched.map(|(in_flight, batches)| (Message::Window(Box::new(in_flight)), batches)))
     }
 
     fn launch(
         &mut self,
         window: Window,
-        limits: &mut Option<(BatchLimits, bool)>,
+        started: &mut Option<Start>,
         start: &Receiver<Start>,
     ) -> Result<Option<Launched>> {
         if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
@@ -134,17 +134,20 @@ impl Tokenizing {
         }
         let clocks = Arc::clone(&self.clocks);
         let tokenized = clocks.tokenize.time(|| self.tokenize(window))?;
-        let (limits, ragged) = match limits {
-            Some(known) => *known,
+        let Start {
+            limits,
+            ragged,
+            look,
+        } = match started {
+            Some(known) => known,
             // Without limits there is no engine: the run is over and its error told elsewhere.
             None => match start.recv() {
-                Ok(start) => {
-                    (start.first)(&tokenized.tokens)?;
-                    *limits.insert((start.limits, start.ragged))
-                }
+                Ok(start) => started.insert(start),
                 Err(_) => return Ok(None),
             },
         };
+        let (limits, ragged) = (*limits, *ragged);
+        look(&tokenized.tokens)?;
         let (in_flight, batches) = clocks.tokenize.time(|| prepare(tokenized, limits, ragged));
         let tokens = in_flight.tokens.tokens();
         let padded = |job: &Job| job.plan.rows.len() * job.plan.length;

@@ -1,9 +1,10 @@
 //! What decides a vector, taken from what an output says made it, so that two of them can be compared key by key.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::job::Fingerprint;
 use crate::output::Dtype;
+use crate::provenance::precision;
 use crate::word_list::words;
 
 /// Keys that a fingerprint and a provenance have in common.
@@ -23,13 +24,7 @@ pub(super) fn of_provenance(made: &Value) -> Fingerprint {
             keys.set(key, value.clone());
         }
     }
-    let engine = &made["engine"];
-    let native = engine["provider"] == "native";
-    let kind = if native { "native" } else { "onnx" };
-    keys.set(
-        "precision",
-        json!({"engine": kind, "precision": engine["precision"]}),
-    );
+    keys.set("precision", precision(&made["engine"]));
     keys.set("dtype", made["dtype"].as_str().unwrap_or(Dtype::F32.name()));
     keys
 }

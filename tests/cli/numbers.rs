@@ -8,7 +8,7 @@ use std::process::Stdio;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, copy_folder, in_repository};
 use crate::support;
 
 fn stats(sandbox: &Sandbox) -> Value {
@@ -309,4 +309,48 @@ fn others_may_read_them_as_any_new_file() {
             .mode()
     };
     assert_eq!(mode("run.prom"), mode("a.txt"));
+}
+
+/// Reduced precision is measured by rows of the input, the longest of them too, be it that a later window has them.
+#[test]
+fn precision_is_measured_on_long_rows_wherever_they_stand() {
+    let sandbox = Sandbox::new();
+    let limit = 600;
+    // Rotary positions: the network knows no limit of its own.
+    let model = in_repository("fixtures/parity/family-llama-lasttoken/model");
+    copy_folder(&model, &sandbox.path("model"));
+    for (file, limit) in [
+        ("config.json", ": 128,"),
+        ("tokenizer_config.json", ": 48,"),
+    ] {
+        let text = fs::read_to_string(model.join(file)).unwrap();
+        assert!(text.contains(limit), "{file}");
+        sandbox.write(&format!("model/{file}"), text.replace(limit, ": 2048,"));
+    }
+    let (short, more) = ("one two three\n".repeat(3), "six seven\n".repeat(20));
+    let long = format!("{}\n", "word ".repeat(1000));
+    for (texts, has_long) in [
+        (format!("{short}{long}"), true),
+        (format!("{long}{short}"), true),
+        (format!("{short}{more}{long}{more}"), true),
+        (format!("{short}{more}"), false),
+    ] {
+        sandbox.write("in.txt", &texts);
+        for precision in ["int16", "int8"] {
+            let run = sandbox.run(&format!(
+                "embed in.txt -o out.npy --force -v --provider native --precision {precision} \
+                 --min-cosine 0 --model model --max-length {limit} --window 4"
+            ));
+            assert_eq!(run.code, Some(0), "{run}");
+            let inspected = sandbox.run("inspect out.npy --json");
+            let inspected: Value = serde_json::from_str(&inspected.stdout).unwrap();
+            let engine = &inspected["files"][0]["provenance"]["engine"];
+            let tokens = &engine["cosine"]["tokens"];
+            let (least, most) = (&tokens["least"], tokens["most"].as_u64().unwrap());
+            assert_eq!(most == limit, has_long, "{most} in {inspected}");
+            assert_eq!(engine["arithmetic"], 2);
+            let said = format!("texts of {least} to {most} tokens");
+            assert!(run.stderr.contains(&said), "{said}: {run}");
+        }
+    }
 }

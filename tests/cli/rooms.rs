@@ -78,7 +78,11 @@ fn rooms_need_each_other_in_no_circle() {
     assert!(sources.len() > 5, "{sources:?}");
     for src in sources {
         let left = circles(&src);
-        assert!(left.is_empty(), "{}: these need each other: {left:#?}", src.display());
+        assert!(
+            left.is_empty(),
+            "{}: these need each other: {left:#?}",
+            src.display()
+        );
     }
 }
 

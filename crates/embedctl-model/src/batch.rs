@@ -51,6 +51,15 @@ impl TokenRows {
         &self.ids[start..self.ends[index]]
     }
 
+    /// Tokens of the longest row; 0 if there is none.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        (0..self.len())
+            .map(|row| self.get(row).len())
+            .max()
+            .unwrap_or(0)
+    }
+
     /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -85,19 +94,38 @@ impl TokenRows {
     }
 }
 
-/// Some of `tokens`' rows, evenly spread: at most `rows`, and no more than fit into a budget of `most` tokens
-/// (one that is longer comes alone).
+/// Some of `tokens`' rows, evenly spread: at most `rows`, and no more than fit into a budget of `most` tokens.
 #[must_use]
 pub fn sample(tokens: &TokenRows, rows: usize, most: usize) -> TokenRows {
     let mut sample = TokenRows::default();
     let step = tokens.len().div_ceil(rows.max(1)).max(1);
     for row in (0..tokens.len()).step_by(step) {
         let ids = tokens.get(row);
-        if sample.is_empty() || sample.tokens() + ids.len() <= most {
+        if sample.tokens() + ids.len() <= most {
             sample.push(ids.iter().copied(), false);
         }
     }
     sample
+}
+
+/// The longest of `tokens`' rows that are longer than `than`: as many as fit into a budget of `most` tokens. If the
+/// very longest doesn't, its beginning and end stand for it.
+#[must_use]
+pub(crate) fn longest(tokens: &TokenRows, than: usize, most: usize) -> TokenRows {
+    let length = |row: &usize| tokens.get(*row).len();
+    let mut order: Vec<usize> = (0..tokens.len()).filter(|row| length(row) > than).collect();
+    order.sort_by_key(|row| std::cmp::Reverse(length(row)));
+    let mut longest = TokenRows::default();
+    for ids in order.into_iter().map(|row| tokens.get(row)) {
+        if longest.tokens() + ids.len() <= most {
+            longest.push(ids.iter().copied(), false);
+        } else if longest.is_empty() && most > than {
+            let (begin, end) = (most.div_ceil(2), most / 2);
+            let ids = ids[..begin].iter().chain(&ids[ids.len() - end..]);
+            longest.push(ids.copied(), false);
+        }
+    }
+    longest
 }
 
 /// Rows of a window that will run together.
@@ -235,6 +263,28 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_rows_fit_their_budget_or_are_shortened() {
+        let tokens = rows(&[5, 900, 40, 8000, 1200]);
+        let lengths = |than, most| {
+            let longest = longest(&tokens, than, most);
+            (0..longest.len())
+                .map(|row| longest.get(row).len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(10, 1 << 20), [8000, 1200, 900, 40]);
+        assert_eq!(lengths(1000, 1 << 20), [8000, 1200]);
+        assert_eq!(lengths(10, 8050), [8000, 40]);
+        assert_eq!(lengths(10, 2001), [2001]);
+        assert!(lengths(8000, 1 << 20).is_empty());
+        // A shortened one that is not longer tells nothing new.
+        assert!(lengths(3000, 2000).is_empty());
+        let whole = tokens.get(3);
+        let cut = longest(&tokens, 10, 101);
+        assert_eq!(cut.get(0)[..51], whole[..51]);
+        assert_eq!(cut.get(0)[51..], whole[whole.len() - 50..]);
+    }
+
+    #[test]
     fn a_sample_is_spread_and_within_its_budget() {
         let tokens = rows(&[5; 100]);
         let ids = |sample: &TokenRows| {
@@ -244,7 +294,7 @@ mod tests {
         };
         assert_eq!(ids(&sample(&tokens, 4, 1000)), [0, 25, 50, 75]);
         assert_eq!(ids(&sample(&tokens, 4, 12)), [0, 25]);
-        assert_eq!(ids(&sample(&rows(&[500, 3]), 4, 10)), [0]);
+        assert_eq!(ids(&sample(&rows(&[500, 3]), 4, 10)), [1]);
         assert!(sample(&rows(&[]), 4, 10).is_empty());
     }
 

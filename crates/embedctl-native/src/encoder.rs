@@ -70,6 +70,12 @@ impl Encoder {
         self.network.architecture.hidden
     }
 
+    /// Multiplications and additions that a row of `tokens` tokens takes in single precision, about.
+    #[must_use]
+    pub fn operations(&self, tokens: usize) -> u64 {
+        self.network.operations(tokens)
+    }
+
     /// The instructions that run.
     #[must_use]
     pub fn isa(&self) -> Isa {

@@ -3,9 +3,9 @@
 
 use rayon::prelude::*;
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
-use super::kernels::{Arithmetic, Isa};
+use super::kernels::{Arithmetic, Isa, Matrix};
 use super::loader::{Loader, Weights};
 use super::packed::{LayerWeights, OuterWeights, Ranges};
 use super::scratch::{Rows, Scratch};
@@ -84,6 +84,22 @@ impl Network {
             })
             .collect::<Result<_>>()?;
         Ok(results.into_iter().flatten().collect())
+    }
+
+    /// Multiplications and additions for a row of `tokens` tokens, of the layers' products and of attention.
+    pub(super) fn operations(&self, tokens: usize) -> u64 {
+        let attention = &self.architecture.attention;
+        let layer = |layer: &Layer| -> u64 {
+            let weights = &self.sets[layer.weights];
+            let of = |matrix: &Matrix| matrix.inputs() * matrix.rows();
+            let products: usize = weights.products.iter().map(of).sum();
+            let seen = layer
+                .reach
+                .map_or(tokens, |reach| tokens.min(2 * reach + 1));
+            let pairs = 2 * seen * attention.heads * attention.head_size;
+            2 * tokens as u64 * (products + pairs) as u64
+        };
+        self.architecture.layers.iter().map(layer).sum()
     }
 
     pub(super) fn executor(&self) -> Executor<'_> {

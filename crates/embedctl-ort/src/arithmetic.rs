@@ -21,6 +21,17 @@ named! {
 }
 
 impl Arithmetic {
+    /// Version of the arithmetic; `None` is the first. It changes with whatever changes vectors of the same model by
+    /// more than single precision's rounding, so that old and new ones are never mixed.
+    #[must_use]
+    pub fn version(self) -> Option<u32> {
+        match self {
+            Self::Fp32 => None,
+            // 2: blocks of inputs and of keys have steps of their own, and rotation reaches all blocks.
+            Self::Int16 | Self::Int8 => Some(2),
+        }
+    }
+
     /// The least cosine that is accepted where `--min-cosine` names none.
     #[must_use]
     pub fn least_cosine(self) -> f64 {
@@ -41,6 +52,41 @@ pub struct Cosine {
     pub mean: f64,
     /// How many texts were compared.
     pub texts: usize,
+    /// How long they are; absent where that was not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Lengths>,
+}
+
+/// Lengths of some texts, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// Of the shortest.
+    pub least: usize,
+    /// Of the longest.
+    pub most: usize,
+}
+
+impl Lengths {
+    /// Of these lengths; `None` if there are none.
+    #[must_use]
+    pub fn of(lengths: impl IntoIterator<Item = usize>) -> Option<Self> {
+        let one = |length| Self {
+            least: length,
+            most: length,
+        };
+        lengths.into_iter().map(one).reduce(Self::join)
+    }
+
+    fn of_both(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        a.into_iter().chain(b).reduce(Self::join)
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+        }
+    }
 }
 
 impl Cosine {
@@ -67,6 +113,7 @@ impl Cosine {
                 least: cosine,
                 mean: cosine,
                 texts: 1,
+                tokens: None,
             }
         };
         cosines.into_iter().map(one).reduce(Self::join)
@@ -83,6 +130,16 @@ impl Cosine {
             least: self.least.min(other.least),
             mean,
             texts,
+            tokens: Lengths::of_both(self.tokens, other.tokens),
+        }
+    }
+
+    /// The same of texts of these lengths.
+    #[must_use]
+    pub fn with_lengths(self, lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            tokens: Lengths::of(lengths),
+            ..self
         }
     }
 
@@ -143,7 +200,8 @@ mod tests {
             Cosine {
                 least: 0.0,
                 mean: 0.5,
-                texts: 3
+                texts: 3,
+                tokens: None,
             }
         );
         assert_eq!(Cosine::of([]), None);

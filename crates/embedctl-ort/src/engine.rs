@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::arithmetic::{Arithmetic, Cosine, Finish, sample};
+pub use crate::arithmetic::{Arithmetic, Cosine, Finish, Lengths, sample};
 
 pub use crate::batch::BatchLimits;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
@@ -83,6 +83,9 @@ pub struct EngineInfo {
     /// In what numbers the engine inside multiplies: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
+    /// [`Arithmetic::version`], where it is not the first: vectors of two versions are not of one kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<u32>,
     /// What that costs, as measured on a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine: Option<Cosine>,
@@ -118,6 +121,7 @@ impl EngineInfo {
             placement: Vec::new(),
             cosine_to_cpu: None,
             precision: None,
+            arithmetic: None,
             cosine: None,
             batch_tokens: None,
             equal_lengths: false,
@@ -256,6 +260,13 @@ pub trait Engine: Send + Sync {
     fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
         let _ = (rows, finish);
         Ok(None)
+    }
+
+    /// Multiplications and additions that a row of `tokens` tokens takes in single precision, about; 0 where an engine
+    /// does not [measure](Self::measure).
+    fn operations(&self, tokens: usize) -> u64 {
+        let _ = tokens;
+        0
     }
 
     /// A worker for one thread. Called once per thread, before the first batch.

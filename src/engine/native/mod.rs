@@ -50,6 +50,7 @@ pub fn open(
 ) -> Result<Box<dyn Engine>> {
     let info = |precision: Arithmetic, version: String| EngineInfo {
         precision: Some(precision.name()),
+        arithmetic: precision.version(),
         passed_over: passed_over.to_vec(),
         ..EngineInfo::new(NAME, version, provider)
     };
@@ -110,7 +111,13 @@ impl Engine for NativeEngine {
         let cosines = self.encoder.beside_exact(present, |ours, exact| {
             Cosine::between(&finish(ours, width), &finish(exact, width))
         })?;
-        Ok(Cosine::of(cosines))
+        let lengths = (0..rows.len()).map(|row| rows.get(row).len());
+        let lengths = lengths.filter(|&length| length > 0);
+        Ok(Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths)))
+    }
+
+    fn operations(&self, tokens: usize) -> u64 {
+        self.encoder.operations(tokens)
     }
 }
 

@@ -312,10 +312,17 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
     lines
 }
 
-/// `least cosine 0.99935, mean 0.99977, over 128 texts`
+/// `least cosine 0.99935, mean 0.99977, over 128 texts of 5 to 256 tokens`
 pub fn agreement(cosines: &Cosine) -> String {
+    let lengths = cosines.tokens.map_or_else(String::new, |tokens| {
+        let longest = number(tokens.most as u64, "token");
+        match tokens.least == tokens.most {
+            true => format!(" of {longest}"),
+            false => format!(" of {} to {longest}", count(tokens.least as u64)),
+        }
+    });
     format!(
-        "least cosine {:.5}, mean {:.5}, over {}",
+        "least cosine {:.5}, mean {:.5}, over {}{lengths}",
         cosines.least,
         cosines.mean,
         number(cosines.texts as u64, "text")
