@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::provider::ProviderOption;
+use crate::setting::NO_PROFILE;
 
 /// Version of the file's schema.
 pub const SCHEMA: u32 = 1;
@@ -105,7 +106,7 @@ impl Profile {
         };
         let damaged = |reason: String| {
             Error::usage(format!("{} is no tuned profile ({reason})", path.display()))
-                .with_remedy("remove it, or use --no-profile")
+                .with_remedy(format!("remove it, or use {NO_PROFILE}"))
         };
         #[derive(Deserialize)]
         struct Version {

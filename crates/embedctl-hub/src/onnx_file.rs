@@ -2,6 +2,7 @@
 
 use super::precision::Precision;
 use crate::error::Cause;
+use crate::setting::{MODEL_FILE, PRECISION};
 
 /// What the user says about the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<
             Ok(named.to_owned())
         } else {
             Err(lacking(
-                &format!("file {named}, which --model-file asks for"),
+                &format!("file {named}, which {MODEL_FILE} asks for"),
                 &files,
             ))
         };
@@ -83,7 +84,7 @@ fn lacking(what: &str, files: &[&str]) -> Cause {
         );
     }
     Cause::of(format!("has no {what}; it has {}", files.join(", ")))
-        .with("choose with --model-file or --precision")
+        .with(format!("choose with {MODEL_FILE} or {PRECISION}"))
 }
 
 #[cfg(test)]

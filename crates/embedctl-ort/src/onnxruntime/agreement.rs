@@ -15,6 +15,7 @@ use crate::engine::{Cosine, Output, Provider, Worker as _};
 use crate::error::Cause;
 use crate::model::{Model, Onnx};
 use crate::runtime::provider_error;
+use crate::setting::{MODEL_FILE, PROVIDER};
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -76,7 +77,7 @@ pub(super) fn check(
          the CPU"
     );
     Err(provider_error(Cause::of(reason).with(
-        "another version of the library or another export of the model (--model-file) may be right, --provider cpu is",
+        format!("another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"),
     )))
 }
 
