@@ -242,7 +242,7 @@ mod tests {
         for wrong in ["", "{}", "{\"schema\":1}"] {
             fs::write(&path, wrong).unwrap();
             let error = find().unwrap_err();
-            assert!(error.to_string().contains("--no-profile"), "{error}");
+            assert!(error.to_string().contains("no_profile"), "{error}");
         }
         let mut zero = profile(machine);
         zero.settings.threads = Some(0);

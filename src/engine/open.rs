@@ -326,7 +326,7 @@ mod tests {
     fn what_no_provider_can_do_is_refused_with_what_can_be_done() {
         for (providers, precision, words) in [
             ("native", Precision::Fp16, "fp32, int16 or int8"),
-            ("cpu", Precision::Int16, "--provider native"),
+            ("cpu", Precision::Int16, "provider native"),
         ] {
             let error = settled(providers, Some(precision), |_, _| {}).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
@@ -336,6 +336,6 @@ mod tests {
             model.model_file = Some("onnx/model.onnx".into());
         };
         let error = settled("native", None, file).unwrap_err();
-        assert!(error.to_string().contains("--model-file"), "{error}");
+        assert!(error.to_string().contains("model_file"), "{error}");
     }
 }

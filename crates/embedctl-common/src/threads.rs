@@ -195,7 +195,7 @@ mod tests {
         assert!(check(1).is_ok() && check(256).is_ok() && check(16 * usable_cores()).is_ok());
         let error = check(100_000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("--threads 100000"), "{error}");
+        assert!(error.to_string().contains("threads 100000"), "{error}");
     }
 
     #[test]

@@ -272,7 +272,7 @@ mod tests {
             for part in [
                 "onnx/model.onnx (7 bytes)",
                 "is full at /cache/blobs",
-                "--cache-dir",
+                "cache_dir",
             ] {
                 assert!(error.contains(part), "{error}");
             }

@@ -2,7 +2,7 @@
 
 use super::precision::Precision;
 use crate::error::Cause;
-use crate::setting::{MODEL_FILE, PRECISION};
+use crate::setting::{MODEL, MODEL_FILE, PRECISION};
 
 /// What the user says about the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,10 +78,10 @@ pub fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
 /// That there is no such file, and which there are instead.
 fn lacking(what: &str, files: &[&str]) -> Cause {
     if files.is_empty() {
-        return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(
-            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with --model, or \
-             take a repository that has one (many are under onnx-community and Xenova)",
-        );
+        return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(format!(
+            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with {MODEL}, or \
+             take a repository that has one (many are under onnx-community and Xenova)"
+        ));
     }
     Cause::of(format!("has no {what}; it has {}", files.join(", ")))
         .with(format!("choose with {MODEL_FILE} or {PRECISION}"))

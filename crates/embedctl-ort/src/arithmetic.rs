@@ -155,8 +155,8 @@ mod tests {
         let cosine = Cosine::of([0.995]).unwrap();
         assert!(cosine.check(Arithmetic::Int8, None).is_ok());
         let error = cosine.check(Arithmetic::Int8, Some(0.999)).unwrap_err();
-        assert!(error.to_string().contains("--precision int16"), "{error}");
+        assert!(error.to_string().contains("precision int16"), "{error}");
         let error = cosine.check(Arithmetic::Int16, None).unwrap_err();
-        assert!(error.to_string().contains("--precision fp32"), "{error}");
+        assert!(error.to_string().contains("precision fp32"), "{error}");
     }
 }

@@ -349,24 +349,24 @@ mod tests {
             ("12", "the line is an integer", "-i text"),
             (r#""words""#, "the line is a string", "-i text"),
             ("null", "the line is null", "-i text"),
-            ("{}", "no field `text` (it is empty)", "--text-field"),
+            ("{}", "no field `text` (it is empty)", "text_field"),
             (
                 r#"{"body":"x","t":1}"#,
                 "(it has `body`, `t`)",
-                "--text-field",
+                "text_field",
             ),
             (
                 r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
                 "`e`, …)",
-                "--text-field",
+                "text_field",
             ),
-            (r#"{"text":null}"#, "`text` is null", "--text-field"),
-            (r#"{"text":1}"#, "`text` is an integer", "--text-field"),
-            (r#"{"text":["a"]}"#, "`text` is an array", "--text-field"),
+            (r#"{"text":null}"#, "`text` is null", "text_field"),
+            (r#"{"text":1}"#, "`text` is an integer", "text_field"),
+            (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
             (r#"{"text":"\ud800"}"#, "no character", "mend it"),
-            (r#"{"text":"a","id":1.5}"#, "(1.5)", "--id-field"),
-            (r#"{"text":"a","id":true}"#, "a boolean", "--id-field"),
-            (r#"{"text":"a","id":{}}"#, "an object", "--id-field"),
+            (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_field"),
+            (r#"{"text":"a","id":true}"#, "a boolean", "id_field"),
+            (r#"{"text":"a","id":{}}"#, "an object", "id_field"),
         ] {
             let reason = reason(line);
             assert!(reason.contains(message), "{line}: {reason}");

@@ -204,6 +204,6 @@ mod tests {
         );
         let batch = RecordBatch::try_from_iter([("odd", Arc::new(union.unwrap()) as ArrayRef)]);
         let error = Columns::new(&batch.unwrap()).err().unwrap().to_string();
-        assert!(error.contains("--keep odd"), "{error}");
+        assert!(error.contains("keep odd"), "{error}");
     }
 }

@@ -241,7 +241,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("--rejects") && error.contains("--force"),
+            error.contains("rejects") && error.contains("force"),
             "{error}"
         );
         publish(RejectsWriter::create(&path, true, &files).unwrap());

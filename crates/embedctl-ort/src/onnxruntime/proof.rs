@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(placed[0].matrix_percent, 80);
         let complaint = complaint.unwrap();
         assert!(complaint.reason.contains("left 20 %"), "{complaint:?}");
-        assert!(complaint.remedy.unwrap().contains("--provider cpu"));
+        assert!(complaint.remedy.unwrap().contains("provider cpu"));
     }
 
     #[test]

@@ -335,7 +335,7 @@ mod tests {
         for array in arrays {
             let error = fields(array).unwrap_err().to_string();
             assert!(
-                error.contains("--keep when: there are times with nanoseconds"),
+                error.contains("keep when: there are times with nanoseconds"),
                 "{error}"
             );
         }
