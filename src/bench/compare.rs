@@ -102,9 +102,9 @@ impl Comparison {
             })
             .collect();
         if rows.iter().all(|row| row.verdict == Verdict::New) {
-            return Err(Error::usage(
-                format!("{BASELINE}: it has none of this run's configurations"),
-            )
+            return Err(Error::usage(format!(
+                "{BASELINE}: it has none of this run's configurations"
+            ))
             .with_remedy(
                 "give the same options as it was measured with (they stand in it under rows[].configuration)",
             ));

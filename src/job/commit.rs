@@ -112,10 +112,10 @@ pub(super) fn said(
     let info = part.and_then(opened::<PartInfo>);
     let Some((made, info)) = made.as_ref().zip(info) else {
         let why = "does not say which part of an output it is: it is damaged, or none of the job's";
-        return Err(Error::input(storage.place(name), why).with_remedy(
-            format!("put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
-             which makes a missing part anew"),
-        ));
+        return Err(Error::input(storage.place(name), why).with_remedy(format!(
+            "put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
+             which makes a missing part anew"
+        )));
     };
     Ok(Part {
         file: name.clone(),

@@ -100,9 +100,9 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         }
     }
     if options.job.retry && options.on_error == OnError::Null {
-        return Err(Error::usage(
-            format!("{RETRY_REJECTS}: under {ON_ERROR} null a rejected record is a row already, without a vector"),
-        )
+        return Err(Error::usage(format!(
+            "{RETRY_REJECTS}: under {ON_ERROR} null a rejected record is a row already, without a vector"
+        ))
         .with_remedy("mend the input and write the output anew"));
     }
     if let Some(path) = &options.rejects {

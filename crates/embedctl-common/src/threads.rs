@@ -50,7 +50,9 @@ pub fn check(threads: usize) -> Result<()> {
 pub fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let reason = "the system gives this process no more threads";
     Error::new(ErrorKind::Exhausted, "", reason)
-        .with_remedy(format!("lower {THREADS}, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)"))
+        .with_remedy(format!(
+            "lower {THREADS}, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)"
+        ))
         .caused_by(error)
 }
 

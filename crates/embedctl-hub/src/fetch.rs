@@ -240,10 +240,10 @@ fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
                 content.path
             ),
         )
-        .with_remedy(
-            format!("make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. What has arrived is kept, and the \
-             next run goes on from there"),
-        ),
+        .with_remedy(format!(
+            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. What has arrived is kept, and the \
+             next run goes on from there"
+        )),
         _ => Error::io("write", incomplete, error),
     })
 }

@@ -40,10 +40,10 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     if options.keep.len() > MOST_KEPT {
         let kept = options.keep.len();
         return usage(
-            Cause::of(format!("`{KEEP}` names {kept} fields, and takes {MOST_KEPT}")).with(
-                format!("carry the object that holds them through as one field instead (`{KEEP} NAME:json`), or leave \
-                 some out"),
-            ),
+            Cause::of(format!("`{KEEP}` names {kept} fields, and takes {MOST_KEPT}")).with(format!(
+                "carry the object that holds them through as one field instead (`{KEEP} NAME:json`), or leave \
+                 some out"
+            )),
         );
     }
     if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {

@@ -168,10 +168,10 @@ impl Encoding {
                     }
                     VectorType::List => {
                         if i32::try_from(values.len()).is_err() {
-                            return Err(Error::usage(
-                                format!("{VECTOR_TYPE} list: the vectors of a window hold more numbers than Arrow \
-                                 counts in a list"),
-                            )
+                            return Err(Error::usage(format!(
+                                "{VECTOR_TYPE} list: the vectors of a window hold more numbers than Arrow \
+                                 counts in a list"
+                            ))
                             .with_remedy(format!("choose a smaller {WINDOW}")));
                         }
                         let lengths = std::iter::repeat_n(column.width, rows.len());

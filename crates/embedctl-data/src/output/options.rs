@@ -237,9 +237,9 @@ impl OutputOptions {
                 "{DTYPE} {dtype} needs {CALIBRATION} FILE: which range of each component is divided into 256 steps \
                  must not depend on the records at hand"
             ))
-            .with_remedy(
-                format!("embed some thousand records with {DTYPE} f32 -o calibration.npy first, and give that file"),
-            ));
+            .with_remedy(format!(
+                "embed some thousand records with {DTYPE} f32 -o calibration.npy first, and give that file"
+            )));
         }
         Ok(dtype)
     }

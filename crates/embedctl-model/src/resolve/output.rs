@@ -65,9 +65,9 @@ pub(super) fn choose_output(
                         names.join(", ")
                     ),
                 )
-                .with_remedy(
-                    format!("export the model with that output, or name another file with {MODEL_FILE}"),
-                ));
+                .with_remedy(format!(
+                    "export the model with that output, or name another file with {MODEL_FILE}"
+                )));
             }
         }
     }

@@ -76,9 +76,9 @@ pub(super) fn check(
         "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU"
     );
-    Err(provider_error(Cause::of(reason).with(
-        format!("another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"),
-    )))
+    Err(provider_error(Cause::of(reason).with(format!(
+        "another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"
+    ))))
 }
 
 /// The sample's rows as the CPU has them; `None` where it can't run them.

@@ -176,9 +176,9 @@ pub(super) fn judge(
         } else {
             format!("left {on_cpu:.0} % of the model's matrix products to the CPU")
         };
-        Cause::of(format!("{provider} is here, but {done}")).with(
-            format!("it may run another export of the model ({PRECISION}, {MODEL_FILE}), {PROVIDER} cpu runs this one"),
-        )
+        Cause::of(format!("{provider} is here, but {done}")).with(format!(
+            "it may run another export of the model ({PRECISION}, {MODEL_FILE}), {PROVIDER} cpu runs this one"
+        ))
     });
     (placed, complaint)
 }

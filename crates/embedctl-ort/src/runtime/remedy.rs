@@ -84,10 +84,10 @@ fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) 
             "`pip install onnxruntime-openvino`, a build with OpenVINO in it, runs on any x86-64 processor"
                 .to_owned(),
         ),
-        Provider::OpenVino if has("device") || has("plugin") => Some(
-            format!("{PROVIDER_OPTION} openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
-             drivers"),
-        ),
+        Provider::OpenVino if has("device") || has("plugin") => Some(format!(
+            "{PROVIDER_OPTION} openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
+             drivers"
+        )),
         _ => None,
     }
 }
