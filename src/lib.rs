@@ -31,7 +31,9 @@ pub mod survey;
 pub mod verify;
 
 pub use embedctl_common::threads::{locked, usable_cores};
-pub use embedctl_common::{Error, ErrorKind, Result, cancel, error, safe_text, size, stage};
+pub use embedctl_common::{
+    Error, ErrorKind, Result, cancel, error, safe_text, setting, size, stage,
+};
 pub use embedctl_data::output::rejects;
 pub use embedctl_data::{arrow, input, output, position, record};
 pub use embedctl_hub as hub;

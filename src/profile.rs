@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::provider::ProviderOption;
+use crate::setting::NO_PROFILE;
 
 /// Version of the file's schema.
 pub const SCHEMA: u32 = 1;
@@ -105,7 +106,7 @@ impl Profile {
         };
         let damaged = |reason: String| {
             Error::usage(format!("{} is no tuned profile ({reason})", path.display()))
-                .with_remedy("remove it, or use --no-profile")
+                .with_remedy(format!("remove it, or use {NO_PROFILE}"))
         };
         #[derive(Deserialize)]
         struct Version {
@@ -241,7 +242,7 @@ mod tests {
         for wrong in ["", "{}", "{\"schema\":1}"] {
             fs::write(&path, wrong).unwrap();
             let error = find().unwrap_err();
-            assert!(error.to_string().contains("--no-profile"), "{error}");
+            assert!(error.to_string().contains("no_profile"), "{error}");
         }
         let mut zero = profile(machine);
         zero.settings.threads = Some(0);

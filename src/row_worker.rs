@@ -9,14 +9,16 @@ use crate::error::{Cause, Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
+use crate::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
 use crate::stage::{Clocks, Watch};
 
 pub(crate) use crate::halving::Finished;
 
 /// Why a row has no vector.
 fn not_finite() -> Cause {
-    Cause::of("the model gives NaN or infinity for this text, also when it runs alone")
-        .with("try another export of the model (--model-file) or another engine (--provider)")
+    Cause::of("the model gives NaN or infinity for this text, also when it runs alone").with(
+        format!("try another export of the model ({MODEL_FILE}) or another engine ({PROVIDER})"),
+    )
 }
 
 /// The same, of a text without any token.
@@ -88,7 +90,7 @@ impl RowWorker {
                     ));
                     (
                         row,
-                        cause.with(format!("--max-length {positions} cuts such texts")),
+                        cause.with(format!("{MAX_LENGTH} {positions} cuts such texts")),
                     )
                 }));
                 Ok(finished)

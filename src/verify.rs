@@ -8,6 +8,7 @@ use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
 use crate::output::read_vectors;
+use crate::setting::{DIMENSIONS, TEXTS};
 use crate::storage::Readable;
 
 /// How two programs' vectors compare.
@@ -54,7 +55,9 @@ pub fn against(
                 "holds vectors of {} components, and this model's have {width}",
                 vector.values.len()
             ))
-            .with_remedy("name the model that made them, or say --dimensions"));
+            .with_remedy(format!(
+                "name the model that made them, or say {DIMENSIONS}"
+            )));
         }
         vectors.extend(vector.values);
         Ok(())
@@ -120,5 +123,7 @@ fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Er
     strange(format!(
         "holds {vectors} vectors, and there are {texts} texts"
     ))
-    .with_remedy("name the texts that they were made of, in the same order, with --texts")
+    .with_remedy(format!(
+        "name the texts that they were made of, in the same order, with {TEXTS}"
+    ))
 }

@@ -1,6 +1,8 @@
-//! ARCHITECTURE.md draws the workspace as it is.
+//! ARCHITECTURE.md draws the workspace as it is, and what it says of the crates is so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -41,7 +43,7 @@ fn manifests() -> Crates {
 
 /// The same, as ARCHITECTURE.md draws it: `crate → crate crate`.
 fn drawing() -> Crates {
-    let page = std::fs::read_to_string("ARCHITECTURE.md").unwrap();
+    let page = fs::read_to_string("ARCHITECTURE.md").unwrap();
     page.lines()
         .filter_map(|line| line.split_once(" → "))
         .map(|(name, needs)| {
@@ -71,7 +73,149 @@ fn the_drawing_is_the_workspace() {
 #[test]
 fn no_crate_but_the_program_knows_options_of_the_command_line() {
     for name in manifests().into_keys().filter(|name| name != "embedctl") {
-        let manifest = std::fs::read_to_string(format!("crates/{name}/Cargo.toml")).unwrap();
+        let manifest = fs::read_to_string(format!("crates/{name}/Cargo.toml")).unwrap();
         assert!(!manifest.contains("clap"), "{name} depends on clap");
     }
+}
+
+/// A setting's name in a message is the program's choice (`embedctl_common::setting`).
+#[test]
+fn no_message_of_a_library_names_options_of_the_command_line() {
+    let settings = settings();
+    let mut found = Vec::new();
+    for path in library_sources() {
+        let source = fs::read_to_string(&path).unwrap();
+        let (source, _) = source
+            .split_once("#[cfg(test)]\nmod tests {")
+            .unwrap_or((&source, ""));
+        for text in strings(source) {
+            let option = options(&text).find(|option| settings.contains(*option));
+            found.extend(option.map(|option| format!("{}: --{option}: {text}", path.display())));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The words of all settings: `max-length`.
+fn settings() -> BTreeSet<String> {
+    let source = fs::read_to_string("crates/embedctl-common/src/setting.rs").unwrap();
+    let words = source.lines().filter_map(|line| {
+        let (_, words) = line.strip_prefix("pub const ")?.split_once("Setting(\"")?;
+        Some(words.strip_suffix("\");")?.to_owned())
+    });
+    let settings: BTreeSet<_> = words.collect();
+    assert!(settings.contains("max-length"), "{settings:?}");
+    settings
+}
+
+/// The sources of all libraries, without those of tests.
+fn library_sources() -> Vec<PathBuf> {
+    let crates = fs::read_dir("crates").unwrap();
+    let mut folders: Vec<PathBuf> = crates
+        .map(|entry| entry.unwrap().path().join("src"))
+        .collect();
+    folders.push("src".into());
+    let (mut sources, mut tests) = (Vec::new(), Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path != Path::new("src/bin") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let source = fs::read_to_string(&path).unwrap();
+                let of_tests = source.split("#[cfg(test)]\nmod ").skip(1);
+                let named = of_tests.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
+                let parent = match path.file_stem().unwrap().to_str().unwrap() {
+                    "mod" | "lib" => path.parent().unwrap().to_owned(),
+                    _ => path.with_extension(""),
+                };
+                tests.extend(named.map(|name| parent.join(name)));
+                sources.push(path);
+            }
+        }
+    }
+    sources.retain(|path| {
+        let is_test = path.to_string_lossy().ends_with("tests.rs");
+        let in_tests = |test: &PathBuf| path.starts_with(test) || path.with_extension("") == *test;
+        !is_test && !tests.iter().any(in_tests)
+    });
+    assert!(sources.len() > 200, "{sources:?}");
+    sources
+}
+
+/// The contents of a source's string literals, escapes as they are written.
+fn strings(source: &str) -> Vec<String> {
+    let mut strings = Vec::new();
+    let mut rest = source;
+    let mut before = ' ';
+    while let Some(first) = rest.chars().next() {
+        let hashes = rest[first.len_utf8()..]
+            .chars()
+            .take_while(|&it| it == '#')
+            .count();
+        let is_raw = first == 'r'
+            && (before == 'b' || !(before.is_alphanumeric() || before == '_'))
+            && rest[1 + hashes..].starts_with('"');
+        let (skipped, text) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), None)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |end| end + 2), None)
+        } else if is_raw {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let inner = &rest[hashes + 2..];
+            let length = inner.find(&end).expect("a string ends");
+            (hashes + 2 + length + end.len(), Some(&inner[..length]))
+        } else if first == '"' {
+            let length = unescaped(&rest[1..], '"').expect("a string ends");
+            (length + 2, Some(&rest[1..=length]))
+        } else if rest.starts_with("'\\") {
+            let length = unescaped(&rest[1..], '\'').expect("a character ends");
+            (length + 2, None)
+        } else if first == '\'' && rest.chars().nth(2) == Some('\'') {
+            (
+                rest.char_indices()
+                    .nth(3)
+                    .map_or(rest.len(), |(end, _)| end),
+                None,
+            )
+        } else {
+            (first.len_utf8(), None)
+        };
+        strings.extend(text.map(str::to_owned));
+        before = first;
+        rest = &rest[skipped..];
+    }
+    strings
+}
+
+/// Where `end` stands first without a backslash that is its own.
+fn unescaped(text: &str, end: char) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(at, it)| {
+        let found = it == end && !escaped;
+        escaped = it == '\\' && !escaped;
+        found.then_some(at)
+    })
+}
+
+/// The options that a text names, without their hyphens; not those of other programs' commands.
+fn options(text: &str) -> impl Iterator<Item = &str> {
+    const OTHERS: [&str; 2] = ["optimum-cli export onnx ", "start the container with: "];
+    text.match_indices("--").filter_map(move |(at, _)| {
+        let (before, rest) = (&text[..at], &text[at + 2..]);
+        let end = rest.find(|it: char| !it.is_ascii_lowercase() && it != '-');
+        let is_other =
+            OTHERS.iter().any(|other| before.ends_with(other)) || rest.starts_with("device /dev/");
+        (!is_other).then(|| rest[..end.unwrap_or(rest.len())].trim_end_matches('-'))
+    })
+}
+
+#[test]
+fn strings_are_told_from_code() {
+    let source = r##"let a = 'x'; let b: &'a str = "--one \" two"; // "no"
+        f('"', '\'', r#"a "b""#, b"c"); /* "no" */ let r = "d";"##;
+    assert_eq!(strings(source), ["--one \\\" two", "a \"b\"", "c", "d"]);
+    let named: Vec<_> =
+        options("`--max-length`, --x--y or optimum-cli export onnx --model").collect();
+    assert_eq!(named, ["max-length", "x--y", "y"]);
 }

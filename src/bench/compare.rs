@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::report::{Report, Row, SCHEMA};
 use super::stats::Spread;
 use crate::error::{Error, Result};
+use crate::setting::{BASELINE, CORPUS, INPUT};
 
 /// A report compared with a baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ impl Comparison {
     pub fn of(report: &Report, baseline: &Report, max_regression: f64) -> Result<Self> {
         if baseline.schema != SCHEMA {
             return Err(Error::usage(format!(
-                "--baseline: the report is of schema {}, and this version reads {SCHEMA}",
+                "{BASELINE}: the report is of schema {}, and this version reads {SCHEMA}",
                 baseline.schema
             ))
             .with_remedy("measure it again"));
@@ -86,11 +87,11 @@ impl Comparison {
         let (new, old) = (&report.workload, &baseline.workload);
         if (new.built_in, &new.name) != (old.built_in, &old.name) || new.records != old.records {
             return Err(Error::usage(format!(
-                "--baseline: it was measured on other texts ({}, {} records; this run: {}, {}), which \
+                "{BASELINE}: it was measured on other texts ({}, {} records; this run: {}, {}), which \
                  says nothing about speed",
                 old.name, old.records, new.name, new.records
             ))
-            .with_remedy("use the same --corpus or --input"));
+            .with_remedy(format!("use the same {CORPUS} or {INPUT}")));
         }
         let mut rows: Vec<Compared> = report
             .rows
@@ -101,9 +102,9 @@ impl Comparison {
             })
             .collect();
         if rows.iter().all(|row| row.verdict == Verdict::New) {
-            return Err(Error::usage(
-                "--baseline: it has none of this run's configurations",
-            )
+            return Err(Error::usage(format!(
+                "{BASELINE}: it has none of this run's configurations"
+            ))
             .with_remedy(
                 "give the same options as it was measured with (they stand in it under rows[].configuration)",
             ));

@@ -13,6 +13,7 @@ use super::runner::Runner;
 use super::stats::{Spread, percentile};
 use super::workload::WorkloadInfo;
 use crate::profile::Tuned;
+use crate::setting::DURATION;
 use crate::size::per;
 use crate::stage::padding;
 
@@ -216,9 +217,9 @@ impl Row {
         let failed = match (&measured, &runner.failed) {
             (Some(_), _) => None,
             (None, Some(reason)) => Some(reason.clone()),
-            (None, None) => {
-                Some("there was no time for a sample; give it a longer --duration".into())
-            }
+            (None, None) => Some(format!(
+                "there was no time for a sample; give it a longer {DURATION}"
+            )),
         };
         Self {
             name: name(runner, all),

@@ -15,6 +15,7 @@ use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::private_folder;
+use crate::setting::DURATION;
 use embedctl_native::kernels::Arithmetic;
 
 /// Single texts that are timed after each sample.
@@ -209,7 +210,7 @@ fn notes(rows: &[Row], shared: &Shared<'_>) -> Vec<String> {
         if count < LEAST_SAMPLES {
             notes.push(format!(
                 "{}: {count} samples are too few for an interval; ± is half their range, and a longer \
-                 --duration gives more",
+                 {DURATION} gives more",
                 row.name
             ));
         }

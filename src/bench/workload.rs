@@ -14,6 +14,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::record::Texts;
+use crate::setting;
 
 /// The field that holds the text in a sample's JSONL.
 pub(super) const TEXT_FIELD: &str = "text";
@@ -157,7 +158,10 @@ fn records(
             "{} holds no record to measure with{}",
             names.join(", "),
             if rejected > 0 {
-                format!(" ({rejected} could not be read; --text-field names the field of the text)")
+                format!(
+                    " ({rejected} could not be read; {} names the field of the text)",
+                    setting::TEXT_FIELD
+                )
             } else {
                 String::new()
             }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Provider;
+use crate::setting::PROVIDER;
 
 /// Providers for `auto`, best first, where libraries can be probed and where not. TensorRT is not among them: it compiles for minutes before a first
 /// batch, which is for the user to want. CoreML is not either; see [`left_out`].
@@ -25,12 +26,14 @@ pub fn order(probing: bool) -> &'static [Provider] {
 }
 
 /// Providers that could run here and that `auto` leaves out on purpose, with the reason.
-pub(super) fn left_out(probing: bool) -> Option<(Provider, &'static str)> {
-    (probing && cfg!(target_os = "macos")).then_some((
-        Provider::CoreMl,
-        "not taken by itself: it has not been measured to be faster than the processor for text models; \
-         --provider coreml takes it",
-    ))
+pub(super) fn left_out(probing: bool) -> Option<(Provider, String)> {
+    (probing && cfg!(target_os = "macos")).then(|| {
+        let reason = format!(
+            "not taken by itself: it has not been measured to be faster than the processor for text models; \
+             {PROVIDER} coreml takes it"
+        );
+        (Provider::CoreMl, reason)
+    })
 }
 
 /// Why `provider` need not be tried here. `may_have` says whether a library here may have it; looking for

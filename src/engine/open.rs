@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, ModelOptions, Precision, Weights};
 use crate::provider::ProviderOption;
 use crate::runtime::selection::Selection;
+use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
 
 /// What the options of model and engine decide together: which weights are looked for, and what the native
 /// engine computes in. Both are to be opened with what comes back.
@@ -37,13 +38,13 @@ pub fn settle(
     };
     let of_file = |option: String| {
         Error::usage(format!(
-            "{option} chooses among ONNX files, and --provider native reads none: it computes in fp32, int16 or int8"
+            "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, int16 or int8"
         ))
     };
     let (native, onnx) = match model.precision {
         _ if model.model_file.is_some() => {
             if !onnx {
-                return Err(of_file("--model-file".into()));
+                return Err(of_file(MODEL_FILE.to_string()));
             }
             (false, true)
         }
@@ -52,12 +53,14 @@ pub fn settle(
         None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
         Some(Precision::Int16) if native => (true, false),
         Some(Precision::Int16) => {
-            return Err(
-                Error::usage("--precision int16 is arithmetic of the native engine")
-                    .with_remedy("name it with --provider native, or leave --provider out"),
-            );
+            return Err(Error::usage(format!(
+                "{PRECISION} int16 is arithmetic of the native engine"
+            ))
+            .with_remedy(format!(
+                "name it with {PROVIDER} native, or leave {PROVIDER} out"
+            )));
         }
-        Some(other) if !onnx => return Err(of_file(format!("--precision {}", other.name()))),
+        Some(other) if !onnx => return Err(of_file(format!("{PRECISION} {}", other.name()))),
         Some(_) => (false, true),
     };
     model.weights = match (native, onnx) {
@@ -136,7 +139,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         named: !auto,
     };
     if auto && let Some((provider, reason)) = auto::left_out(probing) {
-        passed_over.push(passed(provider, reason.to_owned()));
+        passed_over.push(passed(provider, reason));
     }
     let mut last = None;
     for provider in providers {
@@ -323,7 +326,7 @@ mod tests {
     fn what_no_provider_can_do_is_refused_with_what_can_be_done() {
         for (providers, precision, words) in [
             ("native", Precision::Fp16, "fp32, int16 or int8"),
-            ("cpu", Precision::Int16, "--provider native"),
+            ("cpu", Precision::Int16, "provider native"),
         ] {
             let error = settled(providers, Some(precision), |_, _| {}).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
@@ -333,6 +336,6 @@ mod tests {
             model.model_file = Some("onnx/model.onnx".into());
         };
         let error = settled("native", None, file).unwrap_err();
-        assert!(error.to_string().contains("--model-file"), "{error}");
+        assert!(error.to_string().contains("model_file"), "{error}");
     }
 }

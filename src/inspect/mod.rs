@@ -22,6 +22,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::job::{self, Local, Objects, Part, State};
 use crate::output::{self, OutputFormat};
+use crate::setting::RESUME;
 use crate::storage::{Address, Readable, Storage};
 use health::Watch;
 
@@ -127,8 +128,9 @@ pub fn inspect(
 }
 
 /// A complete output whose manifest says nothing, so nobody knows whether a part is missing.
-const NO_MANIFEST: &str =
-    "_embedctl/manifest.json is missing or not as it was written; --resume makes it again";
+fn no_manifest() -> String {
+    format!("_embedctl/manifest.json is missing or not as it was written; {RESUME} makes it again")
+}
 
 /// The parts of a job's folder, and what is wrong with the whole.
 fn parts(
@@ -144,7 +146,7 @@ fn parts(
     }
     let mut faults = state.faults();
     if state.lacks_manifest(storage)? {
-        faults.push(NO_MANIFEST.to_owned());
+        faults.push(no_manifest());
     }
     faults.extend(state.missing_parts(storage)?);
     faults.extend(
@@ -169,7 +171,7 @@ fn parts(
             Place::file(folder),
             format!("it holds no part: {}", faults.join("; ")),
         )
-        .with_remedy("go on with the run that began it, with --resume"));
+        .with_remedy(format!("go on with the run that began it, with {RESUME}")));
     };
     let rows = state.rows();
     let rejected = state.rejected();

@@ -11,6 +11,7 @@ use crate::error::{Error, Place, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::model::{Model, ModelOptions, PoolingMode};
 use crate::output::{self, Dtype};
+use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 
 /// Least cosine of a row that counts as equal; less for what was computed in 8 bits.
@@ -59,7 +60,7 @@ pub fn verify(
     cancel: &CancelToken,
 ) -> Result<Verified> {
     let path = file.path.display();
-    let refuse = |reason: &str| Error::usage(format!("--verify: {path} {reason}"));
+    let refuse = |reason: &str| Error::usage(format!("{VERIFY}: {path} {reason}"));
     let made = (file.provenance.as_ref())
         .ok_or_else(|| refuse("does not say what made it, in it or beside it"))?;
     if made
@@ -180,12 +181,12 @@ fn texts(
     }
     let bad = bad.unwrap_or_default();
     Err(Error::usage(format!(
-        "--verify: {} has {row} texts{bad}, and there are {all} vectors",
+        "{VERIFY}: {} has {row} texts{bad}, and there are {all} vectors",
         names.join(", ")
     ))
-    .with_remedy(
-        "name what was embedded with --input, and the field of its texts with --text-field",
-    ))
+    .with_remedy(format!(
+        "name what was embedded with {INPUT}, and the field of its texts with {TEXT_FIELD}"
+    )))
 }
 
 /// The model that made a file, with what overrode its own files.
@@ -245,7 +246,7 @@ fn same_model(embedder: &Embedder, made: &Value) -> Result<()> {
                     path.unwrap_or_default()
                 ),
             )
-            .with_remedy("name the folder that holds that one with --model"));
+            .with_remedy(format!("name the folder that holds that one with {MODEL}")));
         }
     }
     Ok(())

@@ -11,7 +11,8 @@ use super::state::State;
 use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
-use crate::remedies::TAKEN;
+use crate::remedies;
+use crate::setting::{FORCE, RESUME, RETRY_REJECTS};
 
 /// A job's folder, looked at and locked.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Job {
         if self.anew {
             if count > 1 {
                 return Err(Error::usage(format!(
-                    "--force: {} is shared by {count} shards, and one must not remove what others write",
+                    "{FORCE}: {} is shared by {count} shards, and one must not remove what others write",
                     self.shown
                 ))
                 .with_remedy("remove it before they begin"));
@@ -86,10 +87,10 @@ impl Job {
         }
         if !state.has_ended(self.options.shard.index) {
             return Err(Error::usage(format!(
-                "--retry-rejects: {shown} is not finished, with {}",
+                "{RETRY_REJECTS}: {shown} is not finished, with {}",
                 state.counted()
             ))
-            .with_remedy("finish it with --resume first"));
+            .with_remedy(format!("finish it with {RESUME} first")));
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Job {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
                     .with_remedy(match count {
-                        1 => TAKEN.to_owned(),
+                        1 => remedies::taken(),
                         _ => format!("write elsewhere, or {}", self.anew()),
                     }),
                 false => Error::usage(format!(
@@ -142,7 +143,7 @@ impl Job {
                     self.shown,
                     state.counted()
                 ))
-                .with_remedy(format!("go on with --resume, or {}", self.anew())),
+                .with_remedy(format!("go on with {RESUME}, or {}", self.anew())),
             });
         }
         Ok(state)
@@ -202,7 +203,7 @@ impl Begun {
 #[must_use]
 pub fn nothing_to_retry(shown: &str) -> Error {
     Error::usage(format!(
-        "--retry-rejects: {shown} holds no output whose records could be tried again"
+        "{RETRY_REJECTS}: {shown} holds no output whose records could be tried again"
     ))
     .with_remedy("leave the option out")
 }

@@ -21,6 +21,7 @@ use crate::hash;
 use crate::output::proof::{HASHES, Proof};
 use crate::output::{self, OutputFormat};
 use crate::record::TextHash;
+use crate::setting::{RESUME, RETRY_REJECTS};
 use crate::storage::Readable;
 
 /// A part, and its files as they were put.
@@ -111,10 +112,10 @@ pub(super) fn said(
     let info = part.and_then(opened::<PartInfo>);
     let Some((made, info)) = made.as_ref().zip(info) else {
         let why = "does not say which part of an output it is: it is damaged, or none of the job's";
-        return Err(Error::input(storage.place(name), why).with_remedy(
-            "put it back as it was, or remove it and give the command that wrote the output again, with --resume, \
-             which makes a missing part anew",
-        ));
+        return Err(Error::input(storage.place(name), why).with_remedy(format!(
+            "put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
+             which makes a missing part anew"
+        )));
     };
     Ok(Part {
         file: name.clone(),
@@ -275,8 +276,8 @@ impl Part {
 
     fn remedy(&self, storage: &dyn Storage) -> String {
         let option = match self.info.retry {
-            true => "--retry-rejects",
-            false => "--resume",
+            true => RETRY_REJECTS,
+            false => RESUME,
         };
         format!(
             "put it back as it was, or remove {} and give the command that wrote the output again, with {option}, \

@@ -14,6 +14,7 @@ use super::state::{self, State};
 use super::storage::{Content, Entry, Guard, Local, Storage, remove_folder};
 use super::{Job, names};
 use crate::error::{Error, Place, Result};
+use crate::setting::RESUME;
 
 impl Job {
     /// Completes the output once all shards are at their ends: the manifest, and then the marker that says so.
@@ -25,16 +26,22 @@ impl Job {
         let state = State::read(self.storage.as_ref(), None)?;
         let Some(job) = &state.job else {
             let why = "it was removed or renamed while it was written";
-            return Err(Error::input(Place::file(&self.shown), why)
-                .with_remedy("put it back and go on with --resume, or write it anew"));
+            return Err(
+                Error::input(Place::file(&self.shown), why).with_remedy(format!(
+                    "put it back and go on with {RESUME}, or write it anew"
+                )),
+            );
         };
         if (1..=job.shards).any(|shard| !state.ends.contains_key(&shard)) {
             return Ok(false);
         }
         let faults = state.faults();
         if !faults.is_empty() {
-            return Err(Error::input(Place::file(&self.shown), faults.join("; "))
-                .with_remedy("run the shards that are named again, with --resume"));
+            return Err(
+                Error::input(Place::file(&self.shown), faults.join("; ")).with_remedy(format!(
+                    "run the shards that are named again, with {RESUME}"
+                )),
+            );
         }
         state.check_parts(self.storage.as_ref())?;
         let rejected = match state.parts.values().any(|part| part.info.retry) {

@@ -75,6 +75,7 @@ pub use storage::{Content, Entry, Guard, Local, Storage};
 use self::paths::refuse_file;
 use crate::error::{Error, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
+use crate::setting::{FORCE, PART_ROWS, RESUME, RETRY_REJECTS, SHARD};
 
 /// Bytes of a part, about: an object store takes that in one request.
 const PART_BYTES: u64 = 128 << 20;
@@ -124,10 +125,10 @@ impl Job {
     pub fn of(output: &OutputOptions, options: &JobOptions) -> Result<Option<Self>> {
         let Destination::Path(path) = &output.destination else {
             if options.goes_on() || options.part_rows.is_some() || options.shard.count > 1 {
-                return Err(Error::usage(
-                    "--resume, --retry-rejects, --part-rows and --shard: standard output has no parts that a run \
-                     could go on with",
-                )
+                return Err(Error::usage(format!(
+                    "{RESUME}, {RETRY_REJECTS}, {PART_ROWS} and {SHARD}: standard output has no parts that a run \
+                     could go on with"
+                ))
                 .with_remedy("name a folder with -o"));
             }
             return Ok(None);
@@ -145,7 +146,9 @@ impl Job {
                     path.display(),
                     left.display()
                 ))
-                .with_remedy("go on with --resume, or pass --force to start anew"));
+                .with_remedy(format!(
+                    "go on with {RESUME}, or pass {FORCE} to start anew"
+                )));
             }
             return Ok(None);
         }
@@ -211,10 +214,10 @@ impl Job {
 
     /// How to begin it anew, for messages.
     #[must_use]
-    pub fn anew(&self) -> &'static str {
+    pub fn anew(&self) -> String {
         match self.options.shard.count {
-            1 => "start anew with --force",
-            _ => "remove it and run all shards anew",
+            1 => format!("start anew with {FORCE}"),
+            _ => "remove it and run all shards anew".to_owned(),
         }
     }
 

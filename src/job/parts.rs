@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
+use crate::setting::RESUME;
 
 /// Makes the writer of a file.
 pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;
@@ -329,5 +330,5 @@ pub(super) fn taken(shown: &str, name: &str) -> Error {
     Error::usage(format!(
         "{shown}: another run has written {name} meanwhile, so this one stops, since two runs cannot write one output"
     ))
-    .with_remedy("let the other one end, and go on with --resume if it does not finish")
+    .with_remedy(format!("let the other one end, and go on with {RESUME} if it does not finish"))
 }

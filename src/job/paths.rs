@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::JobOptions;
 use crate::error::{Error, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
+use crate::setting::{PART_ROWS, SHARD};
 use crate::storage::Address;
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
@@ -59,14 +60,14 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     if options.shard.count > 1 {
         return refuse(
             format!(
-                "--shard writes parts into a folder that all shards share, and -o {shown} is a file"
+                "{SHARD} writes parts into a folder that all shards share, and -o {shown} is a file"
             ),
             format!("write -o {shown}/"),
         );
     }
     if options.part_rows.is_some() && !options.goes_on() {
         return refuse(
-            format!("--part-rows needs a folder for the parts, and -o {shown} is a file"),
+            format!("{PART_ROWS} needs a folder for the parts, and -o {shown} is a file"),
             format!("write -o {shown}/"),
         );
     }

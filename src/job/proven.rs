@@ -208,7 +208,7 @@ fn rows(out: &Path, format: OutputFormat) -> Vec<(String, Vec<u8>)> {
 
 /// That vectors which are taken from the output are those of their texts.
 fn assert_reused(scene: &Scene, whole: bool, title: &str) {
-    let old = Old::folder("--reuse out/".into(), plain(scene));
+    let old = Old::folder("reuse out/".into(), plain(scene));
     let texts: Vec<String> = (0..RECORDS)
         .map(|record| format!("text {record}"))
         .collect();
@@ -288,7 +288,7 @@ fn disturbed(format: OutputFormat) {
             }
             let done = assert_no_bug(scene.run(true, plain(&scene), usize::MAX));
             if done.is_some() {
-                assert!(rows(&scene.out(), format) == right, "{title}: --resume");
+                assert!(rows(&scene.out(), format) == right, "{title}: resumed");
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::error::{Cause, Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
 use crate::record::{Mark, Reject, TextHash, Window};
+use crate::setting::{ON_ERROR, RETRY_REJECTS};
 
 /// A stretch of the input that is embedded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +136,7 @@ impl JobReader {
             if self.has_changed {
                 let place = RecordPlace::of(&names, &origin);
                 return Err(Error::usage(format!(
-                    "{place} was embedded by --retry-rejects, and the input has changed since"
+                    "{place} was embedded by {RETRY_REJECTS}, and the input has changed since"
                 ))
                 .with_remedy(format!(
                     "give the input as it was then, or put back what was removed, or {}",
@@ -145,8 +146,10 @@ impl JobReader {
             let raw = window.texts.get(row).as_bytes();
             window.rejects.push(Reject {
                 origin,
-                cause: Cause::of("was embedded by --retry-rejects, and stands in a later part")
-                    .with("--on-error skip leaves it out here"),
+                cause: Cause::of(format!(
+                    "was embedded by {RETRY_REJECTS}, and stands in a later part"
+                ))
+                .with(format!("{ON_ERROR} skip leaves it out here")),
                 raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
             });
         }

@@ -15,6 +15,7 @@ use super::storage::Storage;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::record::Origin;
+use crate::setting::{FORCE, RESUME, RETRY_REJECTS};
 
 /// Where a record stands: by this it is known again when it is mended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -210,7 +211,7 @@ impl Part {
             }
             let why = format!("an older build made it, which kept no hash of {name}");
             return Err(Error::input(storage.place(&self.file), why)
-                .with_remedy("write the output anew, with --force"));
+                .with_remedy(format!("write the output anew, with {FORCE}")));
         };
         let lines = match storage.read(&name)? {
             None => Err("is not there, and was written with its part"),
@@ -222,9 +223,9 @@ impl Part {
         };
         lines.map_err(|why| {
             let option = if self.info.retry {
-                "--retry-rejects"
+                RETRY_REJECTS
             } else {
-                "--resume"
+                RESUME
             };
             Error::input(storage.place(&name), why).with_remedy(format!(
                 "put it back as it was, or remove {} and give the same command with {option}, which makes both anew",

@@ -13,6 +13,7 @@ use super::storage::Storage;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Texts, Window};
+use crate::setting::RETRY_REJECTS;
 
 /// Reads the windows of an input, with the wanted records alone.
 pub struct RetryReader {
@@ -170,7 +171,7 @@ const GONE: &str = "is not in the input any more";
 
 /// The input is not the one of the output, but for rejected records.
 fn moved(what: impl fmt::Display, how: &str) -> Error {
-    Error::usage(format!("--retry-rejects: {what} {how}")).with_remedy(
+    Error::usage(format!("{RETRY_REJECTS}: {what} {how}")).with_remedy(
         "mend rejected records in their lines and leave all others as they were, or write the output anew",
     )
 }

@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::input::{Listed, Part, Share};
+use crate::setting::SHARD;
 
 /// One shard of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub fn plan(
 ) -> Result<Vec<Share>> {
     let count = u64::from(shard.count);
     let refuse = |why: &str, remedy: &str| {
-        let reason = format!("--shard {}/{count}: {why}", shard.index);
+        let reason = format!("{SHARD} {}/{count}: {why}", shard.index);
         Err(Error::usage(reason).with_remedy(remedy))
     };
     if shard.count > 1 && inputs.iter().any(|input| input.bytes.is_none()) {

@@ -22,6 +22,7 @@ use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, SelfHashed, VectorWriter, proof};
 use crate::record::{Origin, RowRef, Rows};
+use crate::setting::RESUME;
 use crate::storage::Readable;
 use crate::threads::caught;
 
@@ -274,7 +275,9 @@ fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T, ArrowError>) -> Re
             Place::file(path.display().to_string()),
             format!("is damaged ({error})"),
         )
-        .with_remedy("remove it and go on with --resume, which makes it again")
+        .with_remedy(format!(
+            "remove it and go on with {RESUME}, which makes it again"
+        ))
     };
     let decoded = caught(decode).map_err(|panic| damaged(&panic))?;
     decoded.map_err(|error| damaged(&error))

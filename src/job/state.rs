@@ -17,6 +17,7 @@ use super::storage::{Entry, Local, Storage};
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::output::OutputFormat;
+use crate::setting::FORCE;
 
 /// What was settled when a job began: `_embedctl/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -419,7 +420,7 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option
 }
 
 fn damaged(storage: &dyn Storage, name: &str) -> Error {
-    Error::input(storage.place(name), "is not what a job writes there").with_remedy(
-        "remove it if it is none of the job's, or write elsewhere, or start anew with --force",
-    )
+    Error::input(storage.place(name), "is not what a job writes there").with_remedy(format!(
+        "remove it if it is none of the job's, or write elsewhere, or start anew with {FORCE}"
+    ))
 }

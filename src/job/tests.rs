@@ -151,14 +151,14 @@ fn what_is_there_needs_a_word() {
     assert!(!scene.run(false, plain(), 3).unwrap());
     let error = scene.run(false, plain(), 3).unwrap_err().to_string();
     assert!(
-        error.contains("unfinished") && error.contains("--resume"),
+        error.contains("unfinished") && error.contains("resume"),
         "{error}"
     );
     assert!(scene.run(true, plain(), usize::MAX).unwrap());
     assert!(scene.run(true, plain(), usize::MAX).unwrap());
     let error = scene.run(false, plain(), 3).unwrap_err().to_string();
     assert!(
-        error.contains("complete") && error.contains("--force"),
+        error.contains("complete") && error.contains("force"),
         "{error}"
     );
 }

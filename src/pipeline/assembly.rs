@@ -14,6 +14,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use crate::arrow::error::ArrowError;
 use crate::error::{Error, Result};
 use crate::record::{Origin, RowRef, Rows, Texts};
+use crate::setting::KEEP;
 use crate::tokenize::Span;
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
@@ -61,7 +62,9 @@ impl Extra {
             let name = field.name();
             let reason =
                 format!("the output has a column `{name}` of its own, and the input has one, too");
-            return Err(Error::usage(reason).with_remedy("rename it, or leave it out (--keep)"));
+            return Err(
+                Error::usage(reason).with_remedy(format!("rename it, or leave it out ({KEEP})"))
+            );
         }
         let fields: Vec<FieldRef> = records.fields().iter().cloned().chain(added).collect();
         Ok(Arc::new(Schema::new(fields)))

@@ -13,6 +13,7 @@ use crate::job::{Fingerprint, Job, PartInfo, Parts, Point, SpoolReader, remove_p
 use crate::output::{Destination, Finish};
 use crate::progress::Counts;
 use crate::record::SourceNames;
+use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
 
 /// What is left to do when all is embedded.
 pub(super) struct Ending {
@@ -59,11 +60,11 @@ impl Ending {
         }
         let shown = self.job.shown();
         Err(Error::usage(format!(
-            "--retry-rejects: the input has {read} records, and {shown} was made of {}",
+            "{RETRY_REJECTS}: the input has {read} records, and {shown} was made of {}",
             self.least
         ))
         .with_remedy(format!(
-            "give the whole input, or write what is left of it, with the vectors that are there: --force --reuse {shown}"
+            "give the whole input, or write what is left of it, with the vectors that are there: {FORCE} {REUSE} {shown}"
         )))
     }
 

@@ -19,7 +19,8 @@ use crate::job::{
 use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination};
-use crate::remedies::TAKEN;
+use crate::remedies;
+use crate::setting::{FORCE, RESUME, RETRY_REJECTS, REUSE};
 use crate::storage::Readable;
 use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
@@ -110,7 +111,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         let has_other_size = rejected > 0 && job.differ(&then, &now, &except).is_ok();
         return Err(match has_other_size {
             true => error.with_remedy(format!(
-                "give --retry-rejects where rejected records were mended, else the same as then, or {}",
+                "give {RETRY_REJECTS} where rejected records were mended, else the same as then, or {}",
                 job.anew()
             )),
             false => error,
@@ -158,7 +159,9 @@ fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
         Place::file(job.shown()),
         format!("is not what was written: `{name}` has another SHA-256 than its provenance says"),
     )
-    .with_remedy("put it back as it was, or write it anew with --force"))
+    .with_remedy(format!(
+        "put it back as it was, or write it anew with {FORCE}"
+    )))
 }
 
 /// What a complete output says of itself.
@@ -246,10 +249,10 @@ pub(super) fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<Said
     }
     let shown = path.display();
     Err(Error::usage(format!(
-        "-o {shown}: the file exists, and was not made with --resume"
+        "-o {shown}: the file exists, and was not made with {RESUME}"
     ))
     .with_remedy(match options.job.retry {
-        true => format!("make it anew, with the vectors that it has: --force --reuse {shown}"),
-        false => TAKEN.to_owned(),
+        true => format!("make it anew, with the vectors that it has: {FORCE} {REUSE} {shown}"),
+        false => remedies::taken(),
     }))
 }

@@ -20,6 +20,7 @@ use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
+use crate::setting::{FORCE, LIMIT, ON_ERROR, REJECTS, RETRY_REJECTS, SAMPLE, SHARD};
 use crate::storage::Address;
 
 /// A job that is begun.
@@ -73,10 +74,10 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
             && options.output.resolved_format()? != OutputFormat::Parquet
         {
             return Err(Error::usage(format!(
-                "--retry-rejects: {}: which rows have no vector (--on-error null) is told apart in Parquet alone",
+                "{RETRY_REJECTS}: {}: which rows have no vector ({ON_ERROR} null) is told apart in Parquet alone",
                 job.shown()
             ))
-            .with_remedy("mend the input and write the output anew, with --force"));
+            .with_remedy(format!("mend the input and write the output anew, with {FORCE}")));
         }
         return Ok(Some(job));
     }
@@ -89,24 +90,24 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
     }
     if job.shard().count > 1 {
         let InputOptions { limit, sample, .. } = &options.input;
-        for (option, asked) in [("--limit", limit), ("--sample", sample)] {
+        for (option, asked) in [(LIMIT, limit), (SAMPLE, sample)] {
             if let Some(records) = asked {
                 return Err(Error::usage(format!(
                     "{option} {records}: a shard does not know how many records others read before its own"
                 ))
-                .with_remedy(format!("leave {option} out, or --shard")));
+                .with_remedy(format!("leave {option} out, or {SHARD}")));
             }
         }
     }
     if options.job.retry && options.on_error == OnError::Null {
-        return Err(Error::usage(
-            "--retry-rejects: under --on-error null a rejected record is a row already, without a vector",
-        )
+        return Err(Error::usage(format!(
+            "{RETRY_REJECTS}: under {ON_ERROR} null a rejected record is a row already, without a vector"
+        ))
         .with_remedy("mend the input and write the output anew"));
     }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
-            "--rejects {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
+            "{REJECTS} {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
             path.display(),
             with_slash(job.shown())
         ))
@@ -157,7 +158,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
             "{}: the output is complete; there is nothing to go on with",
             job.shown()
         ))
-        .with_remedy("leave it as it is, or start anew with --force"));
+        .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
     };
     // Of a folder; what was known of a single file is refused above, before its parts' folder is made.
     if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
@@ -198,7 +199,7 @@ fn same_records(job: &Job, then: &Fingerprint, input: &InputOptions) -> Result<(
         let then = then.get(key).and_then(serde_json::Value::as_u64);
         if then != now {
             return Err(Error::usage(format!(
-                "--retry-rejects tries all records again that {} has rejected, and it was made {}, not {}",
+                "{RETRY_REJECTS} tries all records again that {} has rejected, and it was made {}, not {}",
                 job.shown(),
                 given(then),
                 given(now)

@@ -62,6 +62,7 @@ use crate::output::{self, Destination, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::rejects::RejectsWriter;
+use crate::setting::{REJECTS, SetBy};
 use crate::stage::StageTimes;
 use crate::threads::{self, usable_cores};
 use crate::tokenize::{Chunking, TextTokenizer};
@@ -223,14 +224,17 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
     threads::check(options.engine.workers)?;
     let is_folder = job::of(options)?.is_some_and(|job| !job.is_single());
     let inputs = options.sources.iter().map(Source::path);
-    let rejects = options.rejects.iter().map(|path| ("--rejects", path));
-    let others = options.others.iter().map(|(option, path)| (*option, path));
+    let rejects = options.rejects.iter().map(|path| (REJECTS.into(), path));
+    let others = options
+        .others
+        .iter()
+        .map(|(option, path)| (SetBy::Name(option), path));
     let others: Vec<_> = rejects
         .chain(others)
         .map(|(option, path)| (option, path.as_path()))
         .collect();
     let out = match &options.output.destination {
-        Destination::Path(path) if !is_folder => Some(("-o", path.as_path())),
+        Destination::Path(path) if !is_folder => Some((SetBy::Name("-o"), path.as_path())),
         _ => None,
     };
     let mut written = others.iter().copied().chain(out);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
 use crate::job::{Job, JobReader, Point, RetryReader, plan};
 use crate::record::Window;
+use crate::setting::KEEP;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
 
@@ -117,9 +118,9 @@ pub(super) fn shares(
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(
-            "--keep {keep}: without a type each shard would decide on one by its own records"
+            "{KEEP} {keep}: without a type each shard would decide on one by its own records"
         ))
-        .with_remedy(format!("say which, such as `--keep {keep}:string`")));
+        .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
     }
     let listed: Vec<Listed> = input.listed().collect();
     let shares = plan(&listed, shard, &|number| input.stretches(number))?;

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, Part, RecordReader, Share, Source};
 use crate::job::{self, RetryReader, SourceState, text_hash};
 use crate::record::{TextHash, Texts};
+use crate::setting::RETRY_REJECTS;
 use crate::stage::Clocks;
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
@@ -54,7 +55,7 @@ impl JobRun {
     fn can_compare(&self) -> Result<()> {
         let refuse = |what: &str| {
             Err(Error::usage(format!(
-                "--retry-rejects: the input has changed, and {what}"
+                "{RETRY_REJECTS}: the input has changed, and {what}"
             ))
             .with_remedy("write the output anew"))
         };

@@ -18,6 +18,7 @@ use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
+use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
 use crate::storage::{Address, Readable};
 
 /// An earlier output, and what its vectors must be.
@@ -39,14 +40,14 @@ impl Earlier {
         let own = own.filter(|_| options.job.retry);
         let (path, asked) = match (own, &options.reuse) {
             (None, None) => return Ok(None),
-            (Some(out), None) => (out, format!("--retry-rejects: {}", out.display())),
-            (None, Some(path)) => (path, format!("--reuse {}", path.display())),
+            (Some(out), None) => (out, format!("{RETRY_REJECTS}: {}", out.display())),
+            (None, Some(path)) => (path, format!("{REUSE} {}", path.display())),
             (Some(out), Some(_)) => {
                 return Err(Error::usage(format!(
-                    "--retry-rejects takes the vectors of -o {} itself, and --reuse names others",
+                    "{RETRY_REJECTS} takes the vectors of -o {} itself, and {REUSE} names others",
                     out.display()
                 ))
-                .with_remedy("leave --reuse out"));
+                .with_remedy(format!("leave {REUSE} out")));
             }
         };
         if let Destination::Path(out) = &options.output.destination
@@ -55,7 +56,7 @@ impl Earlier {
             && (is_inside(path, out) || is_inside(out, path))
         {
             return Err(
-                Error::usage(format!("{asked}: --force removes it before the run begins"))
+                Error::usage(format!("{asked}: {FORCE} removes it before the run begins"))
                     .with_remedy("write to another folder"),
             );
         }

@@ -19,6 +19,7 @@ use crate::output::{self, Finish, VectorWriter};
 use crate::progress::{Counts, Progress};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
+use crate::setting::FAIL_ON_EMPTY;
 
 /// Where the rows go.
 #[allow(clippy::large_enum_variant)] // there is one
@@ -209,9 +210,9 @@ impl Run<'_> {
         }
         if !may_be_empty && counts.embedded == 0 {
             let reason = match counts.rejected {
-                0 => "there is no record to embed, which --fail-on-empty forbids".to_owned(),
+                0 => format!("there is no record to embed, which {FAIL_ON_EMPTY} forbids"),
                 rejected => format!(
-                    "none of {rejected} records can be embedded, which --fail-on-empty forbids; the first: {}",
+                    "none of {rejected} records can be embedded, which {FAIL_ON_EMPTY} forbids; the first: {}",
                     ledger.reasons.first().map_or("", String::as_str)
                 ),
             };

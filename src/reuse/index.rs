@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::record::TextHash;
+use crate::setting::REUSE;
 
 /// Hashes of texts, sorted, each with a row that holds its text.
 #[derive(Debug, Default)]
@@ -22,7 +23,9 @@ impl Index {
     /// If there are more rows than are counted.
     pub(super) fn add(&mut self, hash: TextHash, row: u64) -> Result<()> {
         let row = u32::try_from(row).map_err(|_| {
-            Error::usage("--reuse: an output of more than 2^32 rows is not looked up")
+            Error::usage(format!(
+                "{REUSE}: an output of more than 2^32 rows is not looked up"
+            ))
         })?;
         // The hash of no text at all.
         if hash != TextHash::default() {

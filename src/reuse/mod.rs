@@ -22,6 +22,7 @@ use crate::output::proof::Proof;
 use crate::output::{self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
 use crate::record::TextHash;
+use crate::setting::{CHUNK_TEXT, FORCE, KEEP, ON_ERROR, RETRY_REJECTS, REUSE};
 use crate::storage::Readable;
 
 /// Bytes of a row at most, where texts are read from the output itself.
@@ -132,8 +133,10 @@ impl Old {
                 "{asked}: it does not say what made its vectors, in it or beside it"
             ))
             .with_remedy(match own {
-                true => "write it anew, with --force in place of --retry-rejects",
-                false => "name a file that embedctl has written, or a folder of its parts",
+                true => format!("write it anew, with {FORCE} in place of {RETRY_REJECTS}"),
+                false => {
+                    "name a file that embedctl has written, or a folder of its parts".to_owned()
+                }
             }));
         };
         let text = made["text"].as_str().unwrap_or("text").to_owned();
@@ -192,8 +195,8 @@ impl Old {
     /// What helps, or to do without it.
     fn remedy(&self, first: &str) -> String {
         match self.own {
-            true => format!("{first}, or write it anew, with --force in place of --retry-rejects"),
-            false => format!("{first}, or leave --reuse out"),
+            true => format!("{first}, or write it anew, with {FORCE} in place of {RETRY_REJECTS}"),
+            false => format!("{first}, or leave {REUSE} out"),
         }
     }
 
@@ -279,10 +282,10 @@ impl Old {
                 "{}: neither the hashes of its texts are there nor the column that held them",
                 self.asked
             );
-            let refused = Error::usage(reason).with_remedy(
-                "reuse a folder of parts, which has the hashes, or an output with its texts (--keep text; of chunks \
-                 --chunk-text)",
-            );
+            let refused = Error::usage(reason).with_remedy(format!(
+                "reuse a folder of parts, which has the hashes, or an output with its texts ({KEEP} text; of chunks \
+                 {CHUNK_TEXT})"
+            ));
             match error {
                 Some(error) => refused.caused_by(error),
                 None => refused,
@@ -432,9 +435,9 @@ fn vectors(
             Place::file(file.name),
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
-        .with_remedy(old.remedy(
-            "rows without a vector (--on-error null) are told apart in Parquet alone: reuse that",
-        ))),
+        .with_remedy(old.remedy(&format!(
+            "rows without a vector ({ON_ERROR} null) are told apart in Parquet alone: reuse that"
+        )))),
         _ => Ok(vectors),
     }
 }

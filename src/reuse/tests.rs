@@ -59,7 +59,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn find(storage: Arc<dyn Storage>) -> Result<Vec<Option<Vec<f32>>>> {
-    let mut reuse = Old::folder("--reuse old/".into(), storage)?.open(&[2])?;
+    let mut reuse = Old::folder("reuse old/".into(), storage)?.open(&[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
     // And again, from files that are open and those that are closed.
@@ -119,7 +119,7 @@ fn what_was_lost_is_said() {
     // Vectors of another width.
     let folder = folder();
     let storage = Arc::new(Local::new(folder.path()));
-    let old = Old::folder("--reuse old/".into(), storage).unwrap();
+    let old = Old::folder("reuse old/".into(), storage).unwrap();
     let error = old.open(&[3]).unwrap().find(["a"].into_iter()).unwrap_err();
     assert!(
         error

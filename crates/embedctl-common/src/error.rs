@@ -167,8 +167,8 @@ impl Error {
 
     /// The same, with the option (or variable) that asked for what went wrong.
     #[must_use]
-    pub fn of_option(mut self, option: &'static str) -> Self {
-        self.0.place.option = Some(option);
+    pub fn of_option(mut self, option: impl fmt::Display) -> Self {
+        self.0.place.option = Some(option.to_string());
         self
     }
 

@@ -28,6 +28,7 @@ pub mod named;
 pub mod private_folder;
 pub mod remedies;
 pub mod safe_text;
+pub mod setting;
 pub mod size;
 pub mod small_file;
 pub mod stage;

@@ -1,8 +1,15 @@
-//! What helps, in the words that several stages have in common.
+//! Remedies that several stages have in common.
+
+use crate::setting::{FORCE, THREADS};
 
 /// Where an output's name is taken.
-pub const TAKEN: &str = "pass --force to replace it, or write elsewhere";
+#[must_use]
+pub fn taken() -> String {
+    format!("pass {FORCE} to replace it, or write elsewhere")
+}
 
 /// Where the machine's memory is too small for a batch.
-pub const MORE_MEMORY: &str =
-    "raise the limit on memory (ulimit -v, a container's), or lower --threads";
+#[must_use]
+pub fn more_memory() -> String {
+    format!("raise the limit on memory (ulimit -v, a container's), or lower {THREADS}")
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, after, bounded, select};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::setting::THREADS;
 
 /// Cores that this process may use: affinity and control groups counted in, and `OMP_NUM_THREADS`, by which
 /// whoever starts many processes side by side (Spark, job arrays) gives each its share.
@@ -38,18 +39,20 @@ pub fn check(threads: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "--threads {threads}: this process may use {cores} core{}, and more than {most} threads are of no use",
+        "{THREADS} {threads}: this process may use {cores} core{}, and more than {most} threads are of no use",
         if cores == 1 { "" } else { "s" }
     ))
     .with_remedy("leave the option out for the usual number")
-    .of_option("--threads"))
+    .of_option(THREADS))
 }
 
 /// The error for a thread that the system does not give.
 pub fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let reason = "the system gives this process no more threads";
     Error::new(ErrorKind::Exhausted, "", reason)
-        .with_remedy("lower --threads, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)")
+        .with_remedy(format!(
+            "lower {THREADS}, or raise the limits of processes and memory (ulimit -u, ulimit -v, a container's)"
+        ))
         .caused_by(error)
 }
 
@@ -194,7 +197,7 @@ mod tests {
         assert!(check(1).is_ok() && check(256).is_ok() && check(16 * usable_cores()).is_ok());
         let error = check(100_000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("--threads 100000"), "{error}");
+        assert!(error.to_string().contains("threads 100000"), "{error}");
     }
 
     #[test]

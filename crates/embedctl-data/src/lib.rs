@@ -32,7 +32,8 @@ pub mod position;
 pub mod record;
 
 use embedctl_common::{
-    Error, ErrorKind, Result, cancel, error, hash, named, remedies, small_file, threads, word_list,
+    Error, ErrorKind, Result, cancel, error, hash, named, remedies, setting, small_file, threads,
+    word_list,
 };
 #[cfg(test)]
 use embedctl_testing::mutation;

@@ -18,6 +18,7 @@ use crate::ModelName;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::onnx_file::{self, OnnxChoice};
+use crate::setting::LOCAL_DIR;
 use crate::small_file;
 use crate::weights::{self, FileChoice, Weights};
 use embedctl_onnx::graph::Graph;
@@ -157,7 +158,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
         return Err(Error::model(
             model,
             format!(
-                "has no {MANIFEST}, which `embedctl download --local-dir` writes: nothing says what its files should be"
+                "has no {MANIFEST}, which `embedctl download {LOCAL_DIR}` writes: nothing says what its files should be"
             ),
         ));
     };

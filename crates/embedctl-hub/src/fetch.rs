@@ -14,6 +14,7 @@ use super::fault::{Fault, is_transient};
 use super::files::{create_folder_of, open_to_write};
 use super::listing::Remote;
 use crate::error::{Error, Result};
+use crate::setting::CACHE_DIR;
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 16;
@@ -239,10 +240,10 @@ fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
                 content.path
             ),
         )
-        .with_remedy(
-            "make room, or choose another folder with --cache-dir or HF_HUB_CACHE. What has arrived is kept, and the \
-             next run goes on from there",
-        ),
+        .with_remedy(format!(
+            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. What has arrived is kept, and the \
+             next run goes on from there"
+        )),
         _ => Error::io("write", incomplete, error),
     })
 }
@@ -271,7 +272,7 @@ mod tests {
             for part in [
                 "onnx/model.onnx (7 bytes)",
                 "is full at /cache/blobs",
-                "--cache-dir",
+                "cache_dir",
             ] {
                 assert!(error.contains(part), "{error}");
             }

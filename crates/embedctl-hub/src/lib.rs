@@ -79,8 +79,9 @@ pub use select::is_read;
 pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub use store::Store;
 
+use embedctl_common::setting::{LOCAL_DIR, MODEL, SetBy};
 use embedctl_common::{
-    cancel, error, folder, hash, named, safe_text, small_file, threads, word_list,
+    cancel, error, folder, hash, named, safe_text, setting, small_file, threads, word_list,
 };
 #[cfg(test)]
 use embedctl_testing::mutation;
@@ -225,13 +226,13 @@ pub fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Error {
 /// How a model comes to a machine that cannot fetch it.
 fn elsewhere(model: &ModelId) -> String {
     format!(
-        "for a machine without a network, run `embedctl download {model} --local-dir FOLDER` elsewhere, bring the \
-         folder here, and name it with --model"
+        "for a machine without a network, run `embedctl download {model} {LOCAL_DIR} FOLDER` elsewhere, bring the \
+         folder here, and name it with {MODEL}"
     )
 }
 
 /// The same, where something forbids the network.
-fn offline(model: &ModelId, settings: &Settings, by: &str, missing: &[&str]) -> Error {
+fn offline(model: &ModelId, settings: &Settings, by: SetBy, missing: &[&str]) -> Error {
     let remedy = format!(
         "{by} forbids the network: allow it, or, {}",
         elsewhere(model)

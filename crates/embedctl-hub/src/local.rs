@@ -22,6 +22,7 @@ use super::{DownloadedFile, ModelId, Transfer};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::folder::name_in;
+use crate::setting::LOCAL_DIR;
 
 /// What a folder's files must be, in the form of a lock file.
 pub(super) const MANIFEST: &str = "embedctl.lock.json";
@@ -57,7 +58,7 @@ impl Folder {
         transfer: &dyn Transfer,
     ) -> Result<Self> {
         let refuse = |reason: String, remedy: &str| {
-            let reason = format!("--local-dir {}: {reason}", path.display());
+            let reason = format!("{LOCAL_DIR} {}: {reason}", path.display());
             Err(Error::usage(reason).with_remedy(remedy))
         };
         if path.exists() && !path.is_dir() {
@@ -108,7 +109,7 @@ impl Folder {
             String::new()
         };
         Err(Error::usage(format!(
-            "--local-dir {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
+            "{LOCAL_DIR} {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
              vectors",
             self.path.display(),
             strangers.join(", ")
@@ -321,7 +322,7 @@ pub fn refuse_incomplete(folder: &Path) -> Result<()> {
             format!("lacks {}, which {MANIFEST} names", missing.path),
         )
         .with_remedy(format!(
-            "fetch it again with `embedctl download {} --local-dir` and this folder, or copy all of it again",
+            "fetch it again with `embedctl download {} {LOCAL_DIR}` and this folder, or copy all of it again",
             locked.id()
         )));
     }

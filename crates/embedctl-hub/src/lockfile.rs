@@ -10,6 +10,7 @@ use super::id::{ModelId, is_commit, is_path};
 use super::listing::{Listing, Remote};
 use super::{Downloaded, DownloadedFile};
 use crate::error::{Error, Result};
+use crate::setting::LOCK;
 use crate::small_file;
 
 const SCHEMA: u32 = 1;
@@ -81,7 +82,7 @@ impl Lock {
             small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
         let refuse = |reason: String| {
             Error::usage(format!(
-                "{} is no lock file of `embedctl download --lock` ({reason})",
+                "{} is no lock file of `embedctl download {LOCK}` ({reason})",
                 path.display()
             ))
         };
@@ -211,7 +212,9 @@ impl LockedModel {
                 found.path, found.sha256
             ),
         )
-        .with_remedy("if the change is meant, write the lock file anew with --lock"))
+        .with_remedy(format!(
+            "if the change is meant, write the lock file anew with {LOCK}"
+        )))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::ModelId;
 use crate::error::Cause;
 use crate::safe_text::shown_address;
+use crate::setting::{MODEL, MODEL_FILE};
 
 /// What `--model` means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +78,7 @@ fn something_else(given: &str) -> Option<Cause> {
             _ => "org/name".to_owned(),
         };
         return Some(
-            Cause::of("is an address").with(format!("name the model by its id: --model {id}")),
+            Cause::of("is an address").with(format!("name the model by its id: {MODEL} {id}")),
         );
     }
     let path = Path::new(given);
@@ -101,8 +102,8 @@ fn something_else(given: &str) -> Option<Cause> {
         Cause::of(
             "is an ONNX file, and a model is a folder that has config.json and tokenizer.json too",
         )
-        .with(format!("name both: --model {folder} --model-file {file}"))
+        .with(format!("name both: {MODEL} {folder} {MODEL_FILE} {file}"))
     } else {
-        Cause::of("is a file, and a model is a folder").with(format!("name that: --model {folder}"))
+        Cause::of("is a file, and a model is a folder").with(format!("name that: {MODEL} {folder}"))
     })
 }

@@ -2,6 +2,7 @@
 
 use super::precision::Precision;
 use crate::error::Cause;
+use crate::setting::{MODEL, MODEL_FILE, PRECISION};
 
 /// What the user says about the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<
             Ok(named.to_owned())
         } else {
             Err(lacking(
-                &format!("file {named}, which --model-file asks for"),
+                &format!("file {named}, which {MODEL_FILE} asks for"),
                 &files,
             ))
         };
@@ -77,13 +78,13 @@ pub fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
 /// That there is no such file, and which there are instead.
 fn lacking(what: &str, files: &[&str]) -> Cause {
     if files.is_empty() {
-        return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(
-            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with --model, or \
-             take a repository that has one (many are under onnx-community and Xenova)",
-        );
+        return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(format!(
+            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with {MODEL}, or \
+             take a repository that has one (many are under onnx-community and Xenova)"
+        ));
     }
     Cause::of(format!("has no {what}; it has {}", files.join(", ")))
-        .with("choose with --model-file or --precision")
+        .with(format!("choose with {MODEL_FILE} or {PRECISION}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Cause, Error, Result};
 use crate::onnx_file;
+use crate::setting::PROVIDER;
 use crate::weights::{self, FileChoice, Weights};
 use crate::word_list::{lists, words};
 
@@ -160,7 +161,7 @@ pub(super) fn select(
     let (onnx, checkpoint) = match choice.weights {
         Weights::Onnx => onnx(),
         Weights::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
-            Cause::of(format!("cannot be run by --provider native ({cause})"))
+            Cause::of(format!("cannot be run by {PROVIDER} native ({cause})"))
                 .with("another provider may run its ONNX file")
         }),
         Weights::CheckpointFirst(_) => {

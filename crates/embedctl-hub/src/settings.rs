@@ -11,6 +11,7 @@ use super::limits::Limits;
 use super::proxies::Proxies;
 use crate::error::{Error, Result};
 use crate::safe_text::Secrets;
+use crate::setting::{OFFLINE, SetBy};
 use crate::small_file;
 use crate::word_list::words;
 
@@ -38,8 +39,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// Who asks.
     pub token: Option<Token>,
-    /// What forbids the network: `--offline`, or a variable's name.
-    pub offline: Option<&'static str>,
+    /// What forbids the network, if anything does.
+    pub offline: Option<SetBy>,
     /// Proxies and hosts that need none.
     pub proxies: Proxies,
     /// A file of certificates (PEM) to be trusted instead of the system's, and the variable that names it.
@@ -91,11 +92,12 @@ impl Settings {
     ) -> Result<Self> {
         let environment = Environment(variable);
         let offline = if options.offline {
-            Some("--offline")
+            Some(OFFLINE.into())
         } else {
             ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]
                 .into_iter()
                 .find(|name| environment.is_on(name))
+                .map(SetBy::Name)
         };
         Ok(Self {
             endpoint: environment.endpoint()?,

@@ -51,7 +51,7 @@ fn an_option_goes_before_variables() {
     })
     .unwrap();
     assert_eq!(settings.cache, Path::new("/given"));
-    assert_eq!(settings.offline, Some("--offline"));
+    assert_eq!(settings.offline, Some(crate::setting::OFFLINE.into()));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::onnx_file::OnnxChoice;
 use crate::error::Cause;
+use crate::setting::PROVIDER;
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
@@ -116,7 +117,7 @@ pub fn refuses_onnx() -> Cause {
         "holds an adapter ({ADAPTER_SETTINGS}), which is applied by the native engine only: an ONNX file would run without it"
     ))
     .with(format!(
-        "use --provider native, or {MERGE} and export the result"
+        "use {PROVIDER} native, or {MERGE} and export the result"
     ))
 }
 

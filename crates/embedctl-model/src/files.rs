@@ -16,6 +16,7 @@ use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
 use crate::error::{Cause, Error, Result};
 use crate::folder::name_in;
 use crate::hash::Hash;
+use crate::setting::PROVIDER;
 use crate::word_list::words;
 
 /// A file of the model with its hash.
@@ -44,8 +45,11 @@ impl Model {
                 revision: located.revision,
                 transformer: folder.join(model.folder),
                 folder,
-                onnx: Err(Cause::of("is a static model, which the native engine runs")
-                    .with("name it with --provider native, or leave --provider out")),
+                onnx: Err(
+                    Cause::of("is a static model, which the native engine runs").with(format!(
+                        "name it with {PROVIDER} native, or leave {PROVIDER} out"
+                    )),
+                ),
                 checkpoint: Ok(Checkpoint {
                     folder: folder_of(&model.weights),
                     files: vec![model.weights],

@@ -72,7 +72,7 @@ pub use options::ModelOptions;
 use crate as model;
 use crate::error::Cause;
 use embedctl_common as record;
-use embedctl_common::{error, folder, hash, named, small_file, stage, threads, word_list};
+use embedctl_common::{error, folder, hash, named, setting, small_file, stage, threads, word_list};
 use embedctl_hub as hub;
 use embedctl_hub::{onnx_file, precision, weights};
 use embedctl_native::safetensors;

@@ -10,6 +10,7 @@ use super::weights::{self, Weights};
 use super::{Adapter, Checkpoint, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
 use crate::error::{Cause, Error, ErrorKind, Result};
+use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
 
 /// A model that is here.
 pub(super) struct Located {
@@ -224,7 +225,7 @@ fn one_kind_of_output(
                 "{} pools by itself, which the checkpoint, which goes first here, does not",
                 onnx.path.display()
             ))
-            .with("--provider cpu takes it")),
+            .with(format!("{PROVIDER} cpu takes it"))),
             Ok(checkpoint),
         ),
     }
@@ -235,7 +236,7 @@ fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptio
         (Weights::Onnx, onnx) => onnx,
         (Weights::Checkpoint(_), _) => Error::model(
             folder.display(),
-            format!("cannot be run by --provider native: {checkpoint}"),
+            format!("cannot be run by {PROVIDER} native: {checkpoint}"),
         )
         .with_remedy("another provider may run its ONNX file"),
         (_, onnx) if onnx.kind() == ErrorKind::Model => {
@@ -252,7 +253,7 @@ fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptio
 fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result<PathBuf> {
     if options.model_file.is_some() && options.precision.is_some() {
         return Err(
-            Error::usage("--model-file and --precision exclude each other")
+            Error::usage(format!("{MODEL_FILE} and {PRECISION} exclude each other"))
                 .with_remedy("choose the file by one of them"),
         );
     }

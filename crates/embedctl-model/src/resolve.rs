@@ -15,6 +15,7 @@ use super::positions;
 use super::sentence_config::{self, SentenceConfig};
 use super::tokenizer::{self, Asked};
 use crate::error::{Error, Result};
+use crate::setting::{PROMPT, PROMPT_NAME};
 use crate::word_list::{lists, words};
 use limits::{Limits, limits};
 use output::choose_output;
@@ -100,7 +101,7 @@ pub(super) fn resolve(
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
     if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
         notes.push(format!(
-            "--prompt-name {name} has no effect: the model's files put nothing before texts under that name (--prompt \
+            "{PROMPT_NAME} {name} has no effect: the model's files put nothing before texts under that name ({PROMPT} \
              gives a text of your own)"
         ));
     }
@@ -237,14 +238,14 @@ pub(super) fn choose_prompt(
         (prompt, _) => prompt.cloned(),
     };
     match (&options.prompt, &options.prompt_name) {
-        (Some(_), Some(_)) => Err(
-            Error::usage("--prompt and --prompt-name exclude each other")
-                .with_remedy("give the text or the name"),
-        ),
+        (Some(_), Some(_)) => Err(Error::usage(format!(
+            "{PROMPT} and {PROMPT_NAME} exclude each other"
+        ))
+        .with_remedy("give the text or the name")),
         (Some(prompt), None) => Ok(prompt.clone()),
         (None, Some(name)) => named(name).ok_or_else(|| {
-            Error::usage(format!("--prompt-name {name}: no such prompt; {}", known()))
-                .with_remedy("a prompt's own text can be given with --prompt")
+            Error::usage(format!("{PROMPT_NAME} {name}: no such prompt; {}", known()))
+                .with_remedy(format!("a prompt's own text can be given with {PROMPT}"))
         }),
         (None, None) => match &prompts.default {
             None => Ok(String::new()),
@@ -256,7 +257,7 @@ pub(super) fn choose_prompt(
                         known()
                     ),
                 )
-                .with_remedy("choose with --prompt or --prompt-name")
+                .with_remedy(format!("choose with {PROMPT} or {PROMPT_NAME}"))
             }),
         },
     }

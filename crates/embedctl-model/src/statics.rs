@@ -19,6 +19,7 @@ use super::options::ModelOptions;
 use super::resolve;
 use crate::error::{Error, Result};
 use crate::safetensors;
+use crate::setting::{MAX_LENGTH, POOLING};
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;
@@ -172,9 +173,9 @@ fn finish(
     decide: impl FnOnce(&mut ModelConfig),
 ) -> Result<StaticModel> {
     if options.pooling.is_some() {
-        return Err(Error::usage(
-            "--pooling has nothing to pool: a static model gives one vector a text",
-        ));
+        return Err(Error::usage(format!(
+            "{POOLING} has nothing to pool: a static model gives one vector a text"
+        )));
     }
     let weights = root.join(&folder).join("model.safetensors");
     let hidden = width(&weights)?;
@@ -215,8 +216,10 @@ fn finish(
     decide(&mut config);
     match options.max_length {
         Some(0) => {
-            return Err(Error::usage("--max-length 0 leaves no room for text")
-                .with_remedy("the least is 1"));
+            return Err(
+                Error::usage(format!("{MAX_LENGTH} 0 leaves no room for text"))
+                    .with_remedy("the least is 1"),
+            );
         }
         Some(asked) => config.max_length = asked,
         None => {}

@@ -10,6 +10,7 @@ use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::relative_bias;
 use super::scratch::{Rows, Scratch, block, room};
 use crate::error::{Error, Result};
+use crate::setting::MAX_LENGTH;
 
 /// What a description and an instruction set give, whatever the weights.
 #[derive(Debug, Clone, Copy)]
@@ -85,12 +86,12 @@ impl Executor<'_> {
                     };
                     if position >= table.rows() {
                         return Err(Error::usage(format!(
-                            "--max-length: a text of {} tokens needs position {position}, and the model has {} \
+                            "{MAX_LENGTH}: a text of {} tokens needs position {position}, and the model has {} \
                              positions",
                             span.len(),
                             table.rows()
                         ))
-                        .with_remedy("give a smaller --max-length"));
+                        .with_remedy(format!("give a smaller {MAX_LENGTH}")));
                     }
                     table.row(position, position_row);
                     add(row, position_row);

@@ -56,7 +56,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use embedctl_common::{error, remedies, small_file, word_list};
+use embedctl_common::{error, remedies, setting, small_file, word_list};
 #[cfg(test)]
 use embedctl_testing::mutation;
 

@@ -8,7 +8,7 @@ use super::kernels::{AttentionScratch, Lines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::remedies::MORE_MEMORY;
+use crate::remedies;
 
 /// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
 /// the weights' panels fits a core's own cache.
@@ -87,7 +87,8 @@ impl Scratch {
             .map_err(|_| {
                 *self = Self::default();
                 let reason = format!("the system refuses the memory for {tokens} tokens at a time");
-                Error::new(ErrorKind::OutOfMemory, "native", reason).with_remedy(MORE_MEMORY)
+                Error::new(ErrorKind::OutOfMemory, "native", reason)
+                    .with_remedy(remedies::more_memory())
             })
     }
 

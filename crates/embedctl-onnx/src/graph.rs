@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::folder::with_slashes;
 use crate::onnx::{Node, ValueInfo, skeleton};
+use crate::setting::BATCH_SIZE;
 use crate::small_file;
 
 /// Element type of a graph's input or output.
@@ -215,7 +216,7 @@ impl Graph {
             return None;
         };
         Some(format!(
-            "{reason}, so a text's vector depends on the texts beside it; --batch-size 1 embeds each text alone and makes \
+            "{reason}, so a text's vector depends on the texts beside it; {BATCH_SIZE} 1 embeds each text alone and makes \
              vectors repeatable"
         ))
     }
@@ -293,7 +294,7 @@ mod tests {
                 warned,
                 "{bits} bits in blocks of {block}"
             );
-            assert!(warning.is_none_or(|text| text.contains("--batch-size 1")));
+            assert!(warning.is_none_or(|text| text.contains("batch_size 1")));
         }
         assert!(warning("DynamicQuantizeMatMul", &[]).is_some());
         assert_eq!(warning("LayerNormalization", &[]), None);

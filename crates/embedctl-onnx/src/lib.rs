@@ -25,7 +25,7 @@ pub mod graph;
 pub mod skeleton;
 
 use crate as onnx;
-use embedctl_common::{error, folder, small_file};
+use embedctl_common::{error, folder, setting, small_file};
 
 use prost::Message;
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::named::named;
+use crate::setting::{MIN_COSINE, PRECISION};
 
 named! {
     /// In what numbers the engine inside multiplies, as `--precision` spells it.
@@ -153,11 +154,11 @@ impl Cosine {
             return Ok(());
         }
         let better = match arithmetic {
-            Arithmetic::Int8 => "--precision int16",
-            _ => "--precision fp32",
+            Arithmetic::Int8 => format!("{PRECISION} int16"),
+            _ => format!("{PRECISION} fp32"),
         };
         let reason = format!(
-            "with --precision {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below --min-cosine {asked}",
+            "with {PRECISION} {arithmetic} the least cosine to fp32 over {} texts is {:.5}, below {MIN_COSINE} {asked}",
             self.texts, self.least
         );
         Err(Error::engine("native", reason).with_remedy(format!("{better} is more exact")))
@@ -212,8 +213,8 @@ mod tests {
         let cosine = Cosine::of([0.995]).unwrap();
         assert!(cosine.check(Arithmetic::Int8, None).is_ok());
         let error = cosine.check(Arithmetic::Int8, Some(0.999)).unwrap_err();
-        assert!(error.to_string().contains("--precision int16"), "{error}");
+        assert!(error.to_string().contains("precision int16"), "{error}");
         let error = cosine.check(Arithmetic::Int16, None).unwrap_err();
-        assert!(error.to_string().contains("--precision fp32"), "{error}");
+        assert!(error.to_string().contains("precision fp32"), "{error}");
     }
 }

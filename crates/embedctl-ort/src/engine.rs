@@ -17,6 +17,7 @@ use crate::batch::{Batch, TokenRows};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::runtime::{Plugin, RuntimeOptions};
+use crate::setting::DEVICE;
 
 /// Batches that suit ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
 pub const CPU_LIMITS: BatchLimits = BatchLimits {
@@ -147,9 +148,11 @@ pub(crate) fn single_device(provider: Provider, options: &EngineOptions) -> Resu
         return Ok(());
     }
     Err(Error::usage(format!(
-        "--device: the provider {provider} has one device, number 0"
+        "{DEVICE}: the provider {provider} has one device, number 0"
     ))
-    .with_remedy("leave --device out, or name a provider that has more"))
+    .with_remedy(format!(
+        "leave {DEVICE} out, or name a provider that has more"
+    )))
 }
 
 /// What a worker returns for a batch.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::batch::Plan;
 use crate::error::{Cause, Error, ErrorKind, Result};
+use crate::setting::{BATCH_TOKENS, MAX_LENGTH};
 
 /// What became of a plan's rows.
 #[derive(Debug, Default)]
@@ -97,7 +98,7 @@ impl TokenLimit {
         (tokens < usize::MAX && !self.told.swap(true, Ordering::Relaxed)).then(|| {
             format!(
                 "a batch did not fit into memory; batches are now at most {tokens} tokens \
-                 (--batch-tokens {tokens} spares the attempt)"
+                 ({BATCH_TOKENS} {tokens} spares the attempt)"
             )
         })
     }
@@ -110,7 +111,7 @@ fn too_long(error: &Error, length: usize) -> Cause {
     ));
     let others = error.remedy().map(|remedy| format!("; or {remedy}"));
     cause.with(format!(
-        "--max-length cuts records{}",
+        "{MAX_LENGTH} cuts records{}",
         others.unwrap_or_default()
     ))
 }
@@ -177,7 +178,7 @@ mod tests {
         for (number, (row, cause)) in (0..).zip(&fitted.failed) {
             assert_eq!(*row, number);
             let said = cause.to_string();
-            for part in ["10 tokens", "--max-length", "no room"] {
+            for part in ["10 tokens", "max_length", "no room"] {
                 assert!(said.contains(part), "{part}: {said}");
             }
         }

@@ -63,7 +63,7 @@ pub use store::Storage;
 pub use write::ObjectWriter;
 
 use crate as storage;
-use embedctl_common::{cancel, error, named, remedies, safe_text, small_file, threads};
+use embedctl_common::{cancel, error, named, remedies, safe_text, setting, small_file, threads};
 use embedctl_hub as hub;
 
 /// Requests made again after the first.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use crate::error::Cause;
 #[cfg(feature = "cloud")]
 use crate::error::{Error, Result};
+#[cfg(feature = "cloud")]
+use crate::setting::STORAGE_OPTION;
 
 /// A setting for the object stores that know it.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +57,7 @@ impl StorageOption {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "--storage-option {}: no object store has a setting of that name",
+            "{STORAGE_OPTION} {}: no object store has a setting of that name",
             self.key
         ))
         .with_remedy(

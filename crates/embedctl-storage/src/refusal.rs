@@ -4,7 +4,7 @@
 use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
 use crate::error::{Error, ErrorKind, with_causes};
-use crate::remedies::TAKEN;
+use crate::remedies;
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             404 | 410 => answer("there is no such object", "check its name"),
             412 | 409 => answer(
                 "another object has appeared under that name meanwhile",
-                TAKEN,
+                &remedies::taken(),
             ),
             416 => answer(
                 "the object has become shorter since it was listed",

@@ -15,7 +15,8 @@ use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use super::version::bare;
 use crate::error::{Error, Result};
-use crate::remedies::TAKEN;
+use crate::remedies;
+use crate::setting::FORCE;
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
 const PART: usize = 16 << 20;
@@ -70,7 +71,7 @@ impl Storage {
         if found == Found::Unknown {
             return Err(Error::usage(format!(
                 "{address}: the credentials let objects be written but not looked at, so nobody can tell whether it \
-                 exists; pass --force to replace whatever is there"
+                 exists; pass {FORCE} to replace whatever is there"
             )));
         }
         Ok(writer)
@@ -298,5 +299,5 @@ fn refuse_read_only(address: &Address) -> Result<()> {
 }
 
 fn taken(address: &Address) -> Error {
-    Error::usage(format!("{address}: the object exists")).with_remedy(TAKEN)
+    Error::usage(format!("{address}: the object exists")).with_remedy(remedies::taken())
 }

@@ -19,6 +19,7 @@ use super::run::configurations;
 use super::runner::{Runner, Shared};
 use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, Tuned};
+use crate::setting::DURATION;
 
 /// Tunes the configurations of `runners`, which are warmed up. Returns the runner of the best settings too,
 /// where it is none of them; `None` if none of them can run.
@@ -80,9 +81,9 @@ pub(super) fn tune(
         _ => all[base].label(&all),
     };
     let advice = if tuning.steps.iter().any(Step::is_unclear) {
-        "; what is unclear may be, and a longer --duration tells"
+        format!("; what is unclear may be, and a longer {DURATION} tells")
     } else {
-        ""
+        String::new()
     };
     let better = if champion == base && best.is_none() {
         if tuning.settings == Tuned::default() {
@@ -113,7 +114,7 @@ pub(super) fn tune(
         } else {
             format!(
                 "compared once more, the best settings are not proven to be faster than {reference} (a longer \
-                 --duration tells more); no profile was written"
+                 {DURATION} tells more); no profile was written"
             )
         };
         last.is_better()

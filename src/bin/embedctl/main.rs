@@ -29,6 +29,7 @@ use embedctl_testing::mutation;
 
 use embedctl::runtime;
 use embedctl::safe_text::Secrets;
+use embedctl::setting;
 
 use crate::args::Args;
 use crate::config::Config;
@@ -36,7 +37,9 @@ use crate::exit::ExitCode;
 use crate::printer::Printer;
 
 fn main() {
-    // SAFETY: this is the program's first act, so there is no other thread.
+    // Before anything can fail: whatever goes wrong, people are told which option it is about.
+    setting::write_as_options();
+    // SAFETY: nothing has run yet but a store to an atomic, so there is no other thread.
     unsafe {
         runtime::disable_telemetry();
         runtime::allow_any_adapter();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub struct Place {
     /// The option, or the environment variable that stands for it: `--keep`.
-    pub option: Option<&'static str>,
+    pub option: Option<String>,
     /// A file's path, `standard input`, or what else an input is called.
     pub file: Option<String>,
     /// A line of the file, from 1; of an input that broke off, the last whole one.
@@ -39,7 +39,12 @@ impl Place {
 /// `a.jsonl:7`
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.file.as_deref().or(self.option).unwrap_or("input"))?;
+        f.write_str(
+            self.file
+                .as_deref()
+                .or(self.option.as_deref())
+                .unwrap_or("input"),
+        )?;
         match self.line {
             Some(line) => write!(f, ":{line}"),
             None => Ok(()),

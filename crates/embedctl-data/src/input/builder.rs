@@ -11,6 +11,7 @@ use crate::arrow::array::{
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::error::{Cause, Result};
 use crate::record::JSON_COLUMN;
+use crate::setting::KEEP;
 
 /// A kept column.
 pub(super) struct Column {
@@ -133,7 +134,7 @@ impl Column {
                 Err(Cause::of(format!(
                     "the kept field `{name}` ({number}) does not fit into {to}, the type of what was read before"
                 ))
-                .with(format!("use `--keep {name}:int`")))
+                .with(format!("use `{KEEP} {name}:int`")))
             }
             _ => Ok(cell),
         }

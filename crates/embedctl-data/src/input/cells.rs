@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::fields::KeepType;
 use super::json::{self, JsonType};
 use crate::error::Cause;
+use crate::setting::KEEP;
 
 /// A value of the `id` column or of a kept one.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +85,7 @@ pub(super) fn convert<'a>(
                 Cause::of(format!(
                     "the kept field `{name}` holds an escape that is no character ({error})"
                 ))
-                .with(format!("`--keep {name}:json` keeps it as it is written"))
+                .with(format!("`{KEEP} {name}:json` keeps it as it is written"))
             })
         }
         (KeepType::String, JsonType::Integer | JsonType::Float | JsonType::Bool)
@@ -140,7 +141,7 @@ pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<C
         Cause::of(format!(
             "the kept field `{name}` is not of type {kind} ({excerpt})"
         ))
-        .with(format!("mend it, or use `--keep {name}:string`"))
+        .with(format!("mend it, or use `{KEEP} {name}:string`"))
     })
 }
 
@@ -160,7 +161,7 @@ fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> Cause {
         _ => KeepType::String,
     };
     let but = match basis {
-        Basis::Declared => format!("`--keep {name}:{kind}` does not take it"),
+        Basis::Declared => format!("`{KEEP} {name}:{kind}` does not take it"),
         Basis::Values => format!("the first records made its column {kind}"),
         Basis::Nulls => format!("no first record had a value, which made its column {kind}"),
     };
@@ -168,7 +169,7 @@ fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> Cause {
     Cause::of(format!(
         "the kept field `{name}` is {what} ({excerpt}), but {but}"
     ))
-    .with(format!("use `--keep {name}:{remedy}`"))
+    .with(format!("use `{KEEP} {name}:{remedy}`"))
 }
 
 #[cfg(test)]
@@ -255,7 +256,7 @@ mod tests {
         ] {
             let cause = convert("x", kind, basis, Some(raw)).unwrap_err();
             let advice = cause.remedy.unwrap();
-            assert!(advice.contains(&format!("`--keep {remedy}`")), "{advice}");
+            assert!(advice.contains(&format!("`keep {remedy}`")), "{advice}");
         }
     }
 }

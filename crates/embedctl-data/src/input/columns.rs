@@ -19,6 +19,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaR
 use crate::arrow::error::ArrowError;
 use crate::error::{Cause, Error, Result};
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
+use crate::setting::KEEP;
 
 /// Gathers columns row by row, and knows what type each has.
 pub(super) struct Columns {
@@ -117,7 +118,7 @@ impl Columns {
                 || (self.places.is_some() && ["file", "line"].contains(&name));
             if own {
                 return Err(Cause::of(format!(
-                    "`--keep '*'` finds a field `{name}`, and the output has a column of its own by that name"
+                    "`{KEEP} '*'` finds a field `{name}`, and the output has a column of its own by that name"
                 ))
                 .with("rename the field, or name the fields to be kept one by one"));
             }
@@ -127,8 +128,8 @@ impl Columns {
         }
         if !left_out.is_empty() {
             warnings.push(format!(
-                "fields that were not in the first records are not kept by `--keep '*'`: {}; name them with \
-                 `--keep` where they are wanted",
+                "fields that were not in the first records are not kept by `{KEEP} '*'`: {}; name them with \
+                 `{KEEP}` where they are wanted",
                 left_out.join(", ")
             ));
         }
@@ -159,10 +160,10 @@ impl Columns {
                 Some((kind, Basis::Declared)) => {
                     if !fit::takes(kind, from) {
                         return Err(Cause::of(format!(
-                            "the column `{name}` has the type {from}, which `--keep {name}:{kind}` does not take"
+                            "the column `{name}` has the type {from}, which `{KEEP} {name}:{kind}` does not take"
                         ))
                         .with(format!(
-                            "leave the type out (`--keep {name}`), and it is kept as it is"
+                            "leave the type out (`{KEEP} {name}`), and it is kept as it is"
                         )));
                     }
                 }
@@ -174,7 +175,7 @@ impl Columns {
                             "the column `{name}` has the type {from}, but what was read before made it {to}"
                         ))
                         .with(format!(
-                            "give it one type for all inputs, for example `--keep {name}:string`"
+                            "give it one type for all inputs, for example `{KEEP} {name}:string`"
                         )));
                     }
                 }
@@ -222,7 +223,7 @@ impl Columns {
                 column.field().data_type()
             ))
             .with(format!(
-                "use `--keep {}:string`, or embed this input on its own",
+                "use `{KEEP} {}:string`, or embed this input on its own",
                 column.name
             ))),
         }

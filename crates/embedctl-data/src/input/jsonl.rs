@@ -14,6 +14,7 @@ use super::options::InputOptions;
 use super::paths::{self, Paths, Values};
 use super::window::{Known, Record};
 use crate::error::Cause;
+use crate::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;
@@ -28,14 +29,14 @@ pub(super) struct Jsonl {
     /// Fields that `--keep '*'` has met.
     met: HashSet<String>,
     /// Named fields that no record has had so far, by their numbers in `paths`.
-    unseen: Vec<(usize, &'static str, String)>,
+    unseen: Vec<(usize, Setting, String)>,
     /// The source and the fields of the first record.
     first: Option<(u32, Vec<String>)>,
 }
 
 /// A named field that no record of the first window has had.
 pub(super) struct Unseen {
-    pub option: &'static str,
+    pub option: Setting,
     pub name: String,
     /// The first record's source, and its fields.
     pub source: u32,
@@ -55,9 +56,9 @@ impl Jsonl {
         let named = names.iter().enumerate().filter_map(|(index, name)| {
             let option = match index {
                 ID if !options.names_id() => return None,
-                ID => "--id-field",
+                ID => ID_FIELD,
                 index if index < TEXT + texts_count => option,
-                _ => "--keep",
+                _ => KEEP,
             };
             Some((index, option, (*name).to_owned()))
         });
@@ -188,7 +189,9 @@ impl Jsonl {
             Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
             None => format!("the record has no field `{name}`{}", fields(line)),
         };
-        Err(Cause::of(wrong).with("name the field that holds the text with `--text-field`"))
+        Err(Cause::of(wrong).with(format!(
+            "name the field that holds the text with `{TEXT_FIELD}`"
+        )))
     }
 
     fn id<'a>(&self, values: &Values<'a>) -> Result<Cell<'a>, Cause> {
@@ -204,16 +207,21 @@ impl Jsonl {
                 let text = json::string(raw).map_err(|error| no_character("id", name, &error));
                 return Ok(Cell::String(text?));
             }
-            (IdType::String, _) => ("ids are strings or integers", ANOTHER_ID),
+            (IdType::String, _) => ("ids are strings or integers".to_owned(), another_id()),
             (IdType::Int, JsonType::Integer) => {
                 return raw.parse().map(Cell::Int).map_err(|_| {
                     let excerpt = json::excerpt(raw);
                     Cause::of(format!("the id `{name}` is beyond 64 bits ({excerpt})"))
-                        .with(STRING_IDS)
+                        .with(string_ids())
                 });
             }
-            (IdType::Int, JsonType::String) => ("`--id-type int` takes integers alone", STRING_IDS),
-            (IdType::Int, _) => ("`--id-type int` takes integers alone", ANOTHER_ID),
+            (IdType::Int, kind) => (
+                format!("`{ID_TYPE} int` takes integers alone"),
+                match kind {
+                    JsonType::String => string_ids(),
+                    _ => another_id(),
+                },
+            ),
         };
         let excerpt = json::excerpt(raw);
         Err(Cause::of(format!(
@@ -224,8 +232,14 @@ impl Jsonl {
 }
 
 /// What helps where ids are not of the type that they should have.
-const STRING_IDS: &str = "use `--id-type string`";
-const ANOTHER_ID: &str = "name another field with `--id-field`";
+fn string_ids() -> String {
+    format!("use `{ID_TYPE} string`")
+}
+
+/// The same, where strings would be of no use.
+fn another_id() -> String {
+    format!("name another field with `{ID_FIELD}`")
+}
 
 fn no_character(what: &str, name: &str, error: &impl std::fmt::Display) -> Cause {
     Cause::of(format!(
@@ -335,24 +349,24 @@ mod tests {
             ("12", "the line is an integer", "-i text"),
             (r#""words""#, "the line is a string", "-i text"),
             ("null", "the line is null", "-i text"),
-            ("{}", "no field `text` (it is empty)", "--text-field"),
+            ("{}", "no field `text` (it is empty)", "text_field"),
             (
                 r#"{"body":"x","t":1}"#,
                 "(it has `body`, `t`)",
-                "--text-field",
+                "text_field",
             ),
             (
                 r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
                 "`e`, …)",
-                "--text-field",
+                "text_field",
             ),
-            (r#"{"text":null}"#, "`text` is null", "--text-field"),
-            (r#"{"text":1}"#, "`text` is an integer", "--text-field"),
-            (r#"{"text":["a"]}"#, "`text` is an array", "--text-field"),
+            (r#"{"text":null}"#, "`text` is null", "text_field"),
+            (r#"{"text":1}"#, "`text` is an integer", "text_field"),
+            (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
             (r#"{"text":"\ud800"}"#, "no character", "mend it"),
-            (r#"{"text":"a","id":1.5}"#, "(1.5)", "--id-field"),
-            (r#"{"text":"a","id":true}"#, "a boolean", "--id-field"),
-            (r#"{"text":"a","id":{}}"#, "an object", "--id-field"),
+            (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_field"),
+            (r#"{"text":"a","id":true}"#, "a boolean", "id_field"),
+            (r#"{"text":"a","id":{}}"#, "an object", "id_field"),
         ] {
             let reason = reason(line);
             assert!(reason.contains(message), "{line}: {reason}");

@@ -9,6 +9,7 @@ use super::template::Template;
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::Cause;
 use crate::position::Position;
+use crate::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
 pub(super) const MOST_BYTES: usize = 1 << 30;
@@ -163,10 +164,10 @@ impl InputOptions {
     }
 
     /// The fields that texts are made of, and the option that names them.
-    pub(super) fn texts(&self) -> (&'static str, &[String]) {
+    pub(super) fn texts(&self) -> (Setting, &[String]) {
         match &self.text_template {
-            Some(template) => ("--text-template", template.fields()),
-            None => ("--text-field", std::slice::from_ref(&self.text_field)),
+            Some(template) => (TEXT_TEMPLATE, template.fields()),
+            None => (TEXT_FIELD, std::slice::from_ref(&self.text_field)),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::source::Planned;
 use super::text;
 use super::window::{Known, Record};
 use crate::error::{Cause, Error, Result};
+use crate::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
 
 /// What a line holds.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(super) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
     Cause::of(format!(
         "the {what} has {length} bytes, more than the limit of {limit}"
     ))
-    .with("raise it with `--max-record-bytes`")
+    .with(format!("raise it with `{MAX_RECORD_BYTES}`"))
 }
 
 /// Why a record that is no text is rejected.
@@ -156,11 +157,16 @@ impl Parser {
     fn looks_like_jsonl(&self, source: &Planned, line: &str, has_text: bool) -> Error {
         let field = &self.options.text_field;
         let (has, remedy) = if has_text {
-            (format!(" with the field `{field}`"), "say `-i jsonl`")
+            (
+                format!(" with the field `{field}`"),
+                "say `-i jsonl`".to_owned(),
+            )
         } else {
             (
                 format!(" without the field `{field}`{}", jsonl::fields(line)),
-                "say `-i jsonl` and name the field that holds the text with `--text-field`",
+                format!(
+                    "say `-i jsonl` and name the field that holds the text with `{TEXT_FIELD}`"
+                ),
             )
         };
         Error::usage(format!(

@@ -7,6 +7,10 @@ use super::format::InputFormat;
 use super::options::{ALL, InputOptions, MOST_BYTES, Part};
 use super::source::{Planned, Source};
 use crate::error::{Cause, Error, Result};
+use crate::setting::{
+    CSV_DELIMITER, ID_FIELD, KEEP, MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE,
+    WINDOW,
+};
 
 /// Checks what does not depend on any source's format.
 pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
@@ -23,29 +27,31 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     }
     if options.max_record_bytes == 0 || options.max_record_bytes > MOST_BYTES {
         let most = options.max_record_bytes;
-        return usage(
-            format!("`--max-record-bytes` is {most}, but it goes from 1 to {MOST_BYTES} (1 GiB)")
-                .into(),
-        );
+        return usage(Cause::of(format!(
+            "`{MAX_RECORD_BYTES}` is {most}, but it goes from 1 to {MOST_BYTES} (1 GiB)"
+        )));
     }
     if options.window_rows == 0 || options.window_bytes == 0 {
         return usage(
-            Cause::of("a window needs room for a record").with("give `--window` 1 or more"),
+            Cause::of("a window needs room for a record")
+                .with(format!("give `{WINDOW}` 1 or more")),
         );
     }
     if options.keep.len() > MOST_KEPT {
         let kept = options.keep.len();
         return usage(
-            Cause::of(format!("`--keep` names {kept} fields, and takes {MOST_KEPT}")).with(
-                "carry the object that holds them through as one field instead (`--keep NAME:json`), or leave \
-                 some out",
-            ),
+            Cause::of(format!("`{KEEP}` names {kept} fields, and takes {MOST_KEPT}")).with(format!(
+                "carry the object that holds them through as one field instead (`{KEEP} NAME:json`), or leave \
+                 some out"
+            )),
         );
     }
     if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
         return usage(
-            Cause::of("`--text-template` names the fields of the text itself")
-                .with("leave `--text-field` out"),
+            Cause::of(format!(
+                "`{TEXT_TEMPLATE}` names the fields of the text itself"
+            ))
+            .with(format!("leave `{TEXT_FIELD}` out")),
         );
     }
     if let Some(keep) = options
@@ -54,8 +60,9 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         .find(|keep| keep.name == ALL && keep.kind.is_some())
     {
         return usage(
-            Cause::of(format!("`--keep {keep}` gives all fields one type"))
-                .with("name those that need a type beside it (`--keep '*,NAME:TYPE'`)"),
+            Cause::of(format!("`{KEEP} {keep}` gives all fields one type")).with(format!(
+                "name those that need a type beside it (`{KEEP} '*,NAME:TYPE'`)"
+            )),
         );
     }
     let fields = [&options.id_field];
@@ -76,27 +83,27 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         let clash = match name.as_str() {
             "id" => Some((
                 "the output's column `id`, which is always there".to_owned(),
-                "leave it out, and choose the field it is read from with `--id-field`",
+                format!("leave it out, and choose the field it is read from with `{ID_FIELD}`"),
             )),
             "embedding" => Some((
                 "the output's column `embedding`".to_owned(),
-                "leave it out, or rename the field in the input",
+                "leave it out, or rename the field in the input".to_owned(),
             )),
             "file" | "line" if options.source_columns => Some((
-                format!("the column `{name}` that `--source-columns` adds"),
-                "leave one of them out",
+                format!("the column `{name}` that `{SOURCE_COLUMNS}` adds"),
+                "leave one of them out".to_owned(),
             )),
             _ => None,
         };
         if let Some((column, remedy)) = clash {
-            let clash = format!("`--keep {name}` clashes with {column}");
+            let clash = format!("`{KEEP} {name}` clashes with {column}");
             return usage(Cause::of(clash).with(remedy));
         }
         if options.keep[..index]
             .iter()
             .any(|other| other.name == *name)
         {
-            let reason = format!("`--keep` names the field `{name}` twice");
+            let reason = format!("`{KEEP}` names the field `{name}` twice");
             return usage(Cause::of(reason).with("name it once"));
         }
     }
@@ -120,15 +127,15 @@ pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Resu
 fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     let defaults = InputOptions::default();
     let named = [
-        ("--text-field", &options.text_field, &defaults.text_field),
-        ("--id-field", &options.id_field, &defaults.id_field),
+        (TEXT_FIELD, &options.text_field, &defaults.text_field),
+        (ID_FIELD, &options.id_field, &defaults.id_field),
     ];
     if let Some(template) = &options.text_template
         && let Some(text) = sources.iter().find(|one| one.format == InputFormat::Text)
     {
         return Err(text
             .usage(format!(
-                "`--text-template {template}` needs fields, and text has none"
+                "`{TEXT_TEMPLATE} {template}` needs fields, and text has none"
             ))
             .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
     }
@@ -149,10 +156,10 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
 fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
     let has_one = |one: &Planned| one.format.has_header();
     if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
-        return Err(
-            Error::usage("`--csv-delimiter` is about CSV, and no input is read as that")
-                .with_remedy("leave it out, or say `-i csv`"),
-        );
+        return Err(Error::usage(format!(
+            "`{CSV_DELIMITER}` is about CSV, and no input is read as that"
+        ))
+        .with_remedy("leave it out, or say `-i csv`"));
     }
     Ok(())
 }
@@ -165,8 +172,8 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
     });
     match strange {
         Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
-            "`--keep {keep}` needs fields, but {} is read as text, which has only the text itself \
-             (`--keep {text_field}`)",
+            "`{KEEP} {keep}` needs fields, but {} is read as text, which has only the text itself \
+             (`{KEEP} {text_field}`)",
             source.name
         ))
         .with_remedy("say `-i jsonl` if it is JSONL")),
@@ -218,7 +225,7 @@ pub(super) fn repeated_ids(sources: &[Planned], options: &InputOptions) -> Optio
         .count();
     (texts > 1 && !options.source_columns).then(|| {
         format!(
-            "ids are line numbers, so those of {texts} text inputs repeat; `--source-columns` adds the columns \
+            "ids are line numbers, so those of {texts} text inputs repeat; `{SOURCE_COLUMNS}` adds the columns \
              `file` and `line`, which tell records apart"
         )
     })

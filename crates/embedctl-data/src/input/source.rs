@@ -14,6 +14,7 @@ use super::options::Part;
 use super::pace::{Ahead, Pace};
 use crate::error::{Cause, Error, ErrorKind, Place, Result};
 use crate::position::Seek;
+use crate::setting::Setting;
 use crate::storage::{Bytes, FileBytes, Readable};
 
 /// How standard input is called in messages.
@@ -252,7 +253,7 @@ impl Planned {
     /// It has no such field, but others.
     pub(super) fn missing<'n>(
         &self,
-        option: &str,
+        option: Setting,
         name: &str,
         fields: impl Iterator<Item = &'n str>,
     ) -> Error {

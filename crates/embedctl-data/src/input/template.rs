@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Cause;
+use crate::setting::TEXT_TEMPLATE;
 
 /// A text with places for fields: `{title}\n{body}`. `{{` and `}}` are braces, `\n`, `\t` and `\\` what they
 /// are in most languages.
@@ -114,7 +115,7 @@ impl Template {
         if values.iter().all(Option::is_none) {
             let names: Vec<_> = self.fields.iter().map(|name| format!("`{name}`")).collect();
             return Err(Cause::of(format!(
-                "the record has nothing in {} for `--text-template`",
+                "the record has nothing in {} for `{TEXT_TEMPLATE}`",
                 names.join(", ")
             ))
             .with("fill one of them, or name others"));

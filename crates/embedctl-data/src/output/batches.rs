@@ -15,6 +15,7 @@ use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::writer::StreamWriter;
 use crate::error::{Error, Result};
 use crate::record::Rows;
+use crate::setting::EMBEDDING_FIELD;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;
@@ -69,7 +70,8 @@ impl VectorWriter for BatchWriter {
                 "the input has a column `{}`, as the output would",
                 column.name
             );
-            return Err(Error::usage(reason).with_remedy("name the vectors with --embedding-field"));
+            return Err(Error::usage(reason)
+                .with_remedy(format!("name the vectors with {EMBEDDING_FIELD}")));
         }
         let Some(sink) = self.sink.take() else {
             return Err(Error::internal("a stream within a stream"));

@@ -12,6 +12,7 @@ use super::read::{read_vectors, unreadable};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
+use crate::setting::{CALIBRATION, DIMENSIONS, DTYPE};
 use crate::small_file;
 use crate::storage::{Address, Readable};
 
@@ -49,7 +50,7 @@ impl Calibration {
         if dtype.needs_ranges() {
             return Ok(());
         }
-        let reason = format!("--calibration is for --dtype int8 and uint8, and this is {dtype}");
+        let reason = format!("{CALIBRATION} is for {DTYPE} int8 and uint8, and this is {dtype}");
         Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"))
     }
 
@@ -69,9 +70,9 @@ impl Calibration {
         };
         if columns.is_empty() {
             let reason = "there is neither a vector of float32 or float16 in it nor ranges";
-            return Err(unreadable(path, reason).with_remedy(
-                "--calibration takes an output of this model that was written with --dtype f32",
-            ));
+            return Err(unreadable(path, reason).with_remedy(format!(
+                "{CALIBRATION} takes an output of this model that was written with {DTYPE} f32"
+            )));
         }
         Ok(Self {
             file: path.to_owned(),
@@ -115,10 +116,12 @@ impl Calibration {
             });
         let there = there.collect::<Vec<_>>().join(", ");
         Err(Error::usage(format!(
-            "--calibration {}: {name} has {dimensions} components, and there is {there}",
+            "{CALIBRATION} {}: {name} has {dimensions} components, and there is {there}",
             self.file.display()
         ))
-        .with_remedy("make the file with the same model and --dimensions, and --dtype f32"))
+        .with_remedy(format!(
+            "make the file with the same model and {DIMENSIONS}, and {DTYPE} f32"
+        )))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
+use crate::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {
@@ -75,7 +76,7 @@ impl<'a> Columns<'a> {
 
 fn without_form(field: &Field) -> Error {
     let (name, kind) = (field.name(), field.data_type());
-    Error::usage(format!("--keep {name}: JSON has no form for {kind}"))
+    Error::usage(format!("{KEEP} {name}: JSON has no form for {kind}"))
         .with_remedy("leave it out, or choose -f parquet or -f arrow")
 }
 
@@ -203,6 +204,6 @@ mod tests {
         );
         let batch = RecordBatch::try_from_iter([("odd", Arc::new(union.unwrap()) as ArrayRef)]);
         let error = Columns::new(&batch.unwrap()).err().unwrap().to_string();
-        assert!(error.contains("--keep odd"), "{error}");
+        assert!(error.contains("keep odd"), "{error}");
     }
 }

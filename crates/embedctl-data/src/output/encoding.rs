@@ -12,6 +12,7 @@ use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::error::{Error, Place, Result};
 use crate::record::Rows;
+use crate::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(super) const VECTOR_COLUMNS: &str = "vector_columns";
@@ -167,11 +168,11 @@ impl Encoding {
                     }
                     VectorType::List => {
                         if i32::try_from(values.len()).is_err() {
-                            return Err(Error::usage(
-                                "--vector-type list: the vectors of a window hold more numbers than Arrow \
-                                 counts in a list",
-                            )
-                            .with_remedy("choose a smaller --window"));
+                            return Err(Error::usage(format!(
+                                "{VECTOR_TYPE} list: the vectors of a window hold more numbers than Arrow \
+                                 counts in a list"
+                            ))
+                            .with_remedy(format!("choose a smaller {WINDOW}")));
                         }
                         let lengths = std::iter::repeat_n(column.width, rows.len());
                         let offsets = OffsetBuffer::from_lengths(lengths);
@@ -216,5 +217,5 @@ fn beyond_f16(rows: &Rows, index: usize, value: f32) -> Error {
         Place::file(format!("record {record}")),
         format!("its vector holds {value}, and f16 ends at {most}"),
     )
-    .with_remedy("choose --dtype f32, or --normalize true")
+    .with_remedy(format!("choose {DTYPE} f32, or {NORMALIZE} true"))
 }

@@ -52,6 +52,7 @@ use self::target::Target;
 use crate::arrow::datatypes::Schema;
 use crate::error::{Error, Result};
 use crate::record::SourceNames;
+use crate::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 
 impl OutputOptions {
     /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
@@ -59,7 +60,7 @@ impl OutputOptions {
     /// # Errors
     /// If it is a folder, or lies in none.
     pub fn is_stream(&self) -> Result<bool> {
-        Ok(!OutputPlace::find(&self.destination, "-o")?.is_published())
+        Ok(!OutputPlace::find(&self.destination, OutputPlace::OUTPUT)?.is_published())
     }
 }
 
@@ -123,7 +124,7 @@ fn plan(
     sources: usize,
     columns: &Schema,
 ) -> Result<(OutputFormat, OutputPlace)> {
-    let place = OutputPlace::find(&options.destination, "-o")?;
+    let place = OutputPlace::find(&options.destination, OutputPlace::OUTPUT)?;
     let format = match (options.resolved_format()?, place.is_published()) {
         (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,
@@ -152,7 +153,7 @@ fn check_options(
     options: &OutputOptions,
     dimensions: &[usize],
 ) -> Result<()> {
-    let refuse = |option: &str, why: &str| {
+    let refuse = |option: &dyn std::fmt::Display, why: &str| {
         let reason = format!("{option}: {format} output {why}");
         let remedy = "leave it out, or choose another output format (-f)";
         Err(Error::usage(reason).with_remedy(remedy))
@@ -162,17 +163,20 @@ fn check_options(
         Calibration::check(dtype)?;
     }
     if options.vector_type.is_some() && !format.has_lists() {
-        return refuse("--vector-type", "has no list types; Parquet and Arrow have");
+        return refuse(&VECTOR_TYPE, "has no list types; Parquet and Arrow have");
     }
     if format.is_matrix() {
         if options.embedding_field.is_some() {
-            return refuse("--embedding-field", "has no column names");
+            return refuse(&EMBEDDING_FIELD, "has no column names");
         }
         if options.nullable {
-            return refuse("--on-error null", "is a matrix, which has no nulls");
+            return refuse(
+                &format_args!("{ON_ERROR} null"),
+                "is a matrix, which has no nulls",
+            );
         }
         if dimensions.len() > 1 {
-            return refuse("--dimensions", "is one matrix, of vectors of one width");
+            return refuse(&DIMENSIONS, "is one matrix, of vectors of one width");
         }
     }
     Ok(())
@@ -198,13 +202,15 @@ pub fn check_names(
         let name = field.name();
         if own.contains(name) {
             let remedy = match format.is_matrix() {
-                true => "rename the field, or leave it out",
+                true => "rename the field, or leave it out".to_owned(),
                 false => {
-                    "rename the field, leave it out, or name the vectors with --embedding-field"
+                    format!(
+                        "rename the field, leave it out, or name the vectors with {EMBEDDING_FIELD}"
+                    )
                 }
             };
             return Err(Error::usage(format!(
-                "--keep {name}: {format} output has a column of its own by that name"
+                "{KEEP} {name}: {format} output has a column of its own by that name"
             ))
             .with_remedy(remedy));
         }

@@ -9,6 +9,7 @@ use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
 use crate::error::{Error, Result};
 use crate::named::named;
+use crate::setting::{CALIBRATION, DTYPE};
 use crate::word_list::words;
 
 /// Name of the vectors' column, where none is given.
@@ -226,19 +227,19 @@ impl OutputOptions {
         if !held.contains(&dtype) {
             let held: Vec<&str> = held.iter().map(|it| it.name()).collect();
             return Err(Error::usage(format!(
-                "--dtype {dtype}: {format} output holds {}",
+                "{DTYPE} {dtype}: {format} output holds {}",
                 held.join(", ")
             ))
             .with_remedy("choose one of these, or another output format (-f)"));
         }
         if dtype.needs_ranges() && self.calibration.is_none() {
             return Err(Error::usage(format!(
-                "--dtype {dtype} needs --calibration FILE: which range of each component is divided into 256 steps \
+                "{DTYPE} {dtype} needs {CALIBRATION} FILE: which range of each component is divided into 256 steps \
                  must not depend on the records at hand"
             ))
-            .with_remedy(
-                "embed some thousand records with --dtype f32 -o calibration.npy first, and give that file",
-            ));
+            .with_remedy(format!(
+                "embed some thousand records with {DTYPE} f32 -o calibration.npy first, and give that file"
+            )));
         }
         Ok(dtype)
     }

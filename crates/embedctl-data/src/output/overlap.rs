@@ -6,9 +6,10 @@ use super::options::{Destination, OutputOptions};
 use super::place::{Identity, OutputPlace};
 use super::sidecar::{former_sidecars, sidecar_path};
 use crate::error::{Error, Result};
+use crate::setting::{CALIBRATION, REUSE, SetBy};
 
 /// Refuses an output, a file beside it, `others` that are written with it (with their options), and what is read
-/// (inputs, the calibration, what `--reuse` names) of which two are the same file: by name, through links of either
+/// (inputs, the calibration, an earlier output whose vectors are reused) of which two are the same file: by name, through links of either
 /// kind, or as standard input or output; and others in a folder of parts that is written or reused. An input without
 /// a path is standard input.
 ///
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 pub fn refuse_overlap<'a>(
     output: &OutputOptions,
     is_folder: bool,
-    others: &[(&str, &Path)],
+    others: &[(SetBy, &Path)],
     inputs: impl IntoIterator<Item = Option<&'a Path>>,
     reuse: Option<&Path>,
 ) -> Result<()> {
@@ -43,16 +44,16 @@ pub fn refuse_overlap<'a>(
     }
     if let Some(calibration) = &output.calibration {
         let path = calibration.file();
-        let what = format!("--calibration {}", path.display());
+        let what = format!("{CALIBRATION} {}", path.display());
         let _ = add(what, Identity::of_path(path));
     }
     let mut folders = Vec::new();
     match &output.destination {
         Destination::Stdout => add("standard output".to_owned(), Identity::of_stdout())?,
-        Destination::Path(path) if is_folder => folders.push(("-o", path.as_path())),
+        Destination::Path(path) if is_folder => folders.push((OutputPlace::OUTPUT, path.as_path())),
         Destination::Path(path) => {
             add(format!("-o {}", path.display()), Identity::of_path(path))?;
-            let place = OutputPlace::find(&output.destination, "-o")?;
+            let place = OutputPlace::find(&output.destination, OutputPlace::OUTPUT)?;
             if let Some(path) = place.file() {
                 let sidecars = output.resolved_format()?.sidecars();
                 let own: Vec<_> = sidecars.iter().map(|it| sidecar_path(path, it)).collect();
@@ -65,11 +66,11 @@ pub fn refuse_overlap<'a>(
         }
     }
     if let Some(path) = reuse {
-        folders.push(("--reuse", path));
+        folders.push((REUSE.into(), path));
         // The output may take its place.
         let files = former_sidecars(path).chain([path.to_path_buf()]);
         for file in files {
-            let what = format!("{}, read for --reuse", file.display());
+            let what = format!("{}, read for {REUSE}", file.display());
             let _ = add(what, Identity::of_path(&file));
         }
     }

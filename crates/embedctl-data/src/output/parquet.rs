@@ -23,6 +23,7 @@ use crate::arrow::datatypes::{Field, Schema};
 use crate::arrow::retype;
 use crate::error::{Error, Result};
 use crate::record::Rows;
+use crate::setting::KEEP;
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
@@ -86,7 +87,7 @@ impl VectorWriter for ParquetWriter {
         }
         let batch = self.table.batch(rows)?;
         let batch = retype::batch(&batch, retype::parquet_times).map_err(|error| {
-            Error::usage(format!("--keep: Parquet: {error}")).with_remedy("choose -f arrow")
+            Error::usage(format!("{KEEP}: Parquet: {error}")).with_remedy("choose -f arrow")
         })?;
         let shown = self.shown.clone();
         let writer = self.open(&Schema::empty())?;
@@ -154,7 +155,7 @@ fn check_type(field: &Field) -> Result<()> {
         });
     tried.map(|_| ()).map_err(|error| {
         let (name, kind) = (field.name(), field.data_type());
-        Error::usage(format!("--keep {name}: Parquet has no type for {kind}"))
+        Error::usage(format!("{KEEP} {name}: Parquet has no type for {kind}"))
             .with_remedy("leave it out, or choose -f arrow")
             .caused_by(error)
     })

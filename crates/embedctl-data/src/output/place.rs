@@ -8,6 +8,7 @@ use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
 use crate::error::{Error, Result};
+use crate::setting::SetBy;
 use crate::storage::Address;
 
 /// Links followed at most, as on Linux.
@@ -19,7 +20,7 @@ pub(crate) struct OutputPlace {
     /// As the user wrote it, for messages.
     shown: PathBuf,
     /// The option that named it, for messages.
-    option: &'static str,
+    option: SetBy,
     pub(super) kind: PlaceKind,
 }
 
@@ -45,11 +46,14 @@ pub(super) enum PlaceKind {
 }
 
 impl OutputPlace {
+    /// What names the output in messages, of a program too: a short option has one spelling.
+    pub const OUTPUT: SetBy = SetBy::Name("-o");
+
     /// Looks at what `option` named.
     ///
     /// # Errors
     /// If it is a folder, or lies in none.
-    pub fn find(destination: &Destination, option: &'static str) -> Result<Self> {
+    pub fn find(destination: &Destination, option: SetBy) -> Result<Self> {
         let path = match destination {
             Destination::Path(path) => path,
             Destination::Stdout => {
@@ -73,7 +77,7 @@ impl OutputPlace {
     }
 
     /// The option that named it.
-    pub fn option(&self) -> &'static str {
+    pub fn option(&self) -> SetBy {
         self.option
     }
 
@@ -96,7 +100,7 @@ impl OutputPlace {
     }
 }
 
-fn look(path: &Path, option: &'static str) -> Result<PlaceKind> {
+fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
     let folder = || {
         Error::usage(format!("{option} {}: that is a folder", path.display()))
             .with_remedy("name a file in it")

@@ -16,6 +16,7 @@ use super::temporary::RunFiles;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::record::Reject;
+use crate::setting::REJECTS;
 
 /// Writes rejected records beside their final name; they are published with the output
 /// ([`crate::output::Finish::rejects`]). Dropped before, it removes what it wrote.
@@ -43,7 +44,7 @@ impl RejectsWriter {
     /// # Errors
     /// If it exists and `force` is not given, or cannot be written.
     pub fn create(path: &Path, force: bool, files: &RunFiles) -> Result<Self> {
-        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
+        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), REJECTS.into())?;
         Ok(Self {
             target: Target::create(&place, force, &[], files)?,
             hash: Hash::default(),
@@ -55,7 +56,7 @@ impl RejectsWriter {
     /// # Errors
     /// As there.
     pub fn check(path: &Path, force: bool, files: &RunFiles) -> Result<()> {
-        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), "--rejects")?;
+        let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), REJECTS.into())?;
         Target::check(&place, force, &[], files)
     }
 
@@ -240,7 +241,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("--rejects") && error.contains("--force"),
+            error.contains("rejects") && error.contains("force"),
             "{error}"
         );
         publish(RejectsWriter::create(&path, true, &files).unwrap());

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use super::temporary::RunFiles;
 use crate::error::{Error, Result};
-use crate::remedies::TAKEN;
+use crate::remedies;
 use crate::storage::{Address, ObjectWriter, Storage};
 
 /// An object that is being written. Dropped unfinished, it leaves nothing.
@@ -40,7 +40,7 @@ impl Remote {
                 return Err(Error::usage(format!(
                     "{address}: {sidecar} is written with it, and exists"
                 ))
-                .with_remedy(TAKEN));
+                .with_remedy(remedies::taken()));
             }
         }
         Ok(Self {
@@ -87,7 +87,7 @@ impl Remote {
                     "{}: {address} is written with it, and has appeared meanwhile",
                     self.address
                 ))
-                .with_remedy(TAKEN));
+                .with_remedy(remedies::taken()));
             }
             new.push(address);
         }

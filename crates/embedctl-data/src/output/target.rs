@@ -13,7 +13,7 @@ use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
 use crate::error::{Error, Result};
-use crate::remedies::TAKEN;
+use crate::remedies;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -281,7 +281,8 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
     let option = place.option();
     let shown = place.shown().display();
     if !force && fs::symlink_metadata(path).is_ok() {
-        return Err(Error::usage(format!("{option} {shown}: the file exists")).with_remedy(TAKEN));
+        return Err(Error::usage(format!("{option} {shown}: the file exists"))
+            .with_remedy(remedies::taken()));
     }
     for ending in sidecars {
         let sidecar = sidecar_path(path, ending);
@@ -298,7 +299,7 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
                     "{option} {shown}: {} is written with it, and exists",
                     sidecar.display()
                 ))
-                .with_remedy(TAKEN));
+                .with_remedy(remedies::taken()));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("create", sidecar, error));

@@ -19,6 +19,7 @@ use super::{Downloaded, DownloadedFile, Settings, Transfer, Wanted, not_cached, 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::onnx_file::OnnxChoice;
+use crate::setting::{MODEL_FILE, PRECISION};
 use crate::small_file;
 use crate::threads::locked;
 use embedctl_onnx::graph::Graph;
@@ -213,7 +214,9 @@ impl<'a> Download<'a> {
                     &self.name,
                     format!("{onnx} keeps weights in {path}, which the repository does not have"),
                 )
-                .with_remedy("take another file with --model-file or --precision"));
+                .with_remedy(format!(
+                    "take another file with {MODEL_FILE} or {PRECISION}"
+                )));
             }
             missing.push(path);
         }

@@ -6,6 +6,7 @@ use crate::model::options::ModelOptions;
 use crate::model::positions::Range;
 use crate::model::sentence_config::SentenceConfig;
 use crate::model::tokenizer::{TokenizerFiles, real_limit};
+use crate::setting::MAX_LENGTH;
 
 /// How long rows may be.
 pub(super) struct Limits {
@@ -30,7 +31,7 @@ pub(super) fn limits(
         let most = range.usable.or(range.stated);
         if asked <= special {
             return Err(Error::usage(format!(
-                "--max-length {asked} leaves no room for text: this model adds {special} special tokens, so the least \
+                "{MAX_LENGTH} {asked} leaves no room for text: this model adds {special} special tokens, so the least \
                  is {}{}",
                 special + 1,
                 most.map(|max| format!(" and the most {max}"))
@@ -40,7 +41,7 @@ pub(super) fn limits(
         if let Some(max) = most.filter(|&max| asked > max) {
             let remedy = format!("choose a value from {} to {max}", special + 1);
             return Err(Error::usage(format!(
-                "--max-length {asked} is beyond this model's {max} positions"
+                "{MAX_LENGTH} {asked} is beyond this model's {max} positions"
             ))
             .with_remedy(remedy));
         }
@@ -48,7 +49,7 @@ pub(super) fn limits(
     }
     let unlimited = |notes: &mut Vec<String>, why: &str| {
         notes.push(format!(
-            "{why}; no text is cut (set a limit with --max-length)"
+            "{why}; no text is cut (set a limit with {MAX_LENGTH})"
         ));
         Ok(within(ModelConfig::UNLIMITED))
     };
@@ -68,7 +69,7 @@ pub(super) fn limits(
             if let Some(usable) = limits.positions_limit {
                 notes.push(format!(
                     "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
-                     rejected, as the reference fails on them (--max-length {usable} cuts them)"
+                     rejected, as the reference fails on them ({MAX_LENGTH} {usable} cuts them)"
                 ));
             }
             Ok(limits)

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::model::config::OutputChoice;
 use crate::model::graph::Graph;
 use crate::model::sentence_config::SentenceConfig;
+use crate::setting::MODEL_FILE;
 
 /// Names under which exports publish token-level states, in order of preference.
 const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
@@ -64,9 +65,9 @@ pub(super) fn choose_output(
                         names.join(", ")
                     ),
                 )
-                .with_remedy(
-                    "export the model with that output, or name another file with --model-file",
-                ));
+                .with_remedy(format!(
+                    "export the model with that output, or name another file with {MODEL_FILE}"
+                )));
             }
         }
     }
@@ -97,5 +98,5 @@ pub(super) fn choose_output(
             names.join(", ")
         ),
     )
-    .with_remedy("another file can be named with --model-file"))
+    .with_remedy(format!("another file can be named with {MODEL_FILE}")))
 }

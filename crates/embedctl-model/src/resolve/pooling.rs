@@ -9,6 +9,7 @@ use crate::model::graph::Graph;
 use crate::model::metadata::{self, TransformerConfig};
 use crate::model::modules::Modules;
 use crate::model::options::ModelOptions;
+use crate::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
 
 pub(super) struct Pooled {
     pub modes: Vec<PoolingMode>,
@@ -29,8 +30,8 @@ pub(super) fn pooling(
     let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
     if let (true, Some(modules)) = (named, &modules) {
         if let Some(what) = match (&options.pooling, &modules.pooling) {
-            (Some(_), _) => Some("--pooling"),
-            (None, Some(_)) => Some("modules.json's Pooling"),
+            (Some(_), _) => Some(POOLING.to_string()),
+            (None, Some(_)) => Some("modules.json's Pooling".to_owned()),
             (None, None) => None,
         } {
             return Err(Error::model(
@@ -51,9 +52,9 @@ pub(super) fn pooling(
     if let OutputChoice::Sentence(name) = output {
         if options.pooling.is_some() {
             return Err(Error::usage(format!(
-                "--pooling has nothing to pool: the graph gives finished vectors ('{name}')"
+                "{POOLING} has nothing to pool: the graph gives finished vectors ('{name}')"
             ))
-            .with_remedy("another export can be named with --model-file"));
+            .with_remedy(format!("another export can be named with {MODEL_FILE}")));
         }
         let later = modules.iter().flat_map(|modules| &modules.steps);
         if later
@@ -82,7 +83,7 @@ pub(super) fn pooling(
                         root.join("modules.json").display(),
                         "has no Pooling module, so it does not say how tokens become a vector",
                     )
-                    .with_remedy("name a mode with --pooling"));
+                    .with_remedy(format!("name a mode with {POOLING}")));
                 }
             };
             Pooled {
@@ -104,7 +105,7 @@ pub(super) fn pooling(
             if options.pooling.is_none() {
                 notes.push(format!(
                     "the repository has no modules.json: taking {} pooling without normalization, as sentence-transformers \
-                     does (--pooling and --normalize override)",
+                     does ({POOLING} and {NORMALIZE} override)",
                     mode.name()
                 ));
             }
@@ -118,7 +119,7 @@ pub(super) fn pooling(
     };
     if let Some(modes) = &options.pooling {
         if modes.is_empty() {
-            return Err(Error::usage("--pooling needs at least one mode"));
+            return Err(Error::usage(format!("{POOLING} needs at least one mode")));
         }
         pooled.modes.clone_from(modes);
     }
@@ -179,7 +180,7 @@ pub fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usiz
                     "a module of modules.json takes vectors of {expected} components but gets {width}"
                 ),
             )
-            .with_remedy("with --pooling, choose modes that fit it"));
+            .with_remedy(format!("with {POOLING}, choose modes that fit it")));
         }
         width = next;
     }
@@ -195,13 +196,13 @@ pub fn dimensions(
     let asked = &options.dimensions;
     if let Some(wrong) = asked.iter().find(|&&asked| asked == 0 || asked > full) {
         return Err(Error::usage(format!(
-            "--dimensions {wrong} is not possible: this model's vectors have {full} components"
+            "{DIMENSIONS} {wrong} is not possible: this model's vectors have {full} components"
         )));
     }
     if let Some(twice) = (1..asked.len()).find(|&index| asked[..index].contains(&asked[index])) {
         let twice = asked[twice];
         return Err(Error::usage(format!(
-            "--dimensions: {twice} is listed twice"
+            "{DIMENSIONS}: {twice} is listed twice"
         )));
     }
     let kept = match &asked[..] {

@@ -192,7 +192,7 @@ fn prompts_are_chosen_by_name_by_default_and_by_text() {
             "default_prompt_name",
             json!("gone"),
         )
-        .refused(&["gone", "--prompt"]);
+        .refused(&["gone", "prompt"]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn dimensions_and_normalization_can_be_overridden() {
     assert!(!raw.steps.contains(&Step::Normalize) && !raw.normalized());
     assert_says(
         with(|options| options.dimensions = vec![16, 49]),
-        &["--dimensions 49", "48"],
+        &["dimensions 49", "48"],
     );
     let concatenated =
         with(|options| options.pooling = Some(vec![PoolingMode::Cls, PoolingMode::Max]));
@@ -250,13 +250,13 @@ fn finished_vectors_are_taken_as_they_are() {
         pooling: Some(vec![PoolingMode::Mean]),
         ..variant.options()
     };
-    assert_says(Model::open(&options), &["--pooling"]);
+    assert_says(Model::open(&options), &["pooling"]);
 }
 
 #[test]
 fn onnx_files_are_found_by_precision_and_by_path() {
     let variant = Variant::of("weights-fp16");
-    variant.refused(&["fp32", "model_fp16.onnx", "--precision"]);
+    variant.refused(&["fp32", "model_fp16.onnx", "precision"]);
     let open = |file: Option<&str>, precision| {
         Model::open(&ModelOptions {
             model_file: file.map(Into::into),
@@ -275,7 +275,7 @@ fn onnx_files_are_found_by_precision_and_by_path() {
     assert!(open(Some("onnx/model_fp16.onnx"), None).is_ok());
     assert_says(
         open(Some("model_q4.onnx"), None),
-        &["--model-file", "model_fp16.onnx"],
+        &["model_file", "model_fp16.onnx"],
     );
     assert_says(
         open(Some("onnx/model_fp16.onnx"), Some(Precision::Fp16)),

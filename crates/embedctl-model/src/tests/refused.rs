@@ -18,7 +18,7 @@ fn modules_that_cannot_be_run_are_refused_by_name() {
         "sentence_transformers.models.Normalize",
         "2_Normalize",
     ))
-    .refused(&["--pooling"]);
+    .refused(&["pooling"]);
     Variant::of("bert-dense-tanh")
         .change(
             "2_Dense/config.json",
@@ -127,7 +127,7 @@ fn a_model_that_is_not_here_is_refused_with_the_way_to_get_it() {
     };
     assert_says(
         Model::open(&options("org/name")),
-        &["org/name", "embedctl download org/name", "--local-dir"],
+        &["org/name", "embedctl download org/name", "local_dir"],
     );
     assert_says(
         Model::open(&options("org/name@v2")),

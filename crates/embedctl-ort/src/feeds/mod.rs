@@ -13,14 +13,18 @@ use super::Output;
 use crate::error::{Error, Result};
 use crate::model::{ElementType, Graph, Model, OutputChoice, Positions, Value};
 use crate::padded::PaddedBatch;
+use crate::setting::MODEL_FILE;
 
 /// Names that are understood, as they are listed to people.
 const SUPPORTED: &str = "input_ids, attention_mask, token_type_ids, position_ids, \
      past_key_values.*, use_cache_branch";
 
 /// What helps where a graph cannot be fed.
-const REMEDY: &str =
-    "name another ONNX file of the model with --model-file, or export it anew with dynamic axes";
+fn another_file() -> String {
+    format!(
+        "name another ONNX file of the model with {MODEL_FILE}, or export it anew with dynamic axes"
+    )
+}
 
 /// All inputs of a graph and the output that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +46,7 @@ impl Feeds {
     pub(crate) fn of(model: &Model) -> Result<Self> {
         let graph = &model.onnx()?.graph;
         let feeds = Self::new(graph, model.config.positions, &model.config.output)
-            .map_err(|reason| Error::model(&model.id, reason).with_remedy(REMEDY))?;
+            .map_err(|reason| Error::model(&model.id, reason).with_remedy(another_file()))?;
         Ok(Self {
             padding_id: model.config.padding_id,
             ..feeds

@@ -15,6 +15,7 @@ use crate::engine::{Cosine, Output, Provider, Worker as _};
 use crate::error::Cause;
 use crate::model::{Model, Onnx};
 use crate::runtime::provider_error;
+use crate::setting::{MODEL_FILE, PROVIDER};
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -75,9 +76,9 @@ pub(super) fn check(
         "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU"
     );
-    Err(provider_error(Cause::of(reason).with(
-        "another version of the library or another export of the model (--model-file) may be right, --provider cpu is",
-    )))
+    Err(provider_error(Cause::of(reason).with(format!(
+        "another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"
+    ))))
 }
 
 /// The sample's rows as the CPU has them; `None` where it can't run them.

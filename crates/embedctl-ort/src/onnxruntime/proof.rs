@@ -20,6 +20,7 @@ use crate::model::Model;
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
 };
+use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use crate::threads::locked;
 
 /// Percent of the matrix products that may run on the CPU.
@@ -175,9 +176,9 @@ pub(super) fn judge(
         } else {
             format!("left {on_cpu:.0} % of the model's matrix products to the CPU")
         };
-        Cause::of(format!("{provider} is here, but {done}")).with(
-            "it may run another export of the model (--precision, --model-file), --provider cpu runs this one",
-        )
+        Cause::of(format!("{provider} is here, but {done}")).with(format!(
+            "it may run another export of the model ({PRECISION}, {MODEL_FILE}), {PROVIDER} cpu runs this one"
+        ))
     });
     (placed, complaint)
 }
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(placed[0].matrix_percent, 80);
         let complaint = complaint.unwrap();
         assert!(complaint.reason.contains("left 20 %"), "{complaint:?}");
-        assert!(complaint.remedy.unwrap().contains("--provider cpu"));
+        assert!(complaint.remedy.unwrap().contains("provider cpu"));
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::engine::{Output, Worker};
 use crate::error::{Error, ErrorKind, Result, with_causes};
 use crate::model::ElementType;
 use crate::padded::PaddedBatch;
-use crate::remedies::MORE_MEMORY;
+use crate::remedies;
 use crate::runtime::{NAME, engine_error};
+use crate::setting::PROVIDER;
 use crate::threads::locked;
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.
@@ -36,7 +37,7 @@ pub(super) struct OrtWorker {
     inputs: Inputs,
     converted: Vec<f32>,
     /// What helps where memory runs out.
-    remedy: &'static str,
+    remedy: fn() -> String,
 }
 
 impl OrtWorker {
@@ -56,13 +57,13 @@ impl OrtWorker {
             inputs: Inputs::new(&reading),
             reading,
             converted: Vec::new(),
-            remedy: MORE_MEMORY,
+            remedy: remedies::more_memory,
         })
     }
 
     /// One of a device beside the processor.
     pub(super) fn of_device(mut self) -> Self {
-        self.remedy = "take --provider cpu, which uses the machine's own memory";
+        self.remedy = || format!("take {PROVIDER} cpu, which uses the machine's own memory");
         self
     }
 
@@ -173,7 +174,7 @@ impl Worker for OrtWorker {
             let reason =
                 format!("running a batch of {rows} rows of {length} tokens failed: {words}");
             if says_too_large(&words) {
-                Error::new(ErrorKind::OutOfMemory, NAME, reason).with_remedy(self.remedy)
+                Error::new(ErrorKind::OutOfMemory, NAME, reason).with_remedy((self.remedy)())
             } else {
                 engine_error(reason)
             }

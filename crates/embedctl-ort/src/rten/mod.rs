@@ -25,6 +25,7 @@ use crate::batch::Batch;
 use crate::error::{Cause, Error, Result};
 use crate::model::Model;
 use crate::padded::PaddedBatch;
+use crate::setting::{MODEL_FILE, PROVIDER};
 use crate::threads::{self, within};
 
 /// The engine's name in messages.
@@ -34,7 +35,12 @@ const NAME: &str = "rten";
 pub const VERSION: &str = "0.27.0";
 
 /// What helps where rten cannot run a graph.
-const REMEDY: &str = "ONNX Runtime may run it (pip install onnxruntime, then --provider cpu), or name another ONNX file with --model-file";
+fn another_way() -> String {
+    format!(
+        "ONNX Runtime may run it (pip install onnxruntime, then {PROVIDER} cpu), or name another ONNX file with \
+         {MODEL_FILE}"
+    )
+}
 
 /// How long opening a graph may take: seconds, for the largest on the slowest machine minutes. A strange one
 /// must not be optimised for ever.
@@ -67,7 +73,7 @@ pub fn open(
         let Cause { reason, remedy } = reason;
         let reason = reason.trim_end_matches('.');
         let error = failed(format!("cannot run {}: {reason}", path.display()));
-        error.with_remedy(remedy.as_deref().unwrap_or(REMEDY))
+        error.with_remedy(remedy.unwrap_or_else(another_way))
     })?;
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
@@ -145,7 +151,7 @@ impl Worker for RtenWorker {
                     "failed on a batch of {} rows of {} tokens: {reason}",
                     padded.rows, padded.length
                 ))
-                .with_remedy(REMEDY)
+                .with_remedy(another_way())
             })?;
         self.states = states;
         Ok(self.graph.feeds.wrap(&self.states, &self.padded, width))

@@ -95,8 +95,8 @@ fn operators_that_it_lacks_are_an_error_that_says_what_helps() {
     for word in [
         "LayerAbnormality12",
         "pip install onnxruntime",
-        "--provider cpu",
-        "--model-file",
+        "provider cpu",
+        "model_file",
     ] {
         assert!(error.contains(word), "{error}");
     }

@@ -14,6 +14,7 @@ use super::trust;
 use super::{node, plugin};
 use crate::error::Cause;
 use crate::folder::children;
+use crate::setting::{ORT_LIB, SetBy};
 
 /// A library that may be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl Candidate {
 pub(crate) struct Named {
     /// A file or a folder.
     pub path: PathBuf,
-    /// `--ort-lib`, or the environment variable.
-    pub by: &'static str,
+    /// The setting, or the environment variable.
+    pub by: SetBy,
 }
 
 impl Named {
@@ -55,22 +56,23 @@ impl Named {
             let path = path.clone();
             return Some(Self {
                 path,
-                by: "--ort-lib",
+                by: ORT_LIB.into(),
             });
         }
         NAMING_VARIABLES.into_iter().find_map(|by| {
             let path = search_path.variable(by)?.into();
+            let by = SetBy::Name(by);
             Some(Self { path, by })
         })
     }
 
     fn is_relative_variable(&self) -> bool {
-        self.by != "--ort-lib" && !self.path.is_absolute()
+        matches!(self.by, SetBy::Name(_)) && !self.path.is_absolute()
     }
 
     /// The libraries meant: the file itself, or those in the folder (a Python environment's too).
     pub(crate) fn candidates(&self, system: System) -> Vec<Candidate> {
-        let origin = self.by.to_owned();
+        let origin = self.by.to_string();
         if self.is_relative_variable() && self.path.parent() != Some(Path::new("")) {
             let doubt = Some(Cause::of(format!("{} must name an absolute path", self.by)));
             return vec![Candidate {
@@ -126,7 +128,7 @@ pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location>
         let mut candidates = libraries_in(&folders, &name, search_path.system);
         for candidate in &mut candidates {
             candidate.doubt = trust::doubt(&candidate.path).map(|doubt| {
-                Cause::of(doubt).with("name it with --ort-lib if it is to be trusted")
+                Cause::of(doubt).with(format!("name it with {ORT_LIB} if it is to be trusted"))
             });
         }
         Some(Location { name, candidates })

@@ -96,26 +96,26 @@ fn the_option_goes_before_the_variables_and_they_have_an_order() {
     let mut machine = Machine::new();
     assert_eq!(Named::of(&machine.here), None);
     machine.set("ORT_DYLIB_PATH", "second.so");
-    assert_eq!(Named::of(&machine.here).unwrap().by, "ORT_DYLIB_PATH");
+    assert_eq!(
+        Named::of(&machine.here).unwrap().by,
+        SetBy::Name("ORT_DYLIB_PATH")
+    );
     machine.set("EMBEDCTL_ORT_LIB", "first.so");
     let named = Named::of(&machine.here).unwrap();
     assert_eq!(
         (named.by, named.path),
-        ("EMBEDCTL_ORT_LIB", machine.path("first.so"))
+        (SetBy::Name("EMBEDCTL_ORT_LIB"), machine.path("first.so"))
     );
     machine.here.option = Some(machine.path("option.so"));
-    assert_eq!(Named::of(&machine.here).unwrap().by, "--ort-lib");
+    assert_eq!(Named::of(&machine.here).unwrap().by, ORT_LIB.into());
 }
 
 #[test]
 fn a_named_file_is_taken_as_it_is_and_a_folder_is_looked_into() {
     let machine = Machine::new();
     let named = |path: PathBuf| {
-        Named {
-            path,
-            by: "--ort-lib",
-        }
-        .candidates(System::Linux)
+        let by = ORT_LIB.into();
+        Named { path, by }.candidates(System::Linux)
     };
     let missing = machine.path("nowhere/odd-name.so");
     assert_eq!(named(missing.clone())[0].path, missing);

@@ -9,6 +9,7 @@ use crate::error::{Cause, Result};
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, Provider, ProviderChoice, ProviderOption};
 use crate::runtime::provider_error;
+use crate::setting::PROVIDER_OPTION;
 
 /// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
 pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");
@@ -79,7 +80,7 @@ fn check(provider: Provider, options: &[ProviderOption], set: Option<&OsStr>) ->
         "{provider} would compute float32 in TensorFloat-32"
     ));
     Err(provider_error(cause.with(format!(
-        "set {name}={value} before this process starts, or allow it with --provider-option tensorrt.tf32=true"
+        "set {name}={value} before this process starts, or allow it with {PROVIDER_OPTION} tensorrt.tf32=true"
     ))))
 }
 

@@ -12,6 +12,7 @@ use super::unusable;
 use crate::error::Cause;
 use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
+use crate::setting::{DEVICE, PROVIDER_OPTION};
 
 /// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
 /// is the library's.
@@ -83,11 +84,10 @@ fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) 
             "`pip install onnxruntime-openvino`, a build with OpenVINO in it, runs on any x86-64 processor"
                 .to_owned(),
         ),
-        Provider::OpenVino if has("device") || has("plugin") => Some(
-            "--provider-option openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
+        Provider::OpenVino if has("device") || has("plugin") => Some(format!(
+            "{PROVIDER_OPTION} openvino.device=CPU runs on the processor; OpenVINO's GPU and NPU need Intel's \
              drivers"
-                .to_owned(),
-        ),
+        )),
         _ => None,
     }
 }
@@ -165,9 +165,9 @@ fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Opti
         );
     }
     if has("invalid device ordinal") || has("invalid device") {
-        return Some(
-            "there is no such device: 'nvidia-smi' lists them, --device counts from 0".into(),
-        );
+        return Some(format!(
+            "there is no such device: 'nvidia-smi' lists them, {DEVICE} counts from 0"
+        ));
     }
     if has("out of memory") {
         return Some("the GPU's memory is full: 'nvidia-smi' shows by what".into());

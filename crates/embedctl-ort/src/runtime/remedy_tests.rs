@@ -78,7 +78,7 @@ fn a_drivers_words_have_their_remedies() {
         ),
         (
             "CUDA failure 101: invalid device ordinal",
-            "--device counts from 0",
+            "device counts from 0",
         ),
         ("CUDA failure 2: out of memory", "memory is full"),
         (

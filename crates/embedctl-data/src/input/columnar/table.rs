@@ -17,6 +17,7 @@ use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{Strings, is_text};
 use crate::record::Origin;
+use crate::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// The asked columns of one table.
 pub(super) struct Table {
@@ -86,7 +87,7 @@ impl Table {
         self.id = find(schema, &options.id_field).filter(|_| wants_id);
         match &self.id {
             None if options.names_id() => {
-                return Err(missing(source, schema, "--id-field", &options.id_field));
+                return Err(missing(source, schema, ID_FIELD, &options.id_field));
             }
             None => {}
             Some(id) => check_id(source, options, schema, id)?,
@@ -100,7 +101,7 @@ impl Table {
             let found = find(schema, name);
             if found.is_none() {
                 if !columns.is_fixed() {
-                    return Err(missing(source, schema, "--keep", name));
+                    return Err(missing(source, schema, KEEP, name));
                 }
                 warnings.push(format!(
                     "{}: there is no column `{name}`, so it is null in its rows",
@@ -169,7 +170,7 @@ impl Table {
                 for row in not_json(&array)? {
                     let name = field.name();
                     let cause = Cause::of(format!("the column `{name}` holds no JSON here"))
-                        .with(format!("keep it as a string (`--keep {name}`)"));
+                        .with(format!("keep it as a string (`{KEEP} {name}`)"));
                     causes.entry(row).or_insert(cause);
                 }
             }
@@ -210,12 +211,12 @@ impl Table {
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
             let name = &self.options.id_field;
             return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
-                .with("use `--id-type string`");
+                .with(format!("use `{ID_TYPE} string`"));
         }
         Cause::of(format!(
             "the kept column `{name}` holds a value that is no {to}{value}"
         ))
-        .with(format!("use `--keep {name}:string`"))
+        .with(format!("use `{KEEP} {name}:string`"))
     }
 }
 
@@ -266,7 +267,9 @@ impl Prepared {
                     "the column `{}` is null, not a string",
                     self.options.text_field
                 ))
-                .with("name the column that holds the text with `--text-field`")
+                .with(format!(
+                    "name the column that holds the text with `{TEXT_FIELD}`"
+                ))
             })?),
         };
         if text.len() > limit {
@@ -284,14 +287,19 @@ fn size(array: &ArrayRef) -> usize {
         .unwrap_or_else(|_| array.get_buffer_memory_size())
 }
 
-fn text_column(source: &Planned, option: &str, name: &str, schema: &SchemaRef) -> Result<Column> {
+fn text_column(
+    source: &Planned,
+    option: Setting,
+    name: &str,
+    schema: &SchemaRef,
+) -> Result<Column> {
     check_once(source, schema, name)?;
     let Some(column) = find(schema, name) else {
         return Err(missing(source, schema, option, name));
     };
     let kind = column.field.data_type();
     let takes = match option {
-        "--text-field" => is_text(kind),
+        TEXT_FIELD => is_text(kind),
         // Of several fields some may be numbers.
         _ => takes(KeepType::String, kind),
     };
@@ -324,14 +332,16 @@ fn check_id(
         _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
         IdType::String if is_text(kind) => return Ok(()),
         IdType::String => (
-            "ids are strings or integers",
-            "name another column with `--id-field`, and carry this one through with `--keep`",
+            "ids are strings or integers".to_owned(),
+            format!(
+                "name another column with `{ID_FIELD}`, and carry this one through with `{KEEP}`"
+            ),
         ),
         IdType::Int => (
-            "`--id-type int` takes integers alone",
+            format!("`{ID_TYPE} int` takes integers alone"),
             match is_text(kind) {
-                true => "use `--id-type string`",
-                false => "name another column with `--id-field`",
+                true => format!("use `{ID_TYPE} string`"),
+                false => format!("name another column with `{ID_FIELD}`"),
             },
         ),
     };
@@ -349,7 +359,7 @@ fn check_once(source: &Planned, schema: &SchemaRef, name: &str) -> Result<()> {
         .with_remedy("rename all but one of them"))
 }
 
-fn missing(source: &Planned, schema: &SchemaRef, option: &str, name: &str) -> Error {
+fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) -> Error {
     let names = schema.fields().iter().map(|field| field.name().as_str());
     source.missing(option, name, names)
 }

@@ -29,6 +29,7 @@ use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Cause, Error, Place, Result};
 use crate::position::Seek;
 use crate::record::Origin;
+use crate::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
 
 /// Reads records of one source.
 pub(super) struct CsvReader {
@@ -91,7 +92,7 @@ impl CsvReader {
                 ))
                 .with_remedy(match other {
                     '\t' => "say `-i tsv`".to_owned(),
-                    other => format!("say `--csv-delimiter '{other}'` if that is what parts them"),
+                    other => format!("say `{CSV_DELIMITER} '{other}'` if that is what parts them"),
                 }));
         }
         let mut asked = Asked {
@@ -127,32 +128,33 @@ impl Asked {
     fn find(&mut self, columns: &mut Columns, warnings: &mut Vec<String>) -> Result<()> {
         let (source, options, header) = (&self.source, &self.options, &self.header);
         let names = || header.iter().map(String::as_str);
-        let find = |option: &str, name: &str| match names().filter(|field| *field == name).count() {
-            0 | 1 => Ok(names().position(|field| field == name)),
-            _ => Err(source
-                .usage(format!(
-                    "there are several columns called `{name}` (`{option}`)"
-                ))
-                .with_remedy("rename all but one of them")),
-        };
+        let find =
+            |option: Setting, name: &str| match names().filter(|field| *field == name).count() {
+                0 | 1 => Ok(names().position(|field| field == name)),
+                _ => Err(source
+                    .usage(format!(
+                        "there are several columns called `{name}` (`{option}`)"
+                    ))
+                    .with_remedy("rename all but one of them")),
+            };
         let (option, texts) = options.texts();
         for name in texts {
             let found = find(option, name)?;
             self.text
                 .push(found.ok_or_else(|| source.missing(option, name, names()))?);
         }
-        self.id = find("--id-field", &options.id_field)?;
+        self.id = find(ID_FIELD, &options.id_field)?;
         if self.id.is_none() && options.names_id() {
-            return Err(source.missing("--id-field", &options.id_field, names()));
+            return Err(source.missing(ID_FIELD, &options.id_field, names()));
         }
         columns
             .expand(names(), &options.id_field, warnings)
             .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
-            let found = find("--keep", name)?;
+            let found = find(KEEP, name)?;
             if found.is_none() {
                 if !columns.is_fixed() {
-                    return Err(source.missing("--keep", name, names()));
+                    return Err(source.missing(KEEP, name, names()));
                 }
                 warnings.push(format!(
                     "{}: there is no column `{name}`, so it is null in its rows",
@@ -216,7 +218,7 @@ impl Asked {
                         self.options.id_field,
                         json::excerpt(id)
                     ))
-                    .with("use `--id-type string`")
+                    .with(format!("use `{ID_TYPE} string`"))
                 })?,
             },
         })

@@ -7,6 +7,7 @@ use crate::input::parse::too_long;
 use crate::input::source::{OpenSource, Planned};
 use crate::position::Seek;
 use crate::record::Origin;
+use crate::setting::MAX_RECORD_BYTES;
 
 /// What the next record is; its lines are in [`Records::record`].
 #[derive(Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ impl Records {
                         "a quoted field that begins here is not closed within {} bytes",
                         self.limit
                     );
-                    let remedy = "close it, or raise the limit with `--max-record-bytes`";
+                    let remedy = format!("close it, or raise the limit with `{MAX_RECORD_BYTES}`");
                     return Ok(self.give_up(Cause::of(reason).with(remedy)));
                 }
             }

@@ -87,7 +87,7 @@ fn a_template_puts_a_text_together() {
                 .unwrap(),
         ));
         assert!(
-            error.contains("is called `titel`") && error.contains("`--text-template`"),
+            error.contains("is called `titel`") && error.contains("`text_template`"),
             "{error}"
         );
     }
@@ -131,7 +131,7 @@ fn all_fields_can_be_kept() {
             ..keeping(&["*"])
         });
         let error = failure(windows(error.unwrap()));
-        assert!(error.contains("`--keep '*'` finds a field `id`"), "{error}");
+        assert!(error.contains("`keep '*'` finds a field `id`"), "{error}");
     }
     // A field that comes late has its column from the first row on; after the first window it is told.
     let lines =

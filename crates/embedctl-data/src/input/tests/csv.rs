@@ -102,7 +102,7 @@ fn a_wrong_record_costs_itself_alone() {
     let content = format!("id,text\n1,\"{}\n2,ok\n", "x\n".repeat(1200));
     let windows = Files::new().with("a.csv", content).read(options());
     let reason = windows[0].rejects[0].cause.to_string();
-    assert!(reason.contains("--max-record-bytes"), "{reason}");
+    assert!(reason.contains("max_record_bytes"), "{reason}");
     assert_eq!(texts(&windows), ["ok"]);
     let bad = Files::new()
         .with("a.csv", b"id,text\n1,\xff\n")
@@ -142,9 +142,9 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id,text\n1,a\n",
             field("body"),
-            "there are `id`, `text`; name one of them with `--text-field`",
+            "there are `id`, `text`; name one of them with `text_field`",
         ),
-        ("id,text\n", keeping(&["lang"]), "with `--keep`"),
+        ("id,text\n", keeping(&["lang"]), "with `keep`"),
         (
             "text,text\na,b\n",
             options(),
@@ -153,13 +153,13 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id;text\n1;a\n",
             options(),
-            "would be parted by commas; say `--csv-delimiter ';'`",
+            "would be parted by commas; say `csv_delimiter ';'`",
         ),
         ("id\ttext\n1\ta\n", options(), "say `-i tsv`"),
         (
             "id,text\n1,a\n",
             parted(";"),
-            "would be parted by `;`; say `--csv-delimiter ','`",
+            "would be parted by `;`; say `csv_delimiter ','`",
         ),
         ("\"a\"b,text\n", options(), "the header cannot be read"),
     ] {

@@ -70,13 +70,13 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
     let line = "{\"text\":\"a\",\"title\":\"b\"}\n";
     let files = Files::new().with("a.jsonl", line.repeat(3));
     for (options, option, name) in [
-        (keeping(&["title", "titel"]), "--keep", "titel"),
+        (keeping(&["title", "titel"]), "keep", "titel"),
         (
             InputOptions {
                 id_field: "key".into(),
                 ..options()
             },
-            "--id-field",
+            "id_field",
             "key",
         ),
         (
@@ -84,7 +84,7 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
                 text_field: "body".into(),
                 ..options()
             },
-            "--text-field",
+            "text_field",
             "body",
         ),
     ] {
@@ -187,7 +187,7 @@ fn bad_records_are_rejected_in_place() {
         long.cause
     );
     assert!(
-        long.cause.to_string().contains("--max-record-bytes"),
+        long.cause.to_string().contains("max_record_bytes"),
         "{}",
         long.cause
     );

@@ -27,7 +27,7 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (
             text("body"),
             "no column is called `body`; there are `unused`, `id`, `text`, `when`, `price`, `list`, `meta`, \
-             `tag`; name one of them with `--text-field`",
+             `tag`; name one of them with `text_field`",
         ),
         (text("meta.month"), "no column is called `meta.month`"),
         (
@@ -37,17 +37,17 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (text("price"), "(strings are in `unused`, `text`, `tag`)"),
         (
             id_type("nope", IdType::String),
-            "name one of them with `--id-field`",
+            "name one of them with `id_field`",
         ),
         (
             id_type("list", IdType::String),
             "the id `list` has the type List(Int32), but ids are",
         ),
-        (id_type("unused", IdType::Int), "use `--id-type string`"),
-        (keeping(&["lang"]), "name one of them with `--keep`"),
+        (id_type("unused", IdType::Int), "use `id_type string`"),
+        (keeping(&["lang"]), "name one of them with `keep`"),
         (
             keeping(&["list:int"]),
-            "which `--keep list:int` does not take",
+            "which `keep list:int` does not take",
         ),
         (keeping(&["price:json"]), "leave the type out"),
     ] {
@@ -71,7 +71,7 @@ fn declared_types_are_cast_and_misfits_rejected() {
     );
     let reason = window.rejects[0].cause.to_string();
     assert!(
-        reason.contains("is no Int64 (x); use `--keep k:string`"),
+        reason.contains("is no Int64 (x); use `keep k:string`"),
         "{reason}"
     );
     let window = files.window(keeping(&["k:json"]));

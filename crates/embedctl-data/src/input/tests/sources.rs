@@ -166,14 +166,14 @@ fn options_that_contradict_each_other_are_refused() {
     let text = Files::new().with("a.txt", "");
     let jsonl = Files::new().with("a.jsonl", "");
     for (files, options, expected) in [
-        (&jsonl, keeping(&["id"]), "--id-field"),
+        (&jsonl, keeping(&["id"]), "id_field"),
         (&jsonl, keeping(&["a", "embedding:json"]), "`embedding`"),
         (&jsonl, keeping(&["a", "a:int"]), "twice"),
         (&text, keeping(&["text", "lang"]), "a.txt is read as text"),
         (
             &text,
             keeping(&["text:int"]),
-            "`--keep text:int` needs fields",
+            "`keep text:int` needs fields",
         ),
         (
             &text,
@@ -181,7 +181,7 @@ fn options_that_contradict_each_other_are_refused() {
                 max_record_bytes: 0,
                 ..options()
             },
-            "--max-record-bytes",
+            "max_record_bytes",
         ),
         (
             &text,
@@ -197,7 +197,7 @@ fn options_that_contradict_each_other_are_refused() {
                 window_rows: 0,
                 ..options()
             },
-            "--window",
+            "window",
         ),
     ] {
         let error = files.open(options).err().unwrap();
@@ -243,7 +243,7 @@ fn standard_input_is_text_unless_it_looks_like_jsonl() {
     let input = b"{\"text\":\"a\"}\n";
     for (input, words) in [
         (&input[..], "with the field `text`"),
-        (b"{\"body\":1}\n", "`--text-field`"),
+        (b"{\"body\":1}\n", "`text_field`"),
     ] {
         let error = from_stdin(input, options()).unwrap_err();
         assert!(error.kind() == ErrorKind::Usage);

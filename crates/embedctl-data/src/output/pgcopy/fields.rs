@@ -7,6 +7,7 @@ use crate::arrow::datatypes::*;
 use crate::arrow::retype;
 use crate::error::{Error, Result};
 use crate::output::columns::{self, Columns};
+use crate::setting::KEEP;
 
 /// PostgreSQL counts from 2000-01-01, everybody else from 1970-01-01.
 const EPOCH_DAYS: i32 = 10_957;
@@ -27,7 +28,7 @@ pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
     }
     .map_err(|kind| {
         Error::usage(format!(
-            "--keep {}: PostgreSQL has no type for {kind}",
+            "{KEEP} {}: PostgreSQL has no type for {kind}",
             field.name()
         ))
         .with_remedy("leave it out, or choose another output format (-f)")
@@ -131,7 +132,7 @@ fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "--keep {name}: there are times with nanoseconds, and PostgreSQL counts microseconds"
+        "{KEEP} {name}: there are times with nanoseconds, and PostgreSQL counts microseconds"
     ))
     .with_remedy("round them in the input, or leave the field out"))
 }
@@ -334,7 +335,7 @@ mod tests {
         for array in arrays {
             let error = fields(array).unwrap_err().to_string();
             assert!(
-                error.contains("--keep when: there are times with nanoseconds"),
+                error.contains("keep when: there are times with nanoseconds"),
                 "{error}"
             );
         }

@@ -17,6 +17,7 @@ use crate::arrow::datatypes::Schema;
 use crate::error::{Error, Place, Result};
 use crate::hash::Hash;
 use crate::record::Rows;
+use crate::setting::{DIMENSIONS, KEEP};
 
 /// Signature, flags, length of an extension.
 const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -50,7 +51,7 @@ impl PgcopyWriter {
                 return Err(Error::usage(format!(
                     "pgvector's vectors have {MOST_COMPONENTS} components at most, and these {dimensions}"
                 ))
-                .with_remedy("cut them with --dimensions"));
+                .with_remedy(format!("cut them with {DIMENSIONS}")));
             }
         }
         Ok(Self {
@@ -113,7 +114,8 @@ impl VectorWriter for PgcopyWriter {
             written.map_err(|(field, reason)| {
                 let record = rows.refs[row].record + 1;
                 let place = Place::file(format!("record {record}, field {field}"));
-                let remedy = "leave the field out of --keep, or choose another output format (-f)";
+                let remedy =
+                    format!("leave the field out of {KEEP}, or choose another output format (-f)");
                 Error::input(place, reason).with_remedy(remedy)
             })?;
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {

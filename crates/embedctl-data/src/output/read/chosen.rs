@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::input::Chunks;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
+use crate::setting::EMBEDDING_FIELD;
 use crate::storage::{Address, Readable};
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
@@ -306,7 +307,7 @@ fn other(path: &Path, columns: &[(String, usize)]) -> Error {
         .map(|(name, width)| format!("`{name}` of {width} numbers"))
         .collect();
     unreadable(path, format!("holds no vectors {}", wanted.join(", ")))
-        .with_remedy("name their column as it was (--embedding-field)")
+        .with_remedy(format!("name their column as it was ({EMBEDDING_FIELD})"))
 }
 
 #[cfg(test)]

@@ -210,7 +210,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
     write(&options(&narrow), 3).unwrap();
     let nan = json!({"min": [0.0], "max": [f32::NAN]}).to_string();
     let cases: Vec<(Option<PathBuf>, &str)> = vec![
-        (None, "needs --calibration FILE"),
+        (None, "needs calibration FILE"),
         (Some(at(&folder, "missing.npy")), "missing.npy"),
         (Some(of_ints), "neither a vector of float32"),
         (
@@ -257,7 +257,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
         calibration: Some(calibration(&reference("calibration")).unwrap()),
         ..options(&at(&folder, "out.npy"))
     };
-    assert!(chain(&write_reference(&idle).unwrap_err()).contains("--dtype int8"));
+    assert!(chain(&write_reference(&idle).unwrap_err()).contains("dtype int8"));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn what_float16_cannot_hold_is_an_error_and_no_infinity() {
     };
     let message = chain(&writer.write(some).unwrap_err());
     assert!(
-        message.contains("record 2") && message.contains("--dtype f32"),
+        message.contains("record 2") && message.contains("dtype f32"),
         "{message}"
     );
 }
@@ -326,7 +326,7 @@ fn several_widths_are_columns_of_their_own_and_no_matrix() {
         let writer = create(&options, &[1, 3], names(), &id_schema(), &RunFiles::new());
         if ["npy", "fbin"].contains(&format) {
             let message = chain(&writer.err().unwrap());
-            assert!(message.contains("--dimensions"), "{message}");
+            assert!(message.contains("dimensions"), "{message}");
             continue;
         }
         let mut writer = writer.unwrap();
@@ -365,7 +365,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
                 vector_type,
                 ..to(name)
             },
-            "--vector-type",
+            "vector_type",
         );
     }
     let embedding_field = Some("v".to_owned());
@@ -374,7 +374,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
             embedding_field,
             ..to("o.u8bin")
         },
-        "--calibration",
+        "calibration",
     );
     let embedding_field = Some("v".to_owned());
     refused(
@@ -382,7 +382,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
             embedding_field,
             ..to("o.fbin")
         },
-        "--embedding-field",
+        "embedding_field",
     );
     assert_eq!(listing(folder.path()), Vec::<String>::new());
 }

@@ -199,7 +199,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
             &RunFiles::new(),
         );
         result.is_err_and(|error| {
-            error.kind() == ErrorKind::Usage && error.to_string().contains("--keep")
+            error.kind() == ErrorKind::Usage && error.to_string().contains("keep")
         })
     };
     assert!(refused("o.parquet", &["id", "embedding"], 1));

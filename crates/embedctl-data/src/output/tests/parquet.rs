@@ -159,7 +159,7 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
     let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
     let message = chain(&writer.write(rows(batch, 0, 2)).unwrap_err());
     assert!(
-        message.contains("--keep span") && message.contains("-f arrow"),
+        message.contains("keep span") && message.contains("-f arrow"),
         "{message}"
     );
 }

@@ -6,6 +6,7 @@ use crate::error::ErrorKind;
 use crate::output::rejects::RejectsWriter;
 use crate::output::testing::*;
 use crate::output::{OutputFormat, RunFiles, refuse_overlap};
+use crate::setting::REJECTS;
 
 pub const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
 
@@ -51,7 +52,7 @@ fn what_exists_is_replaced_only_by_force() {
         let path = at(&folder, name);
         fs::write(&path, "old").unwrap();
         let error = writer(&options(&path)).err().unwrap();
-        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("--force"));
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("force"));
         assert_eq!(listing(folder.path()), [name]);
 
         let mut dropped = writer(&forced(&path)).unwrap();
@@ -71,7 +72,7 @@ fn a_sidecar_in_the_way_is_found_early() {
     fs::write(&sidecar, "somebody's").unwrap();
     let path = at(&folder, "out.npy");
     let message = write(&options(&path), 1).unwrap_err().to_string();
-    assert!(message.contains("out.npy.rows.jsonl") && message.contains("--force"));
+    assert!(message.contains("out.npy.rows.jsonl") && message.contains("force"));
     write(&forced(&path), 1).unwrap();
     assert!(
         fs::read_to_string(&sidecar)
@@ -180,7 +181,7 @@ fn overlap(folder: &tempfile::TempDir, names: [&str; 3]) -> Option<String> {
     let refusal = refuse_overlap(
         &forced(&output),
         false,
-        &[("--rejects", &rejects)],
+        &[(REJECTS.into(), &rejects)],
         [Some(input.as_path())],
         None,
     );

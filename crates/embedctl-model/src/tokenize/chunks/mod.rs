@@ -18,6 +18,7 @@ use crate::batch::TokenRows;
 use crate::error::{Error, Result};
 use crate::named::named;
 use crate::record::Texts;
+use crate::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, MAX_LENGTH};
 use crate::stage::Clock;
 
 /// Texts that a thread takes at a time: they are long.
@@ -95,41 +96,41 @@ impl TextTokenizer {
     /// # Errors
     /// If a chunk would not fit the model, has no limit at all, or would be nothing but overlap.
     pub fn chunked(&self, chunking: &Chunking) -> Result<Chunked> {
-        let usage = |reason: String, remedy: &str| Err(Error::usage(reason).with_remedy(remedy));
+        let usage = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
         let most = self.text_tokens.saturating_sub(self.prompt_ids);
         let limited = most < usize::MAX / 2;
         let tokens = match chunking.tokens {
             Some(tokens) if tokens > most => {
                 return usage(
                     format!(
-                        "--chunk-tokens {tokens}: the model takes {most} tokens of a text, special tokens and the \
+                        "{CHUNK_TOKENS} {tokens}: the model takes {most} tokens of a text, special tokens and the \
                          prompt's not counted"
                     ),
-                    "lower it, or leave it out for as many as the model takes",
+                    "lower it, or leave it out for as many as the model takes".to_owned(),
                 );
             }
             Some(tokens) => tokens.min(MOST_TOKENS),
             None if limited => most,
             None => {
                 return usage(
-                    "--chunk: this model has no limit of its own".to_owned(),
-                    "say with --chunk-tokens how many tokens a chunk may have",
+                    format!("{CHUNK}: this model has no limit of its own"),
+                    format!("say with {CHUNK_TOKENS} how many tokens a chunk may have"),
                 );
             }
         };
         if tokens == 0 {
             return usage(
-                "--chunk: special tokens and the prompt leave no room for a text".to_owned(),
-                "raise --max-length, or shorten the prompt",
+                format!("{CHUNK}: special tokens and the prompt leave no room for a text"),
+                format!("raise {MAX_LENGTH}, or shorten the prompt"),
             );
         }
         if chunking.overlap >= tokens {
             return usage(
                 format!(
-                    "--chunk-overlap {}: a chunk has {tokens} tokens, those that it repeats among them",
+                    "{CHUNK_OVERLAP} {}: a chunk has {tokens} tokens, those that it repeats among them",
                     chunking.overlap
                 ),
-                "lower it below --chunk-tokens; a tenth is usual",
+                format!("lower it below {CHUNK_TOKENS}; a tenth is usual"),
             );
         }
         Ok(Chunked {

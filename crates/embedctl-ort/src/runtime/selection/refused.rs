@@ -9,6 +9,7 @@ use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
 use crate::runtime::{NAME, provider_error};
+use crate::setting::ORT_LIB;
 
 /// What helps where no library does, for want of a device.
 const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";
@@ -104,7 +105,7 @@ impl Selection<'_> {
             );
             let remedy = match provider {
                 Provider::Cpu => {
-                    "get it with 'pip install onnxruntime', or name it with --ort-lib".to_owned()
+                    format!("get it with 'pip install onnxruntime', or name it with {ORT_LIB}")
                 }
                 _ => match unusable {
                     Some(found) => {
