@@ -111,7 +111,7 @@ pub fn sample(tokens: &TokenRows, rows: usize, most: usize) -> TokenRows {
 /// The longest of `tokens`' rows that are longer than `than`: as many as fit into a budget of `most` tokens. If the
 /// very longest doesn't, its beginning and end stand for it.
 #[must_use]
-pub(crate) fn longest(tokens: &TokenRows, than: usize, most: usize) -> TokenRows {
+pub fn longest(tokens: &TokenRows, than: usize, most: usize) -> TokenRows {
     let length = |row: &usize| tokens.get(*row).len();
     let mut order: Vec<usize> = (0..tokens.len()).filter(|row| length(row) > than).collect();
     order.sort_by_key(|row| std::cmp::Reverse(length(row)));
