@@ -92,7 +92,8 @@ impl Storage for Memory {
         Ok(path)
     }
     fn scratch(&self, _: &str) -> Result<PathBuf> {
-        Ok(self.fetched.path().to_path_buf())
+        // Of this run alone.
+        Ok(tempfile::tempdir_in(self.fetched.path()).unwrap().keep())
     }
     fn lock(&self, _: &str) -> Result<Option<Guard>> {
         Ok(Some(Guard::none()))

@@ -4,7 +4,7 @@
 //! that the next run understands:
 //!
 //! ```text
-//!  rejects, texts, files beside the part   without their part: removed by the next run
+//!  rejects, texts, files beside the part   without their part: removed by the next run, where nobody else can be at work
 //!  (what says that the output is complete  removed, before a part of records that are tried again)
 //!  the part                                from here on its stretch of the input is done
 //!  its commit                              can be made again from the part
@@ -18,9 +18,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::beside::Beside;
 use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
+use super::shards::Stretch;
 use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::arrow::datatypes::SchemaRef;
@@ -59,6 +61,8 @@ pub struct About {
     pub sources: Vec<SourceState>,
     /// Indices of the first one that the shard reads, and of the one behind its last.
     pub share: Range<u32>,
+    /// What the shard reads of them; nothing, of a job without shards.
+    pub stretches: Vec<Stretch>,
 }
 
 impl About {
@@ -77,7 +81,7 @@ pub struct Parts {
     create: Create,
     limits: Limits,
     scratch: PathBuf,
-    _lock: Guard,
+    lock: Guard,
     /// The parts that are there.
     known: BTreeMap<u32, Part>,
     /// Where parts begin that are there: another one must end.
@@ -114,7 +118,7 @@ impl Parts {
             create,
             limits,
             scratch,
-            _lock: lock,
+            lock,
             known,
             open: None,
             counted: Counts::default(),
@@ -164,7 +168,7 @@ impl Parts {
                 self.about.job.storage.remove(complete)?;
             }
         }
-        let info = open.info(&self.about, &counts)?;
+        let info = open.info(&self.about, self.lock.run(), &counts)?;
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             object.insert("part".to_owned(), sealed(&info)?);
@@ -190,6 +194,7 @@ impl Parts {
 
     /// Puts a part's files under their names, those beside it first.
     fn publish(&self, info: PartInfo) -> Result<Part> {
+        let mut beside = Beside::new(self.about.job.storage.as_ref(), &self.lock);
         let file = format!("{}{}", info.name(), self.about.job.ending());
         let failed = |error| Error::io("read", &self.scratch, error);
         let mut bytes = 0;
@@ -199,10 +204,12 @@ impl Parts {
             if name == file {
                 bytes = entry.metadata().map_err(failed)?.len();
             } else if name.starts_with(&file) {
-                self.put(&name, Content::File(&entry.path()))?;
+                let is_free = beside.put(&name, &entry.path())?;
+                self.is_free(&name, is_free)?;
             }
         }
-        self.put(&file, Content::File(&self.scratch.join(&file)))?;
+        let is_first = beside.publish(&file, &self.scratch.join(&file))?;
+        self.is_free(&file, is_first)?;
         Ok(Part { file, bytes, info })
     }
 
@@ -233,6 +240,7 @@ impl Parts {
             rejected: sum(|part| part.rejected),
             window: self.limits.window,
             sources: self.about.of_share().to_vec(),
+            stretches: self.about.stretches.clone(),
         };
         let text = sealed(&end)?.to_string();
         let name = names::shard(self.about.job.shard().index);
@@ -241,6 +249,12 @@ impl Parts {
             .storage
             .put(&name, Content::Durable(text.as_bytes()))?;
         self.end = Some(end);
+        // Under a lock that was done at the begin.
+        if !self.lock.is_exclusive() {
+            let known = self.known.values();
+            let known = known.map(|part| ((part.info.shard, part.info.number), part.clone()));
+            self.about.job.clear_orphans(&self.lock, &known.collect())?;
+        }
         Ok(())
     }
 
@@ -297,10 +311,15 @@ impl Parts {
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<()> {
-        if self.about.job.storage.put(name, content)? {
-            return Ok(());
+        let is_free = self.about.job.storage.put(name, content)?;
+        self.is_free(name, is_free)
+    }
+
+    fn is_free(&self, name: &str, is_free: bool) -> Result<()> {
+        match is_free {
+            true => Ok(()),
+            false => Err(taken(&self.about.job.shown, name)),
         }
-        Err(taken(&self.about.job.shown, name))
     }
 }
 

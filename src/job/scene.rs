@@ -168,6 +168,7 @@ impl Scene {
             fingerprint: fingerprint.hash(),
             sources: vec![SourceState::of(&source, &names[0])],
             share: 0..1,
+            stretches: Vec::new(),
         };
         let format = self.format;
         let create: Create = Box::new(move |path| {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::agreement::gaps;
 use super::fingerprint::Fingerprint;
 use super::names;
 use super::part::{Manifest, Part, PartInfo, ShardEnd};
@@ -76,6 +77,14 @@ impl State {
             return Err(damaged(storage, names::JOB));
         }
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
+        // Before the parts are listed: all that an end tells of was there then.
+        for entry in storage.list(names::SHARDS)? {
+            let name = format!("{}/{}", names::SHARDS, entry.name);
+            let end = read::<ShardEnd>(storage, &name)?;
+            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
+                state.ends.insert(end.shard, end);
+            }
+        }
         let top = storage.list("")?;
         state.success = is_complete(&top);
         let ending = format!(".{}", job.format);
@@ -106,13 +115,6 @@ impl State {
                 return Err(damaged(storage, &entry.name));
             }
             state.parts.insert((shard, number), part);
-        }
-        for entry in storage.list(names::SHARDS)? {
-            let name = format!("{}/{}", names::SHARDS, entry.name);
-            let end = read::<ShardEnd>(storage, &name)?;
-            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
-                state.ends.insert(end.shard, end);
-            }
         }
         Ok(state)
     }
@@ -178,6 +180,9 @@ impl State {
             .collect();
         for shard in begun {
             faults.extend(self.faults_of(shard));
+        }
+        if self.ends.len() == job.shards as usize {
+            faults.extend(gaps(&self.ends, None));
         }
         faults
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use walkdir::{DirEntry, WalkDir};
 
+use super::names;
 use crate::error::{Error, Place, Result};
 use crate::folder::name_in;
 use crate::output::fault::with_remedy;
@@ -103,7 +104,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
 pub struct Guard {
     _file: Option<File>,
     scratch: Option<PathBuf>,
-    is_exclusive: bool,
+    /// The name of the run, where others are not kept out.
+    run: Option<String>,
 }
 
 impl Guard {
@@ -113,14 +115,20 @@ impl Guard {
         Self {
             _file: None,
             scratch: None,
-            is_exclusive: false,
+            run: Some(names::run()),
         }
     }
 
     /// Whether nobody else is at work while it is held. One of a storage without locks keeps nobody out.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
-        self.is_exclusive
+        self.run.is_none()
+    }
+
+    /// A name of the run that holds it, by which it tells its files from those of others, where it keeps nobody out.
+    #[must_use]
+    pub fn run(&self) -> Option<&str> {
+        self.run.as_deref()
     }
 }
 
@@ -138,6 +146,8 @@ pub struct Local {
     root: PathBuf,
     /// Where files are made, once a lock is held: what a kill leaves there, the next holder removes.
     scratch: Arc<OnceLock<PathBuf>>,
+    /// Whether locks are asked for at all: a file system may have none.
+    has_locks: bool,
 }
 
 impl Local {
@@ -147,6 +157,16 @@ impl Local {
         Self {
             root: root.into(),
             scratch: Arc::default(),
+            has_locks: true,
+        }
+    }
+
+    /// As on a file system without locks.
+    #[cfg(test)]
+    pub(super) fn without_locks(root: impl Into<PathBuf>) -> Self {
+        Self {
+            has_locks: false,
+            ..Self::new(root)
         }
     }
 
@@ -156,6 +176,22 @@ impl Local {
 
     fn scratch_path(&self, lock: &str) -> PathBuf {
         self.path(&format!("{lock}.scratch"))
+    }
+
+    /// Refuses a name below a folder of the output that is a link: what it leads to is somebody else's.
+    fn refuse_link(&self, name: &str) -> Result<()> {
+        let folders = name
+            .match_indices('/')
+            .map(|(end, _)| self.path(&name[..end]));
+        let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+        match folders.into_iter().find(is_link) {
+            None => Ok(()),
+            Some(link) => Err(Error::input(
+                Place::file(link.display().to_string()),
+                "is a link, and nothing is removed from the folder that it leads to",
+            )
+            .with_remedy("put the folder itself there, or write elsewhere")),
+        }
     }
 
     /// Creates the folder of `path`.
@@ -260,6 +296,7 @@ impl Storage for Local {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        self.refuse_link(name)?;
         let path = self.path(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -274,7 +311,8 @@ impl Storage for Local {
     }
 
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
-        let path = self.scratch_path(lock);
+        let path = self.scratch.get().cloned();
+        let path = path.unwrap_or_else(|| self.scratch_path(lock));
         remove_folder(&path)?;
         fs::create_dir_all(&path)
             .map_err(|error| Error::io("create the folder", &path, with_remedy(error)))?;
@@ -287,17 +325,19 @@ impl Storage for Local {
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let is_exclusive = match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(_)) => false, // this file system has no locks
-            Ok(()) => true,
+        let run = match file.try_lock() {
+            Err(TryLockError::WouldBlock) if self.has_locks => return Ok(None),
+            Ok(()) if self.has_locks => None,
+            _ => Some(names::run()), // this file system has no locks
         };
-        let scratch = self.scratch_path(name);
-        let _ = self.scratch.set(scratch.clone());
+        let scratch = self.scratch.get_or_init(|| match &run {
+            None => self.scratch_path(name),
+            Some(run) => self.scratch_path(&format!("{name}.{run}")),
+        });
         Ok(Some(Guard {
             _file: Some(file),
-            scratch: Some(scratch),
-            is_exclusive,
+            scratch: Some(scratch.clone()),
+            run,
         }))
     }
 }
