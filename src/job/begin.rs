@@ -55,7 +55,7 @@ impl Job {
             return Ok(None);
         }
         self.commit_again(&state)?;
-        self.clear_orphans(&lock, &state.parts)?;
+        self.clear_orphans(&lock, &state.committed())?;
         if self.options.retry {
             self.ended(&state)?;
         } else if state.success || state.ends.contains_key(&index) {

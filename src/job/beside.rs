@@ -1,64 +1,108 @@
 //! The files beside a part, which bear its name, of a storage in which no lock keeps other runs out.
 //!
-//! They stand before their part does, so a run may find those of another: of one that was killed, or of one that is about
-//! to put its part. Nobody can tell, so they are replaced, and the part decides: the run whose part stands makes sure
-//! that those beside it are its own, and the other puts back what it has replaced.
+//! Of several runs the one whose part stands writes them, behind it. Before it, they are put aside, under names that
+//! carry the part's tag and the hash of its file, from which the next run restores them where this one is killed between.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::storage::{Content, Guard, Storage};
+use super::names;
+use super::storage::{Content, Storage};
 use crate::error::{Error, Result};
+use crate::hash;
 
 /// Files beside a part that is about to be put.
-pub(super) struct Beside<'a> {
-    storage: &'a dyn Storage,
-    is_exclusive: bool,
-    own: Vec<(String, Vec<u8>)>,
-    replaced: Vec<(String, Vec<u8>)>,
+pub(super) struct Beside {
+    /// The part's name, without its ending.
+    part: String,
+    /// What follows that in the names of files that are put aside, but for their endings.
+    tags: String,
+    /// Names, and content.
+    files: Vec<(String, Vec<u8>)>,
 }
 
-impl<'a> Beside<'a> {
-    pub(super) fn new(storage: &'a dyn Storage, lock: &Guard) -> Self {
-        Self {
-            storage,
-            is_exclusive: lock.is_exclusive(),
-            own: Vec::new(),
-            replaced: Vec::new(),
+impl Beside {
+    /// Puts aside what stands at `paths` and is to stand beside the part `name`, which is at `path`.
+    pub(super) fn aside(
+        storage: &dyn Storage,
+        name: &str,
+        path: &Path,
+        tag: &str,
+        paths: &[PathBuf],
+    ) -> Result<Self> {
+        let mut beside = Self {
+            part: names::stem(name).to_owned(),
+            tags: String::new(),
+            files: Vec::new(),
+        };
+        if paths.is_empty() {
+            return Ok(beside);
         }
+        beside.tags = format!(".{tag}.{}", short_hash(path)?);
+        for path in paths {
+            let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+            let name = path.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            storage.put(&beside.place(&name), Content::File(path))?;
+            beside.files.push((name, bytes));
+        }
+        Ok(beside)
     }
 
-    /// Puts the file at `path` beside the part; false where another run's stands there, which a lock keeps out.
-    pub(super) fn put(&mut self, name: &str, path: &Path) -> Result<bool> {
-        if self.is_exclusive {
-            return self.storage.put(name, Content::File(path));
-        }
-        let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
-        if !self.storage.put(name, Content::File(path))?
-            && let Some(there) = self.storage.read(name)?
-            && there != bytes
-        {
-            self.replaced.push((name.to_owned(), there));
-            self.replace(name, &bytes)?;
-        }
-        self.own.push((name.to_owned(), bytes));
-        Ok(true)
+    fn place(&self, name: &str) -> String {
+        let ending = name.strip_prefix(&self.part).unwrap_or_default();
+        format!("{}/{}{}{ending}", names::BESIDE, self.part, self.tags)
     }
 
-    /// Puts the part; false where that of another run stands there.
-    pub(super) fn publish(self, name: &str, path: &Path) -> Result<bool> {
-        let is_first = self.storage.put(name, Content::File(path))?;
-        let stand = if is_first { &self.own } else { &self.replaced };
-        for (name, bytes) in stand {
-            if self.storage.read(name)?.as_ref() != Some(bytes) {
-                self.replace(name, bytes)?;
-            }
-        }
-        Ok(is_first)
+    /// Puts them beside the part, which stands.
+    pub(super) fn publish(&self, storage: &dyn Storage) -> Result<()> {
+        (self.files.iter()).try_for_each(|(name, bytes)| put_own(storage, name, bytes))
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.storage.remove(name)?;
-        self.storage.put(name, Content::Durable(bytes)).map(drop)
+    /// Removes what was put aside, once the part has its commit.
+    pub(super) fn done(&self, storage: &dyn Storage) -> Result<()> {
+        (self.files.iter()).try_for_each(|(name, _)| storage.remove(&self.place(name)))
     }
+}
+
+/// Puts what this run alone decides on: the part of that name is its own, or the name says what it holds.
+pub(super) fn put_own(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
+    while !storage.put(name, Content::Durable(bytes))?
+        && storage.read(name)?.as_deref() != Some(bytes)
+    {
+        storage.remove(name)?;
+    }
+    Ok(())
+}
+
+/// What was put aside to stand beside the part that stands there under `name`: names, and content. Nothing where nothing
+/// was, or it was for another part.
+pub(super) fn found(storage: &dyn Storage, name: &str) -> Result<Vec<(String, Vec<u8>)>> {
+    let part = names::stem(name);
+    let entries = storage.list(names::BESIDE)?.into_iter();
+    let entries: Vec<_> = entries.map(|entry| entry.name).collect();
+    let aside = entries.iter().filter_map(|entry| {
+        let (tag, hash, ending) = names::aside(entry.strip_prefix(part)?)?;
+        Some((tag, hash, ending, entry))
+    });
+    let mut aside: Vec<_> = aside.collect();
+    if aside.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = short_hash(&storage.file(name)?)?;
+    aside.retain(|(_, hash, ..)| *hash == own);
+    let first = aside.first().map(|(tag, ..)| *tag);
+    let mut files = Vec::new();
+    for (_, _, ending, entry) in aside.iter().filter(|(tag, ..)| Some(*tag) == first) {
+        if let Some(bytes) = storage.read(&format!("{}/{entry}", names::BESIDE))? {
+            files.push((format!("{part}{ending}"), bytes));
+        }
+    }
+    Ok(files)
+}
+
+/// The first digits of a file's SHA-256.
+pub(super) fn short_hash(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    Ok(names::short(hash::of(bytes)))
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::begin::busy;
+use super::beside;
 use super::part::{Manifest, Part};
 use super::paths::parts_of;
 use super::rejected::Rejected;
@@ -107,7 +108,7 @@ impl Job {
     /// `state` was read under it.
     pub(super) fn complete_ended(&self, lock: &Guard, state: &State) -> Result<()> {
         self.commit_again(state)?;
-        self.clear_orphans(lock, &state.parts)?;
+        self.clear_orphans(lock, &state.committed())?;
         self.complete().map(drop)
     }
 
@@ -115,8 +116,7 @@ impl Job {
     pub(super) fn commit_again(&self, state: &State) -> Result<()> {
         let storage = self.storage.as_ref();
         for of in &state.uncommitted {
-            storage.remove(&names::commit(of.0, of.1))?;
-            state.parts[of].commit(storage)?;
+            state.parts[of].commit_again(storage)?;
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Job {
     }
 
     /// Removes what was put for parts of its shard that are not there, or are others, as far as it is nobody's: `lock` is
-    /// the shard's, and `parts` are at least those of it that are there.
+    /// the shard's, and `parts` are those of it that are there and have commits.
     pub(super) fn clear_orphans(&self, lock: &Guard, parts: &Known) -> Result<()> {
         for name in self.orphans(lock, parts)? {
             self.storage.remove(&name)?;
@@ -166,17 +166,25 @@ impl Job {
 
     /// What was put for parts of its shard that are not there, or are others, and belongs to no run that may be at work.
     ///
-    /// - A list of another run than the one whose part stands: a number is given once, so no other part will have it.
+    /// - A list of another tag than that of the part that stands: a number is given once, so no other part will have it;
+    ///   unless something is put aside for that very part, whose commit may be on its way.
     /// - A commit, listed before the parts were: it was put behind its part, which somebody has removed.
-    /// - What was put before its part, under a lock that keeps others out, or of the run whose part the manifest names,
-    ///   which somebody has removed: that run has gone on to others. A run that tries rejected records again removes the
-    ///   manifest before it puts anything, so one that is read *after* the lists were knows of no such run.
+    /// - What was put before its part, under a lock that keeps others out, or for the part that the manifest names and
+    ///   somebody has removed. A run that fills its place, or tries rejected records again, removes the manifest before
+    ///   it puts anything, so one that is read *after* the lists were knows of no such run.
     fn orphans(&self, lock: &Guard, known: &Known) -> Result<Vec<String>> {
         let storage = self.storage.as_ref();
         let mut found = Vec::new();
         for folder in names::OF_PARTS {
-            let names = names_in(storage.list(folder)?);
-            found.extend(names.map(|name| (folder, name)));
+            for name in names_in(storage.list(folder)?) {
+                if let Some((shard, number, rest)) = names::parse(&name)
+                    && let Some(tag) = names::tag_of(folder, rest)
+                    && shard == self.options.shard.index
+                {
+                    let full = format!("{folder}/{name}");
+                    found.push((folder, (shard, number), tag.map(str::to_owned), full));
+                }
+            }
         }
         let top: Vec<String> = names_in(storage.list("")?).collect();
         let ending = self.ending();
@@ -187,38 +195,35 @@ impl Job {
             true => None,
             false => Manifest::read(storage)?,
         };
-        let named: BTreeMap<_, _> = (manifest.iter().flat_map(|it| &it.parts))
-            .map(|part| {
-                (
-                    (part.info.shard, part.info.number),
-                    part.info.run.as_deref(),
-                )
-            })
-            .collect();
-
-        let mut orphans = Vec::new();
-        for (folder, name) in &found {
-            let Some((shard, number, rest)) = names::parse(name) else {
-                continue;
-            };
-            let (of, full) = ((shard, number), format!("{folder}/{name}"));
-            let Some(run) = names::run_of(folder, rest) else {
-                continue; // somebody else's
-            };
-            let is_orphan = match (there.contains(&of), known.get(&of)) {
-                (true, Some(part)) if *folder != names::COMMITS => {
-                    names::list(folder, &part.info.name(), part.info.run.as_deref()) != full
-                }
-                (true, _) => false,
-                (false, _) if *folder == names::COMMITS => true,
-                (false, _) if lock.is_exclusive() => run.is_none(),
-                (false, _) => named.get(&of) == Some(&run),
-            };
-            if is_orphan && shard == self.options.shard.index {
-                orphans.push(full);
+        let named = manifest.iter().flat_map(|it| &it.parts).map(|part| {
+            let info = &part.info;
+            ((info.shard, info.number), info.tag.clone())
+        });
+        let named: BTreeMap<_, _> = named.collect();
+        let mut waiting = BTreeSet::new();
+        for (folder, of, tag, name) in &found {
+            if let (&names::BESIDE, Some(part)) = (folder, known.get(of))
+                && *tag != part.info.tag
+                && name.contains(&beside::short_hash(&storage.file(&part.file)?)?)
+            {
+                waiting.insert((*of, tag.clone()));
             }
         }
-        // On a store, the next part of that number replaces what stands beside it.
+        found.retain(
+            |(folder, of, tag, name)| match (there.contains(of), known.get(of)) {
+                (true, _) if *folder == names::COMMITS => false,
+                (true, Some(part)) => {
+                    let own = names::list(folder, &part.info.name(), part.info.tag.as_deref());
+                    *name != own && !waiting.contains(&(*of, tag.clone()))
+                }
+                (true, None) => false,
+                (false, _) if *folder == names::COMMITS => true,
+                (false, _) if lock.is_exclusive() => tag.is_none(),
+                (false, _) => named.get(of) == Some(tag),
+            },
+        );
+        let mut orphans: Vec<String> = found.into_iter().map(|(.., name)| name).collect();
+        // On a store, the run that puts the next part of that number replaces what stands beside it.
         let sidecars = self.format().map_or(&[][..], OutputFormat::sidecars);
         let is_beside = |rest: &str| {
             let sidecar = rest.strip_prefix(&ending);

@@ -5,7 +5,8 @@
 //!  OUT/part-00001-00000.parquet        shard 1, its first part: a stretch of the input, published whole
 //!  OUT/_embedctl/job.json              the fingerprint, created exclusively
 //!  OUT/_embedctl/rejects, texts        what belongs to a part, written before it; where no lock keeps others out (a
-//!                                      store), in names that carry the run
+//!                                      store), in names that carry its tag
+//!  OUT/_embedctl/beside                on a store, what will stand beside a part, until it does
 //!  OUT/_embedctl/commits               what each part holds; can be made again from the parts
 //!  OUT/_embedctl/retried               which records a part holds that others had rejected; before it, too
 //!  OUT/_embedctl/shards                written when a shard is at its end

@@ -86,8 +86,8 @@ impl Open {
         Ok(())
     }
 
-    /// What it says of itself, with these counts of its own; `run` writes it where no lock keeps others out.
-    pub fn info(&self, about: &About, run: Option<&str>, counts: &Counts) -> Result<PartInfo> {
+    /// What it says of itself, with these counts of its own.
+    pub fn info(&self, about: &About, counts: &Counts) -> Result<PartInfo> {
         let sum = |list: &[u8]| (!list.is_empty()).then(|| hash::of(list));
         Ok(PartInfo {
             shard: about.job.shard().index,
@@ -118,7 +118,7 @@ impl Open {
             rejects_sha256: sum(&self.rejects),
             retried_sha256: sum(&self.embedded),
             columns: self.columns.as_deref().map(encoded).transpose()?,
-            run: run.map(str::to_owned),
+            tag: None,
             fingerprint: about.fingerprint.clone(),
         })
     }

@@ -6,10 +6,11 @@ use std::time::UNIX_EPOCH;
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 
+use super::beside;
 use super::names;
 use super::seal::{opened, sealed};
 use super::shards::Stretch;
-use super::storage::{Content, Storage};
+use super::storage::{Content, Entry, Storage};
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::arrow::ipc::reader::StreamReader;
 use crate::arrow::ipc::writer::StreamWriter;
@@ -142,10 +143,10 @@ pub struct PartInfo {
     /// hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
-    /// The run that wrote it, where no lock kept others out: its lists carry that name, so that none of two runs takes
-    /// those of the other for its own, or for nobody's.
+    /// Where no lock keeps other runs out: a hash of all else that stands here, and of the texts. Its lists carry it in
+    /// their names, so that none of two runs takes others for its own, or its own for nobody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
+    pub tag: Option<String>,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
 }
@@ -192,7 +193,7 @@ impl PartInfo {
 
     /// Its list in that folder.
     fn list(&self, folder: &str) -> String {
-        names::list(folder, &self.name(), self.run.as_deref())
+        names::list(folder, &self.name(), self.tag.as_deref())
     }
 }
 
@@ -209,13 +210,45 @@ pub struct Part {
 }
 
 impl Part {
-    /// Writes what it holds beside it, so that nobody has to read it for that.
+    /// Writes what it holds beside it, so that nobody has to read it for that. It is this run's own.
     pub(super) fn commit(&self, storage: &dyn Storage) -> Result<()> {
         let name = names::commit(self.info.shard, self.info.number);
         let text = sealed(self)?.to_string();
-        storage
-            .put(&name, Content::Bytes(text.as_bytes()))
-            .map(drop)
+        let text = text.as_bytes();
+        while !storage.put(&name, Content::Bytes(text))?
+            && storage.read(&name)?.as_deref() != Some(text)
+        {
+            storage.remove(&name)?; // of a part that somebody has removed
+        }
+        Ok(())
+    }
+
+    /// The commit of the file that is listed so, if it is there.
+    pub(super) fn of(storage: &dyn Storage, of: (u32, u32), file: &Entry) -> Result<Option<Self>> {
+        let known = storage.read(&names::commit(of.0, of.1))?;
+        let known = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known = known.and_then(opened::<Self>);
+        Ok(known.filter(|part| part.file == file.name && part.bytes == file.size))
+    }
+
+    /// Writes a commit that was found to be missing or damaged, where it is so still: the run whose part it is may have
+    /// written it meanwhile. What should stand beside the part is put there first.
+    pub(super) fn commit_again(&self, storage: &dyn Storage) -> Result<()> {
+        let file = Entry {
+            name: self.file.clone(),
+            size: self.bytes,
+        };
+        let of = (self.info.shard, self.info.number);
+        if Self::of(storage, of, &file)?.is_some() {
+            return Ok(());
+        }
+        for (name, bytes) in beside::found(storage, &self.file)? {
+            beside::put_own(storage, &name, &bytes)?;
+        }
+        match Self::of(storage, of, &file)? {
+            Some(_) => Ok(()),
+            None => self.commit(storage),
+        }
     }
 }
 

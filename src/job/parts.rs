@@ -7,6 +7,7 @@
 //!  rejects, texts, files beside the part   without their part: removed by the next run, where nobody else can be at work
 //!  (what says that the output is complete  removed, before a part of records that are tried again)
 //!  the part                                from here on its stretch of the input is done
+//!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::beside`]))
 //!  its commit                              can be made again from the part
 //! ```
 
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::beside::Beside;
+use super::beside::{self, Beside};
 use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
@@ -27,6 +28,7 @@ use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
+use crate::hash;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
@@ -168,49 +170,73 @@ impl Parts {
                 self.about.job.storage.remove(complete)?;
             }
         }
-        let info = open.info(&self.about, self.lock.run(), &counts)?;
+        let mut info = open.info(&self.about, &counts)?;
+        let texts = open.texts.finish()?;
+        if !self.lock.is_exclusive() {
+            let failed = |error| Error::io("read", &texts, error);
+            let all = hash::of(fs::read(&texts).map_err(failed)?) + &sealed(&info)?.to_string();
+            info.tag = Some(names::short(hash::of(all)));
+        }
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             object.insert("part".to_owned(), sealed(&info)?);
         }
         if info.rejects_sha256.is_some() {
-            self.put(&info.rejects(), Content::Durable(&open.rejects))?;
+            self.put_list(&info.rejects(), &open.rejects)?;
         }
         if info.retried_sha256.is_some() {
-            self.put(&info.retried(), Content::Durable(&open.embedded))?;
+            self.put_list(&info.retried(), &open.embedded)?;
         }
-        self.put(&info.texts(), Content::File(&open.texts.finish()?))?;
+        match self.lock.is_exclusive() {
+            true => self.put(&info.texts(), Content::File(&texts))?,
+            false => {
+                let failed = |error| Error::io("read", &texts, error);
+                self.put_list(&info.texts(), &fs::read(&texts).map_err(failed)?)?;
+                let _ = fs::remove_file(&texts);
+            }
+        }
         open.writer.finish(Finish {
             schema: open.schema,
             provenance: &provenance,
             rejects: None,
         })?;
         let part = self.publish(info)?;
-        part.commit(self.about.job.storage.as_ref())?;
         self.known.insert(part.info.number, part);
         self.counted = open.counts;
         Ok(())
     }
 
-    /// Puts a part's files under their names, those beside it first.
+    /// Puts a part's files under their names, and then its commit. Those beside it come first, under a lock.
     fn publish(&self, info: PartInfo) -> Result<Part> {
-        let mut beside = Beside::new(self.about.job.storage.as_ref(), &self.lock);
+        let storage = self.about.job.storage.as_ref();
         let file = format!("{}{}", info.name(), self.about.job.ending());
+        let path = self.scratch.join(&file);
         let failed = |error| Error::io("read", &self.scratch, error);
-        let mut bytes = 0;
+        let bytes = fs::metadata(&path).map_err(failed)?.len();
+        let mut beside = Vec::new();
         for entry in fs::read_dir(&self.scratch).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name == file {
-                bytes = entry.metadata().map_err(failed)?.len();
-            } else if name.starts_with(&file) {
-                let is_free = beside.put(&name, &entry.path())?;
-                self.is_free(&name, is_free)?;
+            if name != file && name.starts_with(&file) {
+                beside.push(entry.path());
             }
         }
-        let is_first = beside.publish(&file, &self.scratch.join(&file))?;
-        self.is_free(&file, is_first)?;
-        Ok(Part { file, bytes, info })
+        let part = Part { file, bytes, info };
+        let Some(tag) = part.info.tag.clone() else {
+            for path in beside {
+                let name = path.file_name().unwrap_or_default();
+                self.put(&name.to_string_lossy(), Content::File(&path))?;
+            }
+            self.put(&part.file, Content::File(&path))?;
+            part.commit(storage)?;
+            return Ok(part);
+        };
+        let aside = Beside::aside(storage, &part.file, &path, &tag, &beside)?;
+        self.put(&part.file, Content::File(&path))?;
+        aside.publish(storage)?;
+        part.commit(storage)?;
+        aside.done(storage)?;
+        Ok(part)
     }
 
     /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one
@@ -310,16 +336,19 @@ impl Parts {
         })
     }
 
-    fn put(&self, name: &str, content: Content<'_>) -> Result<()> {
-        let is_free = self.about.job.storage.put(name, content)?;
-        self.is_free(name, is_free)
+    /// Puts a list of the part in hand. One with a tag may be there: another run has put the same.
+    fn put_list(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self.lock.is_exclusive() {
+            true => self.put(name, Content::Durable(bytes)),
+            false => beside::put_own(self.about.job.storage.as_ref(), name, bytes),
+        }
     }
 
-    fn is_free(&self, name: &str, is_free: bool) -> Result<()> {
-        match is_free {
-            true => Ok(()),
-            false => Err(taken(&self.about.job.shown, name)),
+    fn put(&self, name: &str, content: Content<'_>) -> Result<()> {
+        if self.about.job.storage.put(name, content)? {
+            return Ok(());
         }
+        Err(taken(&self.about.job.shown, name))
     }
 }
 

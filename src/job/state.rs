@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::agreement::gaps;
+use super::beside;
 use super::fingerprint::Fingerprint;
 use super::names;
 use super::part::{Manifest, Part, PartInfo, ShardEnd};
@@ -95,19 +96,21 @@ impl State {
             if rest != ending || !wanted(shard) {
                 continue;
             }
-            let commit = names::commit(shard, number);
-            let known = storage.read(&commit)?;
-            let known = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let known = known.and_then(opened::<Part>);
-            let known = known.filter(|part| part.file == entry.name && part.bytes == entry.size);
-            let part = match known {
+            let part = match Part::of(storage, (shard, number), &entry)? {
                 Some(part) => part,
                 None => {
-                    state.uncommitted.push((shard, number));
-                    Part {
-                        info: info(storage, &entry.name, format)?,
-                        file: entry.name.clone(),
-                        bytes: entry.size,
+                    let info = info(storage, &entry.name, format)?;
+                    // The run whose part it is may have written it meanwhile, and knows.
+                    match Part::of(storage, (shard, number), &entry)? {
+                        Some(part) => part,
+                        None => {
+                            state.uncommitted.push((shard, number));
+                            Part {
+                                info,
+                                file: entry.name.clone(),
+                                bytes: entry.size,
+                            }
+                        }
                     }
                 }
             };
@@ -117,6 +120,13 @@ impl State {
             state.parts.insert((shard, number), part);
         }
         Ok(state)
+    }
+
+    /// The parts that had a commit when they were listed.
+    pub(super) fn committed(&self) -> BTreeMap<(u32, u32), Part> {
+        let mut parts = self.parts.clone();
+        parts.retain(|of, _| !self.uncommitted.contains(of));
+        parts
     }
 
     /// Makes sure that the lists of rejected records are those that were written with their parts, which nothing else
@@ -323,7 +333,12 @@ fn info(storage: &dyn Storage, name: &str, format: Option<OutputFormat>) -> Resu
         None => SpoolReader::open(&storage.file(name)?)?.provenance(),
         // An object that is fetched alone has nothing beside it.
         Some(format) if format.sidecars().contains(&output::PROVENANCE) => {
-            let beside = storage.read(&format!("{name}{}", output::PROVENANCE))?;
+            let provenance = format!("{name}{}", output::PROVENANCE);
+            let mut aside = beside::found(storage, name)?.into_iter();
+            let beside = match aside.find(|(name, _)| *name == provenance) {
+                Some((_, bytes)) => Some(bytes),
+                None => storage.read(&provenance)?,
+            };
             beside.and_then(|bytes| serde_json::from_slice(&bytes).ok())
         }
         Some(format) => output::provenance(&Readable::file(&storage.file(name)?)?, format)?,

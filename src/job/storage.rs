@@ -104,8 +104,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
 pub struct Guard {
     _file: Option<File>,
     scratch: Option<PathBuf>,
-    /// The name of the run, where others are not kept out.
-    run: Option<String>,
+    is_exclusive: bool,
 }
 
 impl Guard {
@@ -115,20 +114,14 @@ impl Guard {
         Self {
             _file: None,
             scratch: None,
-            run: Some(names::run()),
+            is_exclusive: false,
         }
     }
 
     /// Whether nobody else is at work while it is held. One of a storage without locks keeps nobody out.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
-        self.run.is_none()
-    }
-
-    /// A name of the run that holds it, by which it tells its files from those of others, where it keeps nobody out.
-    #[must_use]
-    pub fn run(&self) -> Option<&str> {
-        self.run.as_deref()
+        self.is_exclusive
     }
 }
 
@@ -325,19 +318,19 @@ impl Storage for Local {
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let run = match file.try_lock() {
+        let is_exclusive = match file.try_lock() {
             Err(TryLockError::WouldBlock) if self.has_locks => return Ok(None),
-            Ok(()) if self.has_locks => None,
-            _ => Some(names::run()), // this file system has no locks
+            Ok(()) => self.has_locks,
+            Err(_) => false, // this file system has no locks
         };
-        let scratch = self.scratch.get_or_init(|| match &run {
-            None => self.scratch_path(name),
-            Some(run) => self.scratch_path(&format!("{name}.{run}")),
+        let scratch = self.scratch.get_or_init(|| match is_exclusive {
+            true => self.scratch_path(name),
+            false => self.scratch_path(&format!("{name}.{}", names::run())),
         });
         Ok(Some(Guard {
             _file: Some(file),
             scratch: Some(scratch.clone()),
-            run,
+            is_exclusive,
         }))
     }
 }
