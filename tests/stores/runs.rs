@@ -1,6 +1,6 @@
 //! `embed` from and to object stores, as people run it.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::sandbox::{Run, Sandbox};
 use crate::servers::{Server, azurite, every_store, google, moto};
@@ -383,6 +383,52 @@ fn vectors_of_parts_on_s3_are_taken_again() {
                 .into_iter()
                 .all(|(one, other)| (one - other).abs() < 1e-5)
         );
+    }
+}
+
+/// A store has no locks: both begin, and one wins each part. What belongs to a part stays, and nothing else does.
+#[test]
+fn two_runs_at_once_on_s3_lose_nothing() {
+    let test = "two_runs_at_once_on_s3_lose_nothing";
+    let Some(store) = moto(test) else { return };
+    let world = World::new(store);
+    store.bucket("two");
+    let line = |n: u32| match n % 9 {
+        4 => "not JSON\n".to_owned(),
+        _ => format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n"),
+    };
+    world
+        .sandbox
+        .write("in.jsonl", (0..60).map(line).collect::<String>());
+    let options = "in.jsonl --on-error skip --part-rows 6 --resume";
+    for (round, format) in ["jsonl", "parquet", "npy", "jsonl"].iter().enumerate() {
+        let line = format!("{options} -f {format} -o s3://two/{round}/");
+        let start = || {
+            let mut command = world.command(&line);
+            let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+            silent.spawn().unwrap()
+        };
+        let runs = [start(), start(), start()];
+        for mut run in runs {
+            run.wait().unwrap();
+        }
+        assert_eq!(world.run(&line).code, Some(3));
+        let found = world.any(&format!("inspect s3://two/{round}/"));
+        assert_eq!(found.code, Some(0), "{found}");
+        let (names, _) = store.contents("two");
+        let own = |folder: &str| -> Vec<&str> {
+            let names = names.iter();
+            let names = names.filter_map(|name| name.strip_prefix(&format!("{round}/{folder}")));
+            let names = names.filter(|name| name.starts_with("part-"));
+            names.map(|name| name.split('.').next().unwrap()).collect()
+        };
+        let mut parts = own("");
+        parts.dedup();
+        assert_eq!(parts.len(), 10);
+        assert_eq!(own("_embedctl/texts/"), parts);
+        assert_eq!(own("_embedctl/commits/"), parts);
+        assert_eq!(own("_embedctl/rejects/").len(), 7);
+        assert!(own("_embedctl/beside/").is_empty());
     }
 }
 
