@@ -59,7 +59,7 @@ fn damaged_checkpoints_are_read_or_refused() {
             let checkpoint = checkpoint.expect("the file is there");
             // No tensor reaches beyond its file.
             for extent in checkpoint.extents.values() {
-                assert!(extent.bytes.end <= checkpoint.files[extent.file].1.len());
+                assert!(extent.bytes.end <= checkpoint.files[extent.file].length());
             }
             for name in checkpoint.names() {
                 let tensor = checkpoint.get(name).expect("it is named");

@@ -8,6 +8,7 @@ use super::architecture::{Architecture, Norm, NormKind};
 use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::rows::StoredRows;
 use crate::error::{Error, Result};
 use crate::safetensors::{Checkpoint, Table, missing};
 
@@ -53,6 +54,16 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// Bytes of the tables of tokens and positions, which stay as they are stored.
+    pub fn table_bytes(&self) -> usize {
+        let names = self.architecture.names;
+        let word = self.full(names.word, ".weight");
+        let positions = (self.architecture.embeddings.positions)
+            .map(|_| format!("{}{}.weight", self.prefix, names.position));
+        let stored = |name: &String| self.checkpoint.get(name).map(|table| table.stored_bytes());
+        [word, positions].iter().flatten().filter_map(stored).sum()
+    }
+
     /// Everything but the layers.
     ///
     /// # Errors
@@ -92,13 +103,13 @@ impl<'a> Loader<'a> {
             }
         }
         let projection = if embeddings.projected {
-            let (weight, bias) = self.rows("", names.projection, &[*hidden], width, true)?;
+            let rows = self.rows("", names.projection, &[*hidden], width, true)?;
             let layout = Layout {
                 outputs: *hidden,
                 inputs: width,
                 gated: false,
             };
-            Some(self.pack(Arithmetic::F32, layout, &weight, &bias, None))
+            Some(self.pack(Arithmetic::F32, layout, rows, None)?)
         } else {
             None
         };
@@ -154,7 +165,7 @@ impl<'a> Loader<'a> {
         };
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let (weight, bias) = self.rows(&layer, sources, outputs, inputs, biased)?;
+            let rows = self.rows(&layer, sources, outputs, inputs, biased)?;
             let layout = Layout {
                 outputs: if which == Product::Up {
                     inner
@@ -165,7 +176,7 @@ impl<'a> Loader<'a> {
                 gated: which == Product::Up && feed_forward.gated,
             };
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            Ok::<_, Error>(self.pack(arithmetic, layout, &weight, &bias, ranges))
+            self.pack(arithmetic, layout, rows, ranges)
         };
         // Side by side: packing is most of what an exact result of a few rows takes.
         let products: [Parts<'_>; 4] = [
@@ -235,20 +246,19 @@ impl<'a> Loader<'a> {
         &self,
         arithmetic: Arithmetic,
         layout: Layout,
-        weight: &[f32],
-        bias: &[f32],
+        (mut weight, bias): (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,
-    ) -> Matrix {
+    ) -> Result<Matrix> {
         // 8-bit sums over very many inputs could overflow.
         let arithmetic = if layout.inputs > 65_000 {
             Arithmetic::F32
         } else {
             arithmetic
         };
-        let row = |row: usize, out: &mut [f32]| {
-            out.copy_from_slice(&weight[row * layout.inputs..(row + 1) * layout.inputs]);
-        };
-        Matrix::pack(self.isa, arithmetic, layout, row, bias, ranges)
+        let row = |row: usize, out: &mut [f32]| weight.row(row, out);
+        let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
+        weight.check()?;
+        Ok(matrix)
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -314,7 +324,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// The rows of a product's weight, row-major, and its bias (empty where it has none).
+    /// The rows of a product's weight, and its bias (empty where it has none).
     fn rows(
         &self,
         layer: &str,
@@ -322,7 +332,7 @@ impl<'a> Loader<'a> {
         outputs: &[usize],
         inputs: usize,
         biased: bool,
-    ) -> Result<(Vec<f32>, Vec<f32>)> {
+    ) -> Result<(StoredRows<'a>, Vec<f32>)> {
         let full = |part: &str, ending: &str| {
             let name = part.split_once('#').map_or(part, |(name, _)| name);
             format!("{}{layer}{name}.{ending}", self.prefix)
@@ -342,7 +352,7 @@ impl<'a> Loader<'a> {
             .copied()
             .unwrap_or_default();
         let total: usize = outputs.iter().sum();
-        let (mut weight, mut bias) = (Vec::new(), Vec::new());
+        let (mut weight, mut bias) = (StoredRows::new(inputs), Vec::new());
         for (index, part) in parts.iter().enumerate() {
             let rows = if parts.len() == 1 {
                 total
@@ -353,24 +363,21 @@ impl<'a> Loader<'a> {
                 .split_once('#')
                 .map(|(_, half)| usize::from(half == "1"));
             let stored = if half.is_some() { 2 * rows } else { rows };
-            let append = |ending: &str, width: Option<usize>, out: &mut Vec<f32>| {
+            let first = half.unwrap_or(0) * rows;
+            let tensor = |ending: &str, shape: &[usize]| {
                 let name = full(part, ending);
                 let tensor = self
                     .checkpoint
                     .get(&name)
                     .ok_or_else(|| missing(self.checkpoint, &name))?;
-                match width {
-                    Some(width) => tensor.expect_shape(&[stored, width])?,
-                    None => tensor.expect_shape(&[stored])?,
-                }
-                let count = rows * width.unwrap_or(1);
-                let start = out.len();
-                out.resize(start + count, 0.0);
-                tensor.read(half.unwrap_or(0) * count, &mut out[start..])
+                tensor.expect_shape(shape)?;
+                Ok::<_, Error>(tensor)
             };
-            append("weight", Some(inputs), &mut weight)?;
+            weight.append(tensor("weight", &[stored, inputs])?, first, rows);
             if biased {
-                append("bias", None, &mut bias)?;
+                let start = bias.len();
+                bias.resize(start + rows, 0.0);
+                tensor("bias", &[stored])?.read(first, &mut bias[start..])?;
             }
         }
         Ok((weight, bias))
