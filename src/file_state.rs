@@ -167,7 +167,7 @@ mod tests {
         fs::write(&there, "one").unwrap();
         let first = FileState::of(&File::open(&there).unwrap()).unwrap();
         let ((), noted) = noted(|| {
-            let ((), inner) = super::noted(|| drop(small_file::open(&gone)));
+            let ((), inner) = noted(|| drop(small_file::open(&gone)));
             assert_eq!(inner, Noted::from([(gone.clone(), None)]));
             small_file::read(&there, 9).unwrap();
             fs::write(&there, "three").unwrap();
@@ -207,8 +207,22 @@ mod tests {
         let writers: [fn(&Path); 4] = [
             |path| fs::write(path, "abcdefghij").unwrap(),
             |path| fs::write(path, "").unwrap(),
-            |path| File::options().write(true).open(path).unwrap().set_len(4).unwrap(),
-            |path| File::options().append(true).open(path).unwrap().write_all(b"!").unwrap(),
+            |path| {
+                File::options()
+                    .write(true)
+                    .open(path)
+                    .unwrap()
+                    .set_len(4)
+                    .unwrap()
+            },
+            |path| {
+                File::options()
+                    .append(true)
+                    .open(path)
+                    .unwrap()
+                    .write_all(b"!")
+                    .unwrap()
+            },
         ];
         for write in writers {
             let (file, state) = begin();

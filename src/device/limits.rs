@@ -251,6 +251,7 @@ mod tests {
         let expected = Limits {
             cores: Some(1.5),
             memory: Some(2 << 30),
+            memory_left: Some(2 << 30),
         };
         assert_eq!(Limits::read(root.path()), expected);
     }
@@ -279,6 +280,7 @@ mod tests {
         let expected = Limits {
             cores: Some(4.0),
             memory: None,
+            memory_left: None,
         };
         assert_eq!(Limits::read(root.path()), expected);
     }

@@ -39,7 +39,7 @@ impl Model {
     pub fn open(options: &ModelOptions) -> Result<Self> {
         let (opened, noted) = file_state::noted(|| Self::read(options));
         let mut model = opened?;
-        model.files = model.deciding_files(noted)?;
+        model.files = model.deciding_files(&noted)?;
         Ok(model)
     }
 
@@ -175,23 +175,25 @@ impl Model {
     /// # Errors
     /// If one cannot be read, or is no longer what it was when the model was opened.
     pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
-        let files = self.files.iter().filter(|file| file.is_of(native));
-        let files = files.filter_map(|file| {
+        let mut files = Vec::new();
+        for file in self.files.iter().filter(|file| file.is_of(native)) {
+            // A module's folder may be the checkpoint's.
             let name = name_in(&self.folder, &file.path);
-            hash(file)
-                .map(|hashed| {
-                    hashed.map(|(size, sha256)| ModelFile {
-                        path: name,
-                        size,
-                        sha256,
-                    })
-                })
-                .transpose()
-        });
+            if files.iter().any(|file: &ModelFile| file.path == name) {
+                continue;
+            }
+            if let Some((size, sha256)) = hash(file)? {
+                files.push(ModelFile {
+                    path: name,
+                    size,
+                    sha256,
+                });
+            }
+        }
         Ok(ModelProvenance {
             id: self.id.clone(),
             revision: self.revision.clone(),
-            files: files.collect::<Result<_>>()?,
+            files,
         })
     }
 
@@ -211,7 +213,7 @@ impl Model {
 
     /// The files that decide a vector, in the provenance's order, each in the state in which it was opened first: as
     /// `noted`, or as it is now where nobody has read it yet.
-    fn deciding_files(&self, noted: Noted) -> Result<Vec<DecidingFile>> {
+    fn deciding_files(&self, noted: &Noted) -> Result<Vec<DecidingFile>> {
         let weights = [true, false].into_iter().flat_map(|native| {
             let paths = self.weights(native).into_iter();
             paths.map(move |path| (path, Some(native)))
@@ -237,26 +239,16 @@ impl Model {
             .iter()
             .flat_map(|folder| ["config.json", "model.safetensors"].map(|name| folder.join(name)));
         let others = of_transformer.chain(of_all).chain(of_modules);
-        let mut files: Vec<DecidingFile> = Vec::new();
-        for (path, weights) in weights.chain(others.map(|path| (path, None))) {
-            // Checkpoint and ONNX file may share a file, though none does.
-            let known = |file: &DecidingFile| {
-                file.path == path && (file.weights.is_none() || file.weights == weights)
-            };
-            if files.iter().any(known) {
-                continue;
-            }
-            let state = match noted.get(&path) {
+        let all = weights.chain(others.map(|path| (path, None)));
+        let files = all.map(|(path, weights)| DecidingFile {
+            state: match noted.get(&path) {
                 Some(state) => state.clone(),
                 None => state_at(&path),
-            };
-            files.push(DecidingFile {
-                path,
-                weights,
-                state,
-            });
-        }
-        Ok(files)
+            },
+            path,
+            weights,
+        });
+        Ok(files.collect())
     }
 }
 

@@ -171,11 +171,15 @@ mod tests {
             let decoded = Model::decode(&whole[..]).ok().and_then(|model| model.graph);
             assert!(skimmed(path) == decoded, "{}", path.display());
         }
-        let small = found.iter().min_by_key(|path| path.metadata().unwrap().len());
+        let small = found
+            .iter()
+            .min_by_key(|path| path.metadata().unwrap().len());
         let good = std::fs::read(small.unwrap()).unwrap();
         crate::mutation::each("model.onnx", &good, 300, |path| {
             let damaged = std::fs::read(path).unwrap();
-            let decoded = Model::decode(&damaged[..]).ok().and_then(|model| model.graph);
+            let decoded = Model::decode(&damaged[..])
+                .ok()
+                .and_then(|model| model.graph);
             // What is left out is not looked at, so that damage there alone is no matter.
             if decoded.is_some() {
                 assert!(skimmed(path) == decoded);

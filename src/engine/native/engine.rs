@@ -100,10 +100,7 @@ pub fn open(
 }
 
 /// Runs `work`, whose parallel parts take so many threads and no more: each has memory of its own.
-fn with_threads<T: Send>(
-    threads: usize,
-    work: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
+fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|index| format!("weights-{index}"))

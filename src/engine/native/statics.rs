@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::device;
+use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::remedies::MORE_MEMORY;
 use crate::safetensors::{Checkpoint, Table};
