@@ -22,6 +22,7 @@ pub mod device;
 mod embedder;
 pub mod engine;
 pub mod error;
+mod file_state;
 mod folder;
 mod halving;
 mod hash;

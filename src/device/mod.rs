@@ -19,6 +19,7 @@ mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
 mod problem;
+mod room;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod testing;
@@ -35,6 +36,7 @@ pub use cpu::{CoreLimit, Cpu, Memory};
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) use nvidia::HeldMemory;
 pub use problem::GpuProblem;
+pub(crate) use room::{Room, room};
 pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;

@@ -73,6 +73,8 @@ pub struct Model {
     pub tokenizer: Arc<tokenizers::Tokenizer>,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
+    /// The files that decide vectors, as they were when they were read.
+    files: Vec<files::DecidingFile>,
 }
 
 /// What identifies a model in an output file.

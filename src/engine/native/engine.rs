@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::LIMITS;
 use super::adapter::Adapter;
 use super::architecture::Architecture;
 use super::kernels::{Arithmetic as Numbers, Isa};
-use super::loader::Weights;
+use super::loader::{Loader, Weights};
+use super::need::{self, Need};
 use super::network::Network;
 use super::prefix;
 use super::scratch::{Rows, Scratch};
@@ -18,17 +20,10 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::model::{Model, OutputChoice};
 use crate::safetensors::{self, Checkpoint};
+use crate::threads::{exhausted, usable_cores};
 
 /// The engine's name in messages.
 const NAME: &str = "native";
-
-/// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
-/// a core's cache.
-const LIMITS: BatchLimits = BatchLimits {
-    tokens: 256,
-    rows: 256,
-    equal_lengths: false,
-};
 
 /// An opened model.
 pub(super) struct NativeEngine {
@@ -36,6 +31,8 @@ pub(super) struct NativeEngine {
     weights: Weights,
     network: Arc<Network>,
     exact: bool,
+    threads: usize,
+    need: u64,
 }
 
 /// Opens the model in `model`'s Transformer folder.
@@ -82,7 +79,18 @@ pub fn open(
         Arithmetic::Int8 if isa.speeds_up(Numbers::I8) => (Arithmetic::Int8, Numbers::I8),
         Arithmetic::Int16 | Arithmetic::Int8 => (Arithmetic::Int16, Numbers::I16),
     };
-    let network = Network::open(architecture, &weights, isa, numbers)?;
+    let threads = match options.workers {
+        0 => usable_cores(),
+        workers => workers,
+    };
+    let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
+    let changes = weights.adapter.as_ref().map_or(0, Adapter::low_rank_bytes);
+    let needs = |numbers| Need::of(&architecture, tables, changes, numbers, threads);
+    need::check(needs, numbers)?;
+    let need = needs(numbers).bytes();
+    let network = with_threads(threads, || {
+        Network::open(architecture, &weights, isa, numbers)
+    })?;
     Ok(Box::new(NativeEngine {
         info: EngineInfo {
             precision: Some(arithmetic.name()),
@@ -97,6 +105,8 @@ pub fn open(
         weights,
         network: Arc::new(network),
         exact: numbers == Numbers::F32,
+        threads,
+        need,
     }))
 }
 
@@ -161,6 +171,16 @@ fn own_code(config: &serde_json::Value) -> Option<String> {
     }
 }
 
+/// Runs `work`, whose parallel parts take so many threads and no more: each has memory of its own.
+fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("weights-{index}"))
+        .build()
+        .map_err(exhausted)?;
+    pool.install(work)
+}
+
 impl Engine for NativeEngine {
     fn info(&self) -> &EngineInfo {
         &self.info
@@ -172,6 +192,10 @@ impl Engine for NativeEngine {
 
     fn is_ragged(&self) -> bool {
         true
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(self.need)
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
@@ -188,15 +212,16 @@ impl Engine for NativeEngine {
         if self.exact {
             return Ok(None);
         }
-        let present = (0..rows.len())
-            .map(|row| rows.get(row))
-            .filter(|row| !row.is_empty());
         let width = self.network.architecture.hidden;
-        let cosines = self
-            .network
-            .beside_exact(&self.weights, present, |ours, exact| {
-                Cosine::between(&finish(ours, width), &finish(exact, width))
-            })?;
+        let cosines = with_threads(self.threads, || {
+            let present = (0..rows.len())
+                .map(|row| rows.get(row))
+                .filter(|row| !row.is_empty());
+            self.network
+                .beside_exact(&self.weights, present, |ours, exact| {
+                    Cosine::between(&finish(ours, width), &finish(exact, width))
+                })
+        })?;
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());
         let lengths = lengths.filter(|&length| length > 0);
         Ok(Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths)))

@@ -15,11 +15,13 @@ mod executor;
 pub mod kernels;
 mod loader;
 mod names;
+mod need;
 mod network;
 mod packed;
 mod prefix;
 mod relative_bias;
 mod rotary;
+mod rows;
 mod scratch;
 mod settings;
 mod statics;
@@ -39,6 +41,15 @@ pub use self::engine::open;
 pub use self::settings::Unsupported;
 
 use self::architecture::Architecture;
+use crate::batch::BatchLimits;
+
+/// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
+/// a core's cache.
+const LIMITS: BatchLimits = BatchLimits {
+    tokens: 256,
+    rows: 256,
+    equal_lengths: false,
+};
 
 /// Whether the settings of a config.json are all understood: asked before any weights are there.
 ///

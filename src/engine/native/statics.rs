@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::batch::Batch;
+use crate::device;
 use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::remedies::MORE_MEMORY;
 use crate::safetensors::{Checkpoint, Table};
+use crate::size;
 
 /// A batch costs next to nothing, so that handing it over is what counts.
 const LIMITS: BatchLimits = BatchLimits {
@@ -38,18 +41,16 @@ impl StaticTable {
     /// # Errors
     /// If they hold no static model, or tables that don't fit each other.
     pub fn open(files: &[PathBuf]) -> Result<Self> {
-        let checkpoint = Arc::new(Checkpoint::open_files(files)?);
+        let checkpoint = Checkpoint::open_files(files)?;
         let one_a_token = checkpoint.get(ONE_A_TOKEN).is_some();
-        let vectors = Table::open(
-            &checkpoint,
-            if one_a_token {
-                ONE_A_TOKEN
-            } else {
-                "embeddings"
-            },
-            None,
-            None,
-        )?;
+        let name = if one_a_token {
+            ONE_A_TOKEN
+        } else {
+            "embeddings"
+        };
+        let stored = checkpoint.get(name).map_or(0, |table| table.stored_bytes());
+        room_for(stored)?;
+        let vectors = Table::open(&checkpoint, name, None, None)?;
         // Beside the former name nothing else of the file is read.
         let extra = |name: &str| {
             if one_a_token {
@@ -85,6 +86,7 @@ impl StaticTable {
                 tensor.floats()?
             }
         };
+        checkpoint.check_unchanged()?;
         Ok(Self {
             vectors,
             mapping,
@@ -138,6 +140,22 @@ impl StaticTable {
     }
 }
 
+/// Makes sure that there is memory for a table of so many bytes.
+fn room_for(bytes: usize) -> Result<()> {
+    match device::room().filter(|room| room.bytes < bytes as u64) {
+        None => Ok(()),
+        Some(room) => {
+            let reason = format!(
+                "the table of token vectors needs {} of memory, and {} {}",
+                size::words(bytes as u64),
+                room.bound.words(),
+                size::words(room.bytes)
+            );
+            Err(Error::new(ErrorKind::OutOfMemory, "native", reason).with_remedy(MORE_MEMORY))
+        }
+    }
+}
+
 /// An opened static model.
 pub(super) struct StaticEngine {
     info: EngineInfo,
@@ -160,6 +178,10 @@ impl Engine for StaticEngine {
 
     fn limits(&self) -> BatchLimits {
         LIMITS
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(self.table.vectors.bytes() as u64)
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
