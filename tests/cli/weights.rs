@@ -83,6 +83,9 @@ fn weights_of(model: &Path) -> PathBuf {
     folder.join("model.safetensors")
 }
 
+/// What is done to a file, and what that is called.
+type Change<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn weights_that_are_overwritten_or_cut_during_a_run_change_no_row() {
     let other = |path: &Path| {
@@ -104,7 +107,7 @@ fn weights_that_are_overwritten_or_cut_during_a_run_change_no_row() {
         fs::write(&new, "nothing of the kind").unwrap();
         fs::rename(new, path).unwrap();
     };
-    let changes: [(&str, &dyn Fn(&Path)); 4] = [
+    let changes: [Change<'_>; 4] = [
         ("overwritten", &other),
         ("emptied", &cut),
         ("halved", &half),
@@ -137,7 +140,7 @@ fn weights_that_are_overwritten_or_cut_during_a_run_change_no_row() {
         for (name, change) in changes {
             fresh();
             let run = answered(&mut command(), || {
-                change(&weights_of(&sandbox.path("model")))
+                change(&weights_of(&sandbox.path("model")));
             });
             assert_eq!(run.code, Some(0), "{model}, {name}: {}", run.said);
             assert!(run.rows == expected.rows, "{model}, {name}: other rows");
@@ -303,6 +306,7 @@ fn wide(sandbox: &Sandbox, hidden: u64, inner: u64, layers: u64, sparse: bool) -
 }
 
 /// Runs a command to its end; its exit code, what it said, and the most memory that it had, in bytes.
+#[allow(clippy::zombie_processes)] // it is waited for by `wait4`
 fn measured(command: &mut Command) -> (Option<i32>, String, u64) {
     let mut child = command.spawn().unwrap();
     let mut said = String::new();
