@@ -213,7 +213,7 @@ mod tests {
                     .open(path)
                     .unwrap()
                     .set_len(4)
-                    .unwrap()
+                    .unwrap();
             },
             |path| {
                 File::options()
@@ -221,7 +221,7 @@ mod tests {
                     .open(path)
                     .unwrap()
                     .write_all(b"!")
-                    .unwrap()
+                    .unwrap();
             },
         ];
         for write in writers {
