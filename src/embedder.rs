@@ -51,6 +51,7 @@ pub struct Embedder {
     ragged: bool,
     workers: Vec<RowWorker>,
     info: EngineInfo,
+    memory: Option<u64>,
 }
 
 impl Embedder {
@@ -77,6 +78,7 @@ impl Embedder {
         Ok(Self {
             limits: engine.limits(),
             ragged: engine.is_ragged(),
+            memory: engine.memory(),
             model,
             tokenizer,
             pooler,
@@ -101,6 +103,11 @@ impl Embedder {
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// Bytes of memory that the model takes, about, where its engine knows.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory
     }
 
     /// What cuts texts into tokens.

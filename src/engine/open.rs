@@ -164,13 +164,18 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
             other => ort::open(model, options, other, &selection, &passed_over),
         };
         match opened {
-            Ok(engine) => return Ok(engine),
+            Ok(engine) => {
+                model.check_unchanged(provider == Provider::Native)?;
+                return Ok(engine);
+            }
             Err(error) => {
                 let stop = match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::NamedLibrary => true,
                     ErrorKind::NoLibrary | ErrorKind::Provider => false,
                     // The environment, where the native engine says so.
                     ErrorKind::Usage if provider == Provider::Native => true,
+                    // Main memory, of which no other engine takes less.
+                    ErrorKind::OutOfMemory if provider == Provider::Native => true,
                     _ => auto && !provider.is_inside(),
                 };
                 if stop {

@@ -24,7 +24,8 @@ pub struct Begun {
 }
 
 impl Job {
-    /// Looks at the folder, removes what is left of parts that were not published, and keeps other runs out.
+    /// Looks at the folder, keeps other runs out, and removes what is left of parts that were not published, as far as
+    /// it is nobody's.
     /// `window` is how many records a window may have at most. `None`: there is nothing to do.
     ///
     /// # Errors
@@ -55,7 +56,7 @@ impl Job {
             return Ok(None);
         }
         self.commit_again(&state)?;
-        self.clear_orphans(&state)?;
+        self.clear_orphans(&lock, &state.committed())?;
         if self.options.retry {
             self.ended(&state)?;
         } else if state.success || state.ends.contains_key(&index) {

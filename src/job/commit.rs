@@ -6,11 +6,13 @@
 //! in its provenance are those of its content. A commit is made anew of a proven part alone.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::beside;
 use super::names;
 use super::part::{Part, PartInfo};
 use super::seal::{opened, sealed};
@@ -55,6 +57,75 @@ impl FileState {
             version: entry.version.clone(),
         }
     }
+
+    /// Those of the part `file`, of a listing in which it is: what stands beside it follows, as its name does.
+    pub(super) fn all_of(listed: &[Entry], file: &str) -> Vec<Self> {
+        let of_part = listed.iter().skip_while(|entry| entry.name != file);
+        let of_part = of_part.take_while(|entry| entry.name.starts_with(file));
+        of_part.map(Self::of).collect()
+    }
+}
+
+/// What stands of a part that is not committed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unproven {
+    /// Its files.
+    pub files: Vec<FileState>,
+    /// A commit of other files.
+    pub stands: Option<Commit>,
+}
+
+impl Unproven {
+    /// The part, if it was committed since.
+    pub fn committed(
+        &self,
+        storage: &dyn Storage,
+        of: (u32, u32),
+        file: &str,
+    ) -> Result<Option<Part>> {
+        let is_new = |now: &Commit| {
+            now.part.file == file
+                && (Some(now) != self.stands.as_ref() || !now.has_names(&self.files))
+        };
+        let now = Commit::read(storage, of.0, of.1)?;
+        let Some(now) = now.filter(is_new) else {
+            return Ok(None);
+        };
+        let files = FileState::all_of(&storage.list("")?, file);
+        Ok(now.is_of(&files).then_some(now.part))
+    }
+
+    /// Writes the commit of the `part`, which has proved itself, unless another was written meanwhile: by the run whose
+    /// part it is. What should stand beside the part is put there first.
+    pub fn commit(&self, storage: &dyn Storage, part: &Part) -> Result<()> {
+        let PartInfo { shard, number, .. } = part.info;
+        let has_changed = || Ok(Commit::read(storage, shard, number)? != self.stands);
+        if has_changed()? {
+            return Ok(());
+        }
+        let mut files = self.files.clone();
+        for (name, bytes) in beside::found_of(storage, part)? {
+            beside::put_own(storage, &name, &bytes)?;
+            files.retain(|file| file.name != name);
+            files.push(FileState {
+                version: storage.version(&name)?,
+                bytes: bytes.len() as u64,
+                name,
+            });
+        }
+        if has_changed()? {
+            return Ok(());
+        }
+        files.sort_by(|one, two| one.name.cmp(&two.name));
+        let part = part.clone();
+        let text = sealed(&Commit { part, files })?.to_string();
+        let name = names::commit(shard, number);
+        if !storage.put(&name, Content::Bytes(text.as_bytes()))? && !has_changed()? {
+            storage.remove(&name)?;
+            storage.put(&name, Content::Bytes(text.as_bytes()))?;
+        }
+        Ok(())
+    }
 }
 
 impl Commit {
@@ -65,17 +136,17 @@ impl Commit {
         Ok(value.and_then(opened))
     }
 
-    /// Writes it, so that nobody has to read the part for what it holds. One that stands there is of another part.
+    /// Writes it, so that nobody has to read the part for what it holds: it is this run's own, all of its files stand,
+    /// and another commit that stands there is of a part that somebody has removed.
     pub fn put(&self, storage: &dyn Storage) -> Result<()> {
         let info = &self.part.info;
         let name = names::commit(info.shard, info.number);
         let text = sealed(self)?.to_string();
-        let content = || Content::Bytes(text.as_bytes());
-        if !storage.put(&name, content())?
-            && storage.read(&name)?.as_deref() != Some(text.as_bytes())
+        let text = text.as_bytes();
+        while !storage.put(&name, Content::Bytes(text))?
+            && storage.read(&name)?.as_deref() != Some(text)
         {
             storage.remove(&name)?;
-            storage.put(&name, content())?;
         }
         Ok(())
     }
@@ -87,23 +158,42 @@ impl Commit {
         self.files.len() == listed.len() && pairs.all(|(then, now)| is_same(then, now))
     }
 
+    /// Whether the files `listed` are called as those that were put: if not, some may have been put since the listing.
+    fn has_names(&self, listed: &[FileState]) -> bool {
+        let names = |files: &[FileState]| -> Vec<_> {
+            files.iter().map(|file| file.name.clone()).collect()
+        };
+        names(&self.files) == names(listed)
+    }
+
     /// Whether it is of an older build, which kept no hashes.
     pub fn is_older(&self) -> bool {
         self.files.is_empty()
     }
 }
 
-/// What a part says of itself, in its file or beside it; one without a format is a [`Spool`](super::Spool)'s.
+/// What a part says of itself, in its file or beside it; one without a format is a [`Spool`](super::Spool)'s. What will
+/// stand beside it may lie aside still, under the tag of its `commit` where it has one.
 pub(super) fn said(
     storage: &dyn Storage,
     entry: &Entry,
     format: Option<OutputFormat>,
+    commit: Option<&Commit>,
 ) -> Result<Part> {
     let name = &entry.name;
     let made = match format {
         // An object that is fetched alone has nothing beside it.
         Some(format) if format.sidecars().contains(&output::PROVENANCE) => {
-            let beside = storage.read(&format!("{name}{}", output::PROVENANCE))?;
+            let provenance = format!("{name}{}", output::PROVENANCE);
+            let mut aside = match commit {
+                Some(commit) => beside::found_of(storage, &commit.part)?,
+                None => beside::found(storage, name, None)?,
+            }
+            .into_iter();
+            let beside = match aside.find(|(name, _)| *name == provenance) {
+                Some((_, bytes)) => Some(bytes),
+                None => storage.read(&provenance)?,
+            };
             beside.and_then(|bytes| serde_json::from_slice(&bytes).ok())
         }
         _ => provenance(&storage.file(name)?, format)?,
@@ -159,15 +249,47 @@ impl Part {
         format: Option<OutputFormat>,
         files: &[FileState],
     ) -> Result<()> {
-        let path = storage.file(&self.file)?;
-        for file in files.iter().filter(|file| file.name != self.file) {
-            storage.file(&file.name)?;
+        let aside = beside::found_of(storage, self)?;
+        let mut paths = Vec::new();
+        for file in files {
+            let is_aside = aside.iter().any(|(name, _)| *name == file.name);
+            if !is_aside {
+                paths.push((&file.name, storage.file(&file.name)?));
+            }
         }
-        let proven = self.prove_file(storage, &path, format);
+        let path = match paths.iter().find(|(name, _)| **name == self.file) {
+            Some((_, path)) => path.clone(),
+            None => storage.file(&self.file)?,
+        };
+        let proven = match aside.is_empty() {
+            true => self.prove_file(storage, &path, format),
+            false => self.prove_with(storage, &paths, &aside, format),
+        };
         for file in files {
             storage.release(&file.name);
         }
         proven
+    }
+
+    /// The same where what belongs beside it lies aside.
+    fn prove_with(
+        &self,
+        storage: &dyn Storage,
+        paths: &[(&String, PathBuf)],
+        aside: &[(String, Vec<u8>)],
+        format: Option<OutputFormat>,
+    ) -> Result<()> {
+        let folder = tempfile::tempdir()
+            .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
+        for (name, path) in paths {
+            fs::copy(path, folder.path().join(name))
+                .map_err(|error| Error::io("read", path, error))?;
+        }
+        for (name, bytes) in aside {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).map_err(|error| Error::io("write to", &path, error))?;
+        }
+        self.prove_file(storage, &folder.path().join(&self.file), format)
     }
 
     fn prove_file(

@@ -1,10 +1,11 @@
 //! A job's end: the manifest and the marker that says that it is complete; and what is removed of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use super::begin::busy;
+use super::beside;
 use super::part::{Manifest, Part};
 use super::paths::parts_of;
 use super::rejected::Rejected;
@@ -14,6 +15,7 @@ use super::state::{self, State};
 use super::storage::{Content, Entry, Guard, Local, Storage, remove_folder};
 use super::{Job, names};
 use crate::error::{Error, Place, Result};
+use crate::output::OutputFormat;
 use crate::setting::RESUME;
 
 impl Job {
@@ -21,7 +23,7 @@ impl Job {
     /// Whether they are.
     ///
     /// # Errors
-    /// If parts don't add up, or the system refuses.
+    /// If parts don't add up, shards have read different inputs, or the system refuses.
     pub fn complete(&self) -> Result<bool> {
         let state = State::read(self.storage.as_ref(), None)?;
         let Some(job) = &state.job else {
@@ -44,6 +46,10 @@ impl Job {
             );
         }
         state.check_parts(self.storage.as_ref())?;
+        // Who wrote the marker has proven it; the input may be another since.
+        if !state.success {
+            self.prove(&state)?;
+        }
         let rejected = match state.parts.values().any(|part| part.info.retry) {
             true => Some(Rejected::read(self.storage.as_ref(), &state, None)?.lines()),
             false => None,
@@ -108,26 +114,9 @@ impl Job {
 
     /// Completes an output whose shard has ended, after what a kill has left was put right. `lock` is the shard's, and
     /// `state` was read under it.
-    ///
-    /// A lock that keeps nobody out says nothing of a run that tries rejected records again, and has put what comes
-    /// before its part, under a number that another part may have had. That run has removed the manifest before. So
-    /// what is found goes only where the manifest, read *after* it, names it, and its part is not there then either:
-    /// the run may have ended meanwhile.
     pub(super) fn complete_ended(&self, lock: &Guard, state: &State) -> Result<()> {
         self.commit_again(state)?;
-        let mut orphans = self.orphans(state)?;
-        if !lock.is_exclusive() && !orphans.is_empty() {
-            let storage = self.storage.as_ref();
-            let manifest = Manifest::read(storage)?;
-            let there: BTreeSet<_> = names_in(storage.list("")?).collect();
-            let named = manifest.iter().flat_map(|it| &it.parts);
-            let gone: BTreeSet<_> = named
-                .filter(|part| !there.contains(&part.file))
-                .map(|part| (part.info.shard, part.info.number))
-                .collect();
-            orphans.retain(|(of, _)| gone.contains(of));
-        }
-        self.remove_all(&orphans)?;
+        self.clear_orphans(lock, &state.committed())?;
         self.complete().map(drop)
     }
 
@@ -137,8 +126,7 @@ impl Job {
         let storage = self.storage.as_ref();
         state.check_parts(storage)?;
         for of in &state.uncommitted {
-            storage.remove(&names::commit(of.0, of.1))?;
-            state.commit(*of).put(storage)?;
+            state.commit_again(*of, storage)?;
         }
         Ok(())
     }
@@ -177,36 +165,95 @@ impl Job {
         storage.remove(names::JOB)
     }
 
-    /// Removes what was put for parts of its shard that are not there.
-    pub(super) fn clear_orphans(&self, state: &State) -> Result<()> {
-        self.remove_all(&self.orphans(state)?)
+    /// Removes what was put for parts of its shard that are not there, or are others, as far as it is nobody's: `lock` is
+    /// the shard's, and `parts` are those of it that are there and have commits.
+    pub(super) fn clear_orphans(&self, lock: &Guard, parts: &Known) -> Result<()> {
+        for name in self.orphans(lock, parts)? {
+            self.storage.remove(&name)?;
+        }
+        Ok(())
     }
 
-    /// What was put for parts of its shard that are not there, by shard and number.
-    fn orphans(&self, state: &State) -> Result<Vec<((u32, u32), String)>> {
-        let mut orphans = Vec::new();
-        for folder in [""].iter().chain(&names::OF_PARTS) {
-            for name in names_in(self.storage.list(folder)?) {
-                let Some((shard, number, _)) = names::parse(&name) else {
-                    continue;
-                };
-                let of = (shard, number);
-                if shard == self.options.shard.index && !state.parts.contains_key(&of) {
-                    let name = format!("{folder}/{name}");
-                    orphans.push((of, name.trim_start_matches('/').to_owned()));
+    /// What was put for parts of its shard that are not there, or are others, and belongs to no run that may be at work.
+    ///
+    /// - A list of another tag than that of the part that stands: a number is given once, so no other part will have it;
+    ///   unless something is put aside for that very part, whose commit may be on its way.
+    /// - A commit, listed before the parts were: it was put behind its part, which somebody has removed.
+    /// - What was put before its part, under a lock that keeps others out, or for the part that the manifest names and
+    ///   somebody has removed. A run that fills its place, or tries rejected records again, removes the manifest before
+    ///   it puts anything, so one that is read *after* the lists were knows of no such run.
+    fn orphans(&self, lock: &Guard, known: &Known) -> Result<Vec<String>> {
+        let storage = self.storage.as_ref();
+        let mut found = Vec::new();
+        for folder in names::OF_PARTS {
+            for name in names_in(storage.list(folder)?) {
+                if let Some((shard, number, rest)) = names::parse(&name)
+                    && let Some(tag) = names::tag_of(folder, rest)
+                    && shard == self.options.shard.index
+                {
+                    let full = format!("{folder}/{name}");
+                    found.push((folder, (shard, number), tag.map(str::to_owned), full));
                 }
+            }
+        }
+        let top: Vec<String> = names_in(storage.list("")?).collect();
+        let ending = self.ending();
+        let parts = top.iter().filter_map(|name| names::parse(name));
+        let parts = parts.filter(|(_, _, rest)| *rest == ending);
+        let there: BTreeSet<_> = parts.map(|(shard, number, _)| (shard, number)).collect();
+        let manifest = match lock.is_exclusive() {
+            true => None,
+            false => Manifest::read(storage)?,
+        };
+        let named = manifest.iter().flat_map(|it| &it.parts).map(|part| {
+            let info = &part.info;
+            ((info.shard, info.number), info.tag.clone())
+        });
+        let named: BTreeMap<_, _> = named.collect();
+        let mut waiting = BTreeSet::new();
+        for (folder, of, tag, name) in &found {
+            if let (&names::BESIDE, Some(part)) = (folder, known.get(of))
+                && *tag != part.info.tag
+                && name.contains(&beside::short_hash(&storage.file(&part.file)?)?)
+            {
+                waiting.insert((*of, tag.clone()));
+            }
+        }
+        found.retain(
+            |(folder, of, tag, name)| match (there.contains(of), known.get(of)) {
+                (true, _) if *folder == names::COMMITS => false,
+                (true, Some(part)) => {
+                    let own = names::list(folder, &part.info.name(), part.info.tag.as_deref());
+                    *name != own && !waiting.contains(&(*of, tag.clone()))
+                }
+                (true, None) => false,
+                (false, _) if *folder == names::COMMITS => true,
+                (false, _) if lock.is_exclusive() => tag.is_none(),
+                (false, _) => named.get(of) == Some(tag),
+            },
+        );
+        let mut orphans: Vec<String> = found.into_iter().map(|(.., name)| name).collect();
+        // On a store, the run that puts the next part of that number replaces what stands beside it.
+        let sidecars = self.format().map_or(&[][..], OutputFormat::sidecars);
+        let is_beside = |rest: &str| {
+            let sidecar = rest.strip_prefix(&ending);
+            sidecar.is_some_and(|sidecar| sidecars.contains(&sidecar))
+        };
+        for name in top.iter().filter(|_| lock.is_exclusive()) {
+            if let Some((shard, number, rest)) = names::parse(name)
+                && shard == self.options.shard.index
+                && !there.contains(&(shard, number))
+                && is_beside(rest)
+            {
+                orphans.push(name.clone());
             }
         }
         Ok(orphans)
     }
-
-    fn remove_all(&self, orphans: &[((u32, u32), String)]) -> Result<()> {
-        for (_, name) in orphans {
-            self.storage.remove(name)?;
-        }
-        Ok(())
-    }
 }
+
+/// Parts by shard and number.
+type Known = BTreeMap<(u32, u32), Part>;
 
 fn names_in(entries: Vec<Entry>) -> impl Iterator<Item = String> {
     entries.into_iter().map(|entry| entry.name)

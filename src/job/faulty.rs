@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
 
-use super::storage::{Content, Entry, Guard, Local, Storage};
+use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Error, Place, Result};
 use crate::output::fault::with_remedy;
 
@@ -16,7 +16,7 @@ use crate::output::fault::with_remedy;
 /// its work, and so do all that follow it where `dead`, as after a kill.
 #[derive(Debug, Clone)]
 pub struct Faulty {
-    pub inner: Local,
+    pub inner: Arc<dyn Storage>,
     pub calls: Arc<AtomicU64>,
     pub fails: u64,
     /// Whether the failing call does its work before it fails, as a lost answer does.
@@ -26,7 +26,11 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    pub fn new(inner: Local, fails: u64, late: bool, dead: bool) -> Self {
+    pub fn new(inner: impl Storage + 'static, fails: u64, late: bool, dead: bool) -> Self {
+        Self::over(Arc::new(inner), fails, late, dead)
+    }
+
+    pub fn over(inner: Arc<dyn Storage>, fails: u64, late: bool, dead: bool) -> Self {
         Self {
             inner,
             calls: Arc::default(),

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Place, Result};
+use crate::hash;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -78,13 +79,13 @@ impl Storage for Memory {
             Some(Entry {
                 name,
                 size,
-                version: None,
+                version: Some(hash::of(content)),
             })
         });
         Ok(entries.collect())
     }
-    fn version(&self, _: &str) -> Result<Option<String>> {
-        Ok(None)
+    fn version(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.read(name)?.map(hash::of))
     }
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.files.lock().unwrap().get(name).cloned())
@@ -99,7 +100,8 @@ impl Storage for Memory {
         Ok(path)
     }
     fn scratch(&self, _: &str) -> Result<PathBuf> {
-        Ok(self.fetched.path().to_path_buf())
+        // Of this run alone.
+        Ok(tempfile::tempdir_in(self.fetched.path()).unwrap().keep())
     }
     fn lock(&self, _: &str) -> Result<Option<Guard>> {
         Ok(Some(Guard::none()))

@@ -4,7 +4,9 @@
 //! ```text
 //!  OUT/part-00001-00000.parquet        shard 1, its first part: a stretch of the input, published whole
 //!  OUT/_embedctl/job.json              the fingerprint, created exclusively
-//!  OUT/_embedctl/rejects, texts        what belongs to a part, written before it
+//!  OUT/_embedctl/rejects, texts        what belongs to a part, written before it; where no lock keeps others out (a
+//!                                      store), in names that carry its tag
+//!  OUT/_embedctl/beside                on a store, what will stand beside a part, until it does
 //!  OUT/_embedctl/commits               what each part holds; can be made again from the parts
 //!  OUT/_embedctl/retried               which records a part holds that others had rejected; before it, too
 //!  OUT/_embedctl/shards                written when a shard is at its end
@@ -18,7 +20,9 @@
 //! A single file with `--resume` is a job too: its parts lie in `OUT.parts/` in a format of their own
 //! ([`spool`]) and become the file at the end.
 
+mod agreement;
 mod begin;
+mod beside;
 mod commit;
 #[cfg(test)]
 mod completed;
@@ -50,10 +54,13 @@ mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_runs;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agreement::Inputs;
 pub use begin::{Begun, nothing_to_retry};
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
@@ -67,7 +74,7 @@ pub use reader::{Covered, JobReader};
 pub use rejected::{Lines, Places, RecordPlace, Rejected};
 pub use retry::{RetryReader, RowHashes, compare};
 pub(crate) use seal::sealed;
-pub use shards::{Shard, plan};
+pub use shards::{Shard, Stretch, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
 pub use storage::{Content, Entry, Guard, Local, Storage};
@@ -114,6 +121,8 @@ pub struct Job {
     options: JobOptions,
     /// Whether what an earlier run has left goes first.
     anew: bool,
+    /// The input, by which shards are proven to have read one version of it.
+    inputs: Option<Arc<dyn Inputs>>,
 }
 
 impl Job {
@@ -164,6 +173,7 @@ impl Job {
                 ..options.clone()
             },
             anew: again || (output.force && !options.goes_on()),
+            inputs: None,
         }))
     }
 
@@ -171,6 +181,12 @@ impl Job {
     #[must_use]
     pub fn with_storage(self, storage: Arc<dyn Storage>) -> Self {
         Self { storage, ..self }
+    }
+
+    /// The same job, whose shards are compared with that input once all are at their ends. `None`: they were.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Option<Arc<dyn Inputs>>) -> Self {
+        Self { inputs, ..self }
     }
 
     /// Removes what a run has left that was killed after its end.

@@ -1,6 +1,12 @@
 //! What the files of a job are called. Names that begin with `_` are passed over by whoever reads a folder
 //! of parts: pyarrow, Spark, DuckDB's globs, polars' globs.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::SystemTime;
+
+use crate::hash;
+
 /// Folder of what is no part.
 pub const OWN: &str = "_embedctl";
 /// The fingerprint, and what else was settled when the job began.
@@ -19,8 +25,10 @@ pub const RETRIED: &str = "_embedctl/retried";
 pub const REJECTED: &str = "_embedctl/rejected.jsonl";
 /// Hashes of each part's texts.
 pub const TEXTS: &str = "_embedctl/texts";
+/// What will stand beside a part, on a store, until it does.
+pub const BESIDE: &str = "_embedctl/beside";
 /// All folders of what belongs to single parts.
-pub const OF_PARTS: [&str; 4] = [COMMITS, REJECTS, RETRIED, TEXTS];
+pub const OF_PARTS: [&str; 5] = [COMMITS, REJECTS, RETRIED, TEXTS, BESIDE];
 /// What each shard has read, once it is at its end.
 pub const SHARDS: &str = "_embedctl/shards";
 
@@ -44,6 +52,70 @@ pub fn parse(name: &str) -> Option<(u32, u32, &str)> {
     Some((shard.parse().ok()?, number.parse().ok()?, ending))
 }
 
+/// The ending of what stands in one of the folders of [`OF_PARTS`].
+fn ending(folder: &str) -> &'static str {
+    match folder {
+        COMMITS => ".json",
+        TEXTS => ".sha256",
+        _ => ".jsonl",
+    }
+}
+
+/// A list that belongs to a part, in one of the folders of [`OF_PARTS`]. It carries the part's `tag`, where no lock kept
+/// other runs out.
+pub fn list(folder: &str, part: &str, tag: Option<&str>) -> String {
+    let dot = if tag.is_some() { "." } else { "" };
+    format!(
+        "{folder}/{part}{dot}{}{}",
+        tag.unwrap_or_default(),
+        ending(folder)
+    )
+}
+
+/// Tag, hash of the part and ending of a file in [`BESIDE`], by what follows the part's name; the ending is the part's
+/// and its own.
+pub fn aside(rest: &str) -> Option<(&str, &str, &str)> {
+    let (tag, rest) = rest.strip_prefix('.')?.split_at_checked(DIGITS)?;
+    let (hash, ending) = rest.strip_prefix('.')?.split_at_checked(DIGITS)?;
+    let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_name(tag) && is_name(hash) && ending.starts_with('.')).then_some((tag, hash, ending))
+}
+
+/// A part's name, without what follows it.
+pub fn stem(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// The tag that such a list carries, if it does, by what follows the part's name; `None` where no job calls a list so.
+pub fn tag_of<'n>(folder: &str, rest: &'n str) -> Option<Option<&'n str>> {
+    if folder == BESIDE {
+        return aside(rest).map(|(tag, ..)| Some(tag));
+    }
+    let tag = rest.strip_suffix(ending(folder))?;
+    if tag.is_empty() {
+        return Some(None);
+    }
+    let tag = tag.strip_prefix('.')?;
+    let is_tag = tag.len() == DIGITS && tag.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_tag.then_some(Some(tag))
+}
+
+/// The first digits of a hash, which a name carries.
+pub fn short(mut hash: String) -> String {
+    hash.truncate(DIGITS);
+    hash
+}
+
+/// A name for a run, which no other has.
+pub fn run() -> String {
+    let random = RandomState::new().build_hasher().finish();
+    let name = format!("{random} {} {:?}", std::process::id(), SystemTime::now());
+    short(hash::of(name))
+}
+
+/// How many digits of a hash a name carries.
+const DIGITS: usize = 16;
+
 /// The file that says that a shard is at its end.
 pub fn shard(shard: u32) -> String {
     format!("{SHARDS}/{shard:05}.json")
@@ -57,6 +129,42 @@ pub fn lock(shard: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_carry_the_tag_of_their_part() {
+        let tag = run();
+        for folder in [COMMITS, REJECTS, RETRIED, TEXTS] {
+            for tag in [None, Some(tag.as_str())] {
+                let list = list(folder, &part(1, 2), tag);
+                let name = list.strip_prefix(folder).unwrap();
+                let (_, _, rest) = parse(name.strip_prefix('/').unwrap()).unwrap();
+                assert_eq!(tag_of(folder, rest), Some(tag), "{list}");
+            }
+            for other in [
+                "",
+                ".bak",
+                ".json.bak",
+                ".0123.jsonl",
+                ".x.json",
+                "..sha256",
+            ] {
+                assert_eq!(tag_of(folder, other), None, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_put_aside_carries_tag_and_part() {
+        let (tag, hash) = (run(), run());
+        let rest = format!(".{tag}.{hash}.npy.rows.jsonl");
+        assert_eq!(tag_of(BESIDE, &rest), Some(Some(tag.as_str())));
+        assert_eq!(aside(&rest), Some((&*tag, &*hash, ".npy.rows.jsonl")));
+        let cut = rest.len() - 20;
+        for other in ["", ".jsonl", &rest[..20], &rest[..cut], &rest[1..]] {
+            assert_eq!(aside(other), None, "{other}");
+        }
+        assert_eq!(stem("part-00001-00002.npy.json"), part(1, 2));
+    }
 
     #[test]
     fn names_of_parts_parse() {

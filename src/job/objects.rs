@@ -96,9 +96,11 @@ impl Storage for Objects {
                 put => put?,
             },
         };
-        if let Some(etag) = put.as_ref().and_then(|written| written.etag.clone()) {
-            locked(&self.etags).insert(name.to_owned(), etag);
-        }
+        let etag = put.as_ref().and_then(|written| written.etag.clone());
+        match etag {
+            Some(etag) => locked(&self.etags).insert(name.to_owned(), etag),
+            None => locked(&self.etags).remove(name),
+        };
         if let Content::File(file) = content {
             let _ = fs::remove_file(file);
         }
@@ -121,7 +123,14 @@ impl Storage for Objects {
     }
 
     fn version(&self, name: &str) -> Result<Option<String>> {
-        Ok(locked(&self.etags).get(name).cloned())
+        let known = locked(&self.etags).get(name).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        // Another run has put the same.
+        let storage = self.after.get().unwrap_or(&self.storage);
+        let object = storage.look_for(&self.at(name))?;
+        Ok(object.and_then(|object| object.etag().map(bare)))
     }
 
     fn stray(&self) -> Result<Option<String>> {
@@ -168,11 +177,16 @@ impl Storage for Objects {
     }
 }
 
+/// An etag as a listing tells it.
+fn bare(etag: &str) -> String {
+    etag.trim_matches('"').to_owned()
+}
+
 /// Whether that is what an object holds: as which it was written then.
 fn holds(storage: &storage::Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
     match storage.look_for(at)? {
         Some(object) if object.size() == bytes.len() as u64 => {
-            let etag = object.etag().map(|it| it.trim_matches('"').to_owned());
+            let etag = object.etag().map(bare);
             let is_so = object.read_whole(LARGEST)? == bytes;
             Ok(is_so.then_some(Written { etag }))
         }

@@ -119,6 +119,7 @@ impl Open {
             retried_sha256: sum(&self.embedded),
             texts_sha256: Some(self.texts.hash.hex()),
             columns: self.columns.as_deref().map(encoded).transpose()?,
+            tag: None,
             fingerprint: about.fingerprint.clone(),
         })
     }

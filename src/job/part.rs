@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 
 use super::names;
 use super::seal::opened;
+use super::shards::Stretch;
 use super::storage::Storage;
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::arrow::ipc::reader::StreamReader;
@@ -67,6 +69,33 @@ impl SourceState {
             etag: None,
         }
     }
+
+    /// Whether `now` is the same version of the same source: its strong etag says so, else its time. False also where
+    /// neither is known, and only the content can tell.
+    #[must_use]
+    pub fn is_same_version(&self, now: &Self) -> bool {
+        let is_known = self.modified.is_some() || self.etag.as_deref().is_some_and(is_strong);
+        is_known && self == now
+    }
+
+    /// Its version, for messages.
+    pub(super) fn version(&self) -> String {
+        let time = self.modified.and_then(|nanoseconds| {
+            let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).ok()?);
+            Some(time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+        });
+        let etag = self.etag.as_ref().map(|etag| format!("etag {etag}"));
+        let known: Vec<String> = time.into_iter().chain(etag).collect();
+        match known.is_empty() {
+            true => "unknown time".to_owned(),
+            false => known.join(", "),
+        }
+    }
+}
+
+/// Whether an etag stands for one sequence of bytes, not for several that mean the same.
+fn is_strong(etag: &str) -> bool {
+    !etag.starts_with("W/")
 }
 
 /// A stretch of a shard's input, embedded. Stands in the part's provenance under `part`.
@@ -117,6 +146,10 @@ pub struct PartInfo {
     /// hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
+    /// Where no lock keeps other runs out: a hash of all else that stands here, and of the texts. Its lists carry it in
+    /// their names, so that none of two runs takes others for its own, or its own for nobody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
     /// Hash of the job's fingerprint.
     pub fingerprint: String,
 }
@@ -147,18 +180,23 @@ impl PartInfo {
 
     /// Where its rejected records are listed, if it has any.
     pub(super) fn rejects(&self) -> String {
-        format!("{}/{}.jsonl", names::REJECTS, self.name())
+        self.list(names::REJECTS)
     }
 
     /// Where the records are listed that it holds, if it is one of records that were tried again.
     pub(super) fn retried(&self) -> String {
-        format!("{}/{}.jsonl", names::RETRIED, self.name())
+        self.list(names::RETRIED)
     }
 
     /// Where the hashes of its rows' texts are.
     #[must_use]
     pub fn texts(&self) -> String {
-        format!("{}/{}.sha256", names::TEXTS, self.name())
+        self.list(names::TEXTS)
+    }
+
+    /// Its list in that folder.
+    fn list(&self, folder: &str) -> String {
+        names::list(folder, &self.name(), self.tag.as_deref())
     }
 }
 
@@ -192,8 +230,19 @@ pub struct ShardEnd {
     pub rejected: u64,
     /// Records of a window at most: the hash of the end is one over windows.
     pub window: u64,
-    /// The sources of the shard, as they were at the end.
+    /// The sources of the shard, as they were when the run began that came to the end.
     pub sources: Vec<SourceState>,
+    /// What it has read of them, of a job in shards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stretches: Vec<Stretch>,
+}
+
+impl ShardEnd {
+    /// The source that a stretch of it is of.
+    pub(super) fn source(&self, stretch: &Stretch) -> Option<&SourceState> {
+        let first = self.stretches.first()?.source;
+        self.sources.get((stretch.source - first) as usize)
+    }
 }
 
 /// The whole output, once all shards are at their ends.

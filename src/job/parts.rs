@@ -4,9 +4,10 @@
 //! that the next run understands:
 //!
 //! ```text
-//!  rejects, texts, files beside the part   without their part: removed by the next run
+//!  rejects, texts, files beside the part   without their part: removed by the next run, where nobody else can be at work
 //!  (what says that the output is complete  removed, before a part of records that are tried again)
 //!  the part                                from here on its stretch of the input is done
+//!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::beside`]))
 //!  its commit                              can be made again from the part
 //! ```
 
@@ -18,14 +19,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::beside::{self, Beside};
 use super::commit::{Commit, FileState, hashes_of};
 use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
+use super::shards::Stretch;
 use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
+use crate::hash;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
@@ -61,6 +65,8 @@ pub struct About {
     pub sources: Vec<SourceState>,
     /// Indices of the first one that the shard reads, and of the one behind its last.
     pub share: Range<u32>,
+    /// What the shard reads of them; nothing, of a job without shards.
+    pub stretches: Vec<Stretch>,
 }
 
 impl About {
@@ -79,7 +85,7 @@ pub struct Parts {
     create: Create,
     limits: Limits,
     scratch: PathBuf,
-    _lock: Guard,
+    lock: Guard,
     /// The parts that are there.
     known: BTreeMap<u32, Part>,
     /// Where parts begin that are there: another one must end.
@@ -116,7 +122,7 @@ impl Parts {
             create,
             limits,
             scratch,
-            _lock: lock,
+            lock,
             known,
             open: None,
             counted: Counts::default(),
@@ -166,32 +172,45 @@ impl Parts {
                 self.about.job.storage.remove(complete)?;
             }
         }
-        let info = open.info(&self.about, &counts)?;
+        let mut info = open.info(&self.about, &counts)?;
+        let texts = open.texts.finish()?;
+        if !self.lock.is_exclusive() {
+            let failed = |error| Error::io("read", &texts, error);
+            let all = hash::of(fs::read(&texts).map_err(failed)?) + &sealed(&info)?.to_string();
+            info.tag = Some(names::short(hash::of(all)));
+        }
         let mut provenance = made(&counts)?;
         if let Some(object) = provenance.as_object_mut() {
             object.insert("part".to_owned(), sealed(&info)?);
         }
         if info.rejects_sha256.is_some() {
-            self.put(&info.rejects(), Content::Durable(&open.rejects))?;
+            self.put_list(&info.rejects(), &open.rejects)?;
         }
         if info.retried_sha256.is_some() {
-            self.put(&info.retried(), Content::Durable(&open.embedded))?;
+            self.put_list(&info.retried(), &open.embedded)?;
         }
-        self.put(&info.texts(), Content::File(&open.texts.finish()?))?;
+        match self.lock.is_exclusive() {
+            true => self.put(&info.texts(), Content::File(&texts))?,
+            false => {
+                let failed = |error| Error::io("read", &texts, error);
+                self.put_list(&info.texts(), &fs::read(&texts).map_err(failed)?)?;
+                let _ = fs::remove_file(&texts);
+            }
+        }
         open.writer.finish(Finish {
             schema: open.schema,
             provenance: &provenance,
             rejects: None,
         })?;
-        let commit = self.publish(info)?;
-        commit.put(self.about.job.storage.as_ref())?;
-        self.known.insert(commit.part.info.number, commit.part);
+        let part = self.publish(info)?;
+        self.known.insert(part.info.number, part);
         self.counted = open.counts;
         Ok(())
     }
 
-    /// Puts a part's files under their names, those beside it first.
-    fn publish(&self, info: PartInfo) -> Result<Commit> {
+    /// Puts a part's files under their names, and then its commit. Those beside it come first, under a lock.
+    fn publish(&self, info: PartInfo) -> Result<Part> {
+        let storage = self.about.job.storage.as_ref();
         let file = format!("{}{}", info.name(), self.about.job.ending());
         let path = self.scratch.join(&file);
         let failed = |error| Error::io("read", &self.scratch, error);
@@ -209,22 +228,36 @@ impl Parts {
                 version: None,
             });
         }
-        // The part itself comes last, and its name is the first.
+        // The name of the part itself is the first.
         files.sort_by(|one, two| one.name.cmp(&two.name));
-        for file in files.iter_mut().rev() {
-            self.put(&file.name, Content::File(&self.scratch.join(&file.name)))?;
-            file.version = self.about.job.storage.version(&file.name)?;
+        let mut aside = None;
+        if let Some(tag) = &info.tag {
+            let beside = files.iter().skip(1);
+            let beside: Vec<_> = beside.map(|it| self.scratch.join(&it.name)).collect();
+            let aside = aside.insert(Beside::aside(storage, &file, &path, tag, &beside)?);
+            self.put(&file, Content::File(&path))?;
+            aside.publish(storage)?;
+            for file in &mut files {
+                file.version = storage.version(&file.name)?;
+            }
+        } else {
+            for file in files.iter_mut().rev() {
+                self.put(&file.name, Content::File(&self.scratch.join(&file.name)))?;
+                file.version = storage.version(&file.name)?;
+            }
         }
-        let bytes = files.first().map_or(0, |file| file.bytes);
-        Ok(Commit {
-            part: Part {
-                file,
-                bytes,
-                sha256,
-                info,
-            },
-            files,
-        })
+        let part = Part {
+            file,
+            bytes: files.first().map_or(0, |file| file.bytes),
+            sha256,
+            info,
+        };
+        let commit = Commit { part, files };
+        commit.put(storage)?;
+        if let Some(aside) = aside {
+            aside.done(storage)?;
+        }
+        Ok(commit.part)
     }
 
     /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one
@@ -254,6 +287,7 @@ impl Parts {
             rejected: sum(|part| part.rejected),
             window: self.limits.window,
             sources: self.about.of_share().to_vec(),
+            stretches: self.about.stretches.clone(),
         };
         let text = sealed(&end)?.to_string();
         let name = names::shard(self.about.job.shard().index);
@@ -262,6 +296,12 @@ impl Parts {
             .storage
             .put(&name, Content::Durable(text.as_bytes()))?;
         self.end = Some(end);
+        // Under a lock that was done at the begin.
+        if !self.lock.is_exclusive() {
+            let known = self.known.values();
+            let known = known.map(|part| ((part.info.shard, part.info.number), part.clone()));
+            self.about.job.clear_orphans(&self.lock, &known.collect())?;
+        }
         Ok(())
     }
 
@@ -315,6 +355,14 @@ impl Parts {
             bytes: 0,
             began: Instant::now(),
         })
+    }
+
+    /// Puts a list of the part in hand. One with a tag may be there: another run has put the same.
+    fn put_list(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self.lock.is_exclusive() {
+            true => self.put(name, Content::Durable(bytes)),
+            false => beside::put_own(self.about.job.storage.as_ref(), name, bytes),
+        }
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<()> {

@@ -183,6 +183,7 @@ impl Scene {
             fingerprint: fingerprint.hash(),
             sources: vec![SourceState::of(&source, &names[0])],
             share: 0..1,
+            stretches: Vec::new(),
         };
         let (format, ranges) = (self.format, self.folder.path().join("ranges.json"));
         let create: Create = Box::new(move |path| {

@@ -5,6 +5,8 @@
 //! table between two rows, by what its footer says of row groups or record batches: those that are small beside a
 //! shard stay whole. Others cannot be entered, and stay whole. So shards follow one another as the input does.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::input::{Listed, Part, Share};
 use crate::setting::SHARD;
@@ -42,6 +44,67 @@ impl std::str::FromStr for Shard {
     }
 }
 
+/// What a stretch of an input is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Bytes, in which lines begin.
+    Bytes,
+    /// Rows of a table.
+    Rows,
+}
+
+/// What a shard reads of one input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Index into the list of inputs.
+    pub source: u32,
+    /// What `start`, `end` and `of` count.
+    pub unit: Unit,
+    /// Where it starts.
+    pub start: u64,
+    /// Where it ends: the stretch behind it starts there.
+    pub end: u64,
+    /// How many the input has.
+    pub of: u64,
+}
+
+impl Stretch {
+    /// All of an input of so many bytes.
+    fn whole(source: u32, bytes: u64) -> Self {
+        Self {
+            source,
+            unit: Unit::Bytes,
+            start: 0,
+            end: bytes,
+            of: bytes,
+        }
+    }
+
+    /// What a reader is told of it.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        let Self { start, end, .. } = *self;
+        let part = match self.unit {
+            _ if (start, end) == (0, self.of) => Part::Whole,
+            Unit::Bytes => Part::Bytes { start, end },
+            Unit::Rows => Part::Rows { start, end },
+        };
+        Share {
+            source: self.source,
+            part,
+        }
+    }
+
+    /// Where the stretch behind it starts: input, and byte or row.
+    pub(super) fn next(&self) -> (u32, u64) {
+        match self.end == self.of {
+            true => (self.source + 1, 0),
+            false => (self.source, self.end),
+        }
+    }
+}
+
 /// What shard `shard` reads of the inputs, in order; every record of each input is in one shard. `stretches` gives the
 /// rows of an input's row groups or record batches, as [`crate::input::RecordReader::stretches`].
 ///
@@ -51,7 +114,7 @@ pub fn plan(
     inputs: &[Listed],
     shard: Shard,
     stretches: &dyn Fn(usize) -> Result<Option<Vec<u64>>>,
-) -> Result<Vec<Share>> {
+) -> Result<Vec<Stretch>> {
     let count = u64::from(shard.count);
     let refuse = |why: &str, remedy: &str| {
         let reason = format!("{SHARD} {}/{count}: {why}", shard.index);
@@ -78,7 +141,7 @@ pub fn plan(
     // Where the cut before shard `number` (from 0) lies, of all bytes.
     let cut = |number: u64| total * u128::from(number) / u128::from(count);
     let own = u64::from(shard.index) - 1;
-    let mut shares = Vec::new();
+    let mut all = Vec::new();
     let mut start = 0u128;
     for (input, source) in inputs.iter().zip(0u32..) {
         let bytes = u128::from(input.bytes.unwrap_or(0));
@@ -90,35 +153,36 @@ pub fn plan(
         };
         let first = cut(own).clamp(start, end) - start;
         let last = cut(own + 1).clamp(start, end) - start;
-        let part = if let Some(rows) = rows {
+        let stretch = if let Some(rows) = rows {
             let table = Table::new(&rows, bytes);
             // A stretch counts as large as a file does.
             let large = total / (u128::from(count) * 2);
-            let (first, last) = (table.row(first, large), table.row(last, large));
-            (first < last).then_some(match (first, last) {
-                (0, last) if last == table.rows => Part::Whole,
-                (start, end) => Part::Rows { start, end },
+            let (start, end) = (table.row(first, large), table.row(last, large));
+            (start < end).then_some(Stretch {
+                source,
+                unit: Unit::Rows,
+                start,
+                end,
+                of: table.rows,
             })
         } else if input.has_lines() && is_large && shard.count > 1 {
             let byte = |byte: u128| u64::try_from(byte).expect("a file's bytes fit");
-            (first < last).then(|| match (first, last) {
-                (0, last) if last == bytes => Part::Whole,
-                (first, last) => Part::Bytes {
-                    start: byte(first),
-                    end: byte(last),
-                },
+            (first < last).then(|| Stretch {
+                start: byte(first),
+                end: byte(last),
+                ..Stretch::whole(source, byte(bytes))
             })
         } else {
             let middle = start + bytes / 2;
-            let of = (0..count).rev().find(|&number| cut(number) <= middle);
-            // Nothing but empty files: all to the first.
-            let of = if total == 0 { 0 } else { of.unwrap_or(0) };
-            (of == own).then_some(Part::Whole)
+            // The last shard whose cut lies before it. Nothing but empty files: all to the first.
+            let of = ((middle + 1) * u128::from(count) - 1).checked_div(total);
+            let of = of.map_or(0, |of| of.min(u128::from(count) - 1));
+            (of == u128::from(own)).then(|| Stretch::whole(source, input.bytes.unwrap_or(0)))
         };
-        shares.extend(part.map(|part| Share { source, part }));
+        all.extend(stretch);
         start = end;
     }
-    Ok(shares)
+    Ok(all)
 }
 
 /// A table, its rows laid out evenly over its bytes.
@@ -208,10 +272,14 @@ mod tests {
         let mut read = vec![0u64; inputs.len()];
         let mut whole = vec![0u32; inputs.len()];
         let mut last = (0, 0);
+        let mut next = (0, 0);
         let mut largest = 0;
         for index in 1..=count {
             let mut sum = 0u128;
-            for share in plan(&listed, Shard { index, count }, &stretches).unwrap() {
+            for stretch in plan(&listed, Shard { index, count }, &stretches).unwrap() {
+                let share = stretch.share();
+                assert_eq!((stretch.source, stretch.start), next, "no gap");
+                next = stretch.next();
                 let source = share.source as usize;
                 let (input, units) = (&inputs[source], inputs[source].units());
                 let (start, end) = match (share.part, input) {
@@ -236,6 +304,7 @@ mod tests {
             }
             largest = largest.max(u64::try_from(sum).unwrap());
         }
+        assert_eq!(next, (u32::try_from(inputs.len()).unwrap(), 0));
         for (source, input) in inputs.iter().enumerate() {
             assert_eq!(read[source], input.units());
             // An empty one is read too: it may be no text at all.

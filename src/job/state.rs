@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::commit::{Commit, FileState, said};
+use super::agreement::gaps;
+use super::commit::{Commit, FileState, Unproven, said};
 use super::fingerprint::Fingerprint;
 use super::names;
 use super::part::{Manifest, Part, PartInfo, ShardEnd};
@@ -45,8 +46,8 @@ pub struct State {
     pub parts: BTreeMap<(u32, u32), Part>,
     /// Those of them whose commits are missing or damaged, or whose files have changed in their times or etags.
     pub uncommitted: Vec<(u32, u32)>,
-    /// The files of these.
-    files: BTreeMap<(u32, u32), Vec<FileState>>,
+    /// What stands of these.
+    unproven: BTreeMap<(u32, u32), Unproven>,
     /// Parts that an older build wrote, which kept no hashes.
     pub older: usize,
     /// Whether all of `uncommitted` have proved that they are what was written.
@@ -95,6 +96,14 @@ impl State {
             return Err(damaged(storage, names::JOB));
         }
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
+        // Before the parts are listed: all that an end tells of was there then.
+        for entry in storage.list(names::SHARDS)? {
+            let name = format!("{}/{}", names::SHARDS, entry.name);
+            let end = read::<ShardEnd>(storage, &name)?;
+            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
+                state.ends.insert(end.shard, end);
+            }
+        }
         let top = storage.list("")?;
         state.success = is_complete(&top);
         let ending = format!(".{}", job.format);
@@ -105,32 +114,41 @@ impl State {
             if rest != ending || !wanted(shard) {
                 continue;
             }
-            // What stands beside it follows, as its name does.
-            let of_part = top[at..].iter();
-            let of_part = of_part.take_while(|other| other.name.starts_with(&entry.name));
-            let files: Vec<_> = of_part.map(FileState::of).collect();
-            let commit = Commit::read(storage, shard, number)?;
-            let commit = commit.filter(|commit| commit.part.file == entry.name);
+            let files = FileState::all_of(&top[at..], &entry.name);
+            let stands = Commit::read(storage, shard, number)?;
+            let of_file = stands
+                .as_ref()
+                .filter(|commit| commit.part.file == entry.name);
             let is_older = |commit: &Commit| commit.is_older() && commit.part.bytes == entry.size;
-            let part = match commit {
-                Some(commit) if commit.is_of(&files) => commit.part,
-                Some(commit) if is_older(&commit) => {
+            let part = match of_file {
+                Some(commit) if commit.is_of(&files) => commit.part.clone(),
+                Some(commit) if is_older(commit) => {
                     state.older += 1;
-                    commit.part
+                    commit.part.clone()
                 }
                 commit => {
-                    let part = said(storage, entry, format)?;
-                    state.uncommitted.push((shard, number));
-                    state.files.insert((shard, number), files);
                     let has_hashes = commit.filter(|commit| !commit.is_older());
-                    let is_other = |commit: &Commit| {
-                        (&commit.part.info, &commit.part.sha256) != (&part.info, &part.sha256)
+                    let part = said(storage, entry, format, has_hashes);
+                    let unproven = Unproven {
+                        files,
+                        stands: stands.clone(),
                     };
-                    if has_hashes.as_ref().is_some_and(is_other) {
-                        let why = "is another part than the one that was written under this name, as its commit says";
-                        return Err(part.damaged(storage, &entry.name, why));
+                    // The run whose part it is may have written its commit meanwhile, and knows.
+                    if let Some(part) = unproven.committed(storage, (shard, number), &entry.name)? {
+                        part
+                    } else {
+                        let part = part?;
+                        state.uncommitted.push((shard, number));
+                        state.unproven.insert((shard, number), unproven);
+                        let is_other = |commit: &Commit| {
+                            (&commit.part.info, &commit.part.sha256) != (&part.info, &part.sha256)
+                        };
+                        if has_hashes.is_some_and(is_other) {
+                            let why = "is another part than the one that was written under this name, as its commit says";
+                            return Err(part.damaged(storage, &entry.name, why));
+                        }
+                        part
                     }
-                    part
                 }
             };
             if (part.info.shard, part.info.number) != (shard, number) {
@@ -142,14 +160,14 @@ impl State {
             }
             state.parts.insert((shard, number), part);
         }
-        for entry in storage.list(names::SHARDS)? {
-            let name = format!("{}/{}", names::SHARDS, entry.name);
-            let end = read::<ShardEnd>(storage, &name)?;
-            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
-                state.ends.insert(end.shard, end);
-            }
-        }
         Ok(state)
+    }
+
+    /// The parts that had a commit when they were listed.
+    pub(super) fn committed(&self) -> BTreeMap<(u32, u32), Part> {
+        let mut parts = self.parts.clone();
+        parts.retain(|of, _| !self.uncommitted.contains(of));
+        parts
     }
 
     /// Makes sure that parts whose commits are missing, damaged or not of these files are what was written, and that each
@@ -161,8 +179,13 @@ impl State {
         let format = self.job.as_ref();
         let format = format.and_then(|job| OutputFormat::of_name(&job.format));
         if self.proven.0.get().is_none() {
-            for (of, files) in &self.files {
-                self.parts[of].prove(storage, format, files)?;
+            for (of, unproven) in &self.unproven {
+                let part = &self.parts[of];
+                if let Err(error) = part.prove(storage, format, &unproven.files)
+                    && unproven.committed(storage, *of, &part.file)?.as_ref() != Some(part)
+                {
+                    return Err(error);
+                }
             }
             let _ = self.proven.0.set(());
         }
@@ -180,12 +203,10 @@ impl State {
         Ok(())
     }
 
-    /// The commit of a part that has none, or one of other files.
-    pub(super) fn commit(&self, of: (u32, u32)) -> Commit {
-        Commit {
-            part: self.parts[&of].clone(),
-            files: self.files.get(&of).cloned().unwrap_or_default(),
-        }
+    /// Writes the commit of a part that has none, or one of other files, and has proved itself.
+    pub(super) fn commit_again(&self, of: (u32, u32), storage: &dyn Storage) -> Result<()> {
+        let unproven = self.unproven.get(&of);
+        unproven.map_or(Ok(()), |it| it.commit(storage, &self.parts[&of]))
     }
 
     /// That parts of an older build are there, for the user.
@@ -263,6 +284,9 @@ impl State {
             .collect();
         for shard in begun {
             faults.extend(self.faults_of(shard));
+        }
+        if self.ends.len() == job.shards as usize {
+            faults.extend(gaps(&self.ends, None));
         }
         faults
     }

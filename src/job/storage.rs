@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use walkdir::{DirEntry, WalkDir};
 
+use super::names;
 use crate::error::{Error, Place, Result};
 use crate::folder::name_in;
 use crate::output::fault::with_remedy;
@@ -57,7 +58,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the system refuses.
     fn list(&self, folder: &str) -> Result<Vec<Entry>>;
 
-    /// The version ([`Entry::version`]) of a file that was put; `None` where nobody knows.
+    /// The version ([`Entry::version`]) of a file that was put, or was found to be the same; `None` where nobody knows.
     ///
     /// # Errors
     /// If the system refuses.
@@ -151,6 +152,8 @@ pub struct Local {
     root: PathBuf,
     /// Where files are made, once a lock is held: what a kill leaves there, the next holder removes.
     scratch: Arc<OnceLock<PathBuf>>,
+    /// Whether locks are asked for at all: a file system may have none.
+    has_locks: bool,
 }
 
 impl Local {
@@ -160,6 +163,16 @@ impl Local {
         Self {
             root: root.into(),
             scratch: Arc::default(),
+            has_locks: true,
+        }
+    }
+
+    /// As on a file system without locks.
+    #[cfg(test)]
+    pub(super) fn without_locks(root: impl Into<PathBuf>) -> Self {
+        Self {
+            has_locks: false,
+            ..Self::new(root)
         }
     }
 
@@ -169,6 +182,22 @@ impl Local {
 
     fn scratch_path(&self, lock: &str) -> PathBuf {
         self.path(&format!("{lock}.scratch"))
+    }
+
+    /// Refuses a name below a folder of the output that is a link: what it leads to is somebody else's.
+    fn refuse_link(&self, name: &str) -> Result<()> {
+        let folders = name
+            .match_indices('/')
+            .map(|(end, _)| self.path(&name[..end]));
+        let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+        match folders.into_iter().find(is_link) {
+            None => Ok(()),
+            Some(link) => Err(Error::input(
+                Place::file(link.display().to_string()),
+                "is a link, and nothing is removed from the folder that it leads to",
+            )
+            .with_remedy("put the folder itself there, or write elsewhere")),
+        }
     }
 
     /// Creates the folder of `path`.
@@ -257,6 +286,8 @@ impl Storage for Local {
         let path = self.path(name);
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(version_of(&metadata)),
+            // Without locks, another run may be putting the same anew.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("read", &path, error)),
         }
     }
@@ -282,6 +313,7 @@ impl Storage for Local {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        self.refuse_link(name)?;
         let path = self.path(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -296,7 +328,8 @@ impl Storage for Local {
     }
 
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
-        let path = self.scratch_path(lock);
+        let path = self.scratch.get().cloned();
+        let path = path.unwrap_or_else(|| self.scratch_path(lock));
         remove_folder(&path)?;
         fs::create_dir_all(&path)
             .map_err(|error| Error::io("create the folder", &path, with_remedy(error)))?;
@@ -310,15 +343,17 @@ impl Storage for Local {
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
         let is_exclusive = match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(_)) => false, // this file system has no locks
-            Ok(()) => true,
+            Err(TryLockError::WouldBlock) if self.has_locks => return Ok(None),
+            Ok(()) => self.has_locks,
+            Err(_) => false, // this file system has no locks
         };
-        let scratch = self.scratch_path(name);
-        let _ = self.scratch.set(scratch.clone());
+        let scratch = self.scratch.get_or_init(|| match is_exclusive {
+            true => self.scratch_path(name),
+            false => self.scratch_path(&format!("{name}.{}", names::run())),
+        });
         Ok(Some(Guard {
             _file: Some(file),
-            scratch: Some(scratch),
+            scratch: Some(scratch.clone()),
             is_exclusive,
         }))
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::EmbedOptions;
 use super::fingerprint::{SIZES, fingerprint, sizes};
 use super::job::{MENDED, of, sources};
-use super::reading::{range, shares};
+use super::reading::{range, shares, told};
 use super::retry::hashes;
 use crate::engine::{self, EngineInfo, Provider};
 use crate::error::{Error, Place, Result};
@@ -67,7 +67,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         ..
     } = made;
     let mut input = RecordReader::open(&options.sources, options.input.clone())?;
-    let (names, (shares, columns)) = (input.names(), shares(&job, options, &mut input)?);
+    let (names, (stretches, columns)) = (input.names(), shares(job.shard(), options, &mut input)?);
     drop(input);
     let (model_options, _) = engine::settle(&options.model, &options.engine)?;
     let model = Model::open(&model_options)?;
@@ -95,7 +95,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     let parts = state.parts.values().chain(named).map(|part| &part.info);
     let retried = parts.filter(|part| part.retry && part.shard == index);
     let retried = retried.max_by_key(|part| part.number);
-    let share = range(shares.as_deref(), sources.len());
+    let share = range(stretches.as_deref(), sources.len());
     let (last, present) = match retried {
         Some(part) => (&part.sources, &sources[..]),
         None => (
@@ -122,7 +122,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         let input = InputOptions {
             window_rows: end.window as usize,
             columns: tried.map_or(columns, |state| state.columns(index)),
-            shares,
+            shares: told(stretches.as_deref()),
             ..options.input.clone()
         };
         same_input(&job, options, input, &end, tried, &model)?;

@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::agreement::InputOf;
 use super::ending::Ending;
 use super::fingerprint::{LATER, SIZES, fingerprint, not_open, records};
 use super::finished::{Said, of_file};
-use super::reading::{range, shares};
+use super::reading::{range, shares, told};
 use super::{EmbedOptions, OnError};
 use crate::arrow::datatypes::SchemaRef;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader, Share, Source};
+use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
-    SourceState, Spool, clear_unbegun, is_inside, remove_parts,
+    SourceState, Spool, Stretch, clear_unbegun, is_inside, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
@@ -30,7 +31,7 @@ pub(super) struct JobRun {
     names: SourceNames,
     pub(super) sources: Vec<SourceState>,
     /// What its shard reads of the input; `None`: all of it.
-    shares: Option<Vec<Share>>,
+    stretches: Option<Vec<Stretch>>,
     /// Types of kept columns that what is read first must not decide.
     pub(super) columns: Option<SchemaRef>,
     /// With the caller's list of files, which those that are begun stand on.
@@ -89,6 +90,7 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         job = job.with_storage(Arc::new(objects));
     }
     if job.shard().count > 1 {
+        job = job.with_inputs(Some(Arc::new(InputOf(options.clone()))));
         let InputOptions { limit, sample, .. } = &options.input;
         for (option, asked) in [(LIMIT, limit), (SAMPLE, sample)] {
             if let Some(records) = asked {
@@ -139,10 +141,18 @@ pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
 }
 
 /// Looks at the job's folder, and locks it.
-pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
+pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
     // Refused before anything is made.
     let mut input = RecordReader::open(&options.sources, options.input.clone())?;
-    let (shares, columns) = shares(&job, options, &mut input)?;
+    let (stretches, columns) = shares(job.shard(), options, &mut input)?;
+    if stretches.is_some() && options.sources.contains(&Source::Stdin) {
+        return Err(Error::usage(format!(
+    "--shard {}/{}: standard input cannot be read again, to prove that all shards have read the same",
+    job.shard().index,
+    job.shard().count
+    ))
+    .with_remedy("name files"));
+    }
     let file = match &options.output.destination {
         Destination::Path(path) if job.is_single() => Some(path),
         _ => None,
@@ -160,6 +170,9 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         ))
         .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
     };
+    if options.job.retry && begun.state().success {
+        job = job.with_inputs(None); // complete: its shards were compared
+    }
     // Of a folder; what was known of a single file is refused above, before its parts' folder is made.
     if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
         same_records(&job, &begun.fingerprint, &options.input)?;
@@ -174,7 +187,7 @@ pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
         begun,
         sources: sources(options, &names),
         names,
-        shares,
+        stretches,
         columns,
         then,
         compared: None,
@@ -217,7 +230,7 @@ impl JobRun {
     /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
     pub(super) fn reader(&self) -> Result<JobReader> {
         let mut input = InputOptions {
-            shares: self.shares.clone(),
+            shares: told(self.stretches.as_deref()),
             ..self.input()
         };
         let columns = self.begun.state().columns(self.job.shard().index);
@@ -267,7 +280,11 @@ impl JobRun {
     pub(super) fn check(&self, model: &Model) -> Result<()> {
         let (files, info) = not_open();
         let now = fingerprint(&self.options, &self.sources, model, &files, &info)?;
-        self.compare(&now, &[self.except(), &LATER[..]].concat())
+        self.compare(&now, &[self.except(), &LATER[..]].concat())?;
+        match self.job.retries() {
+            true => Ok(()), // the records that it reads are compared
+            false => self.job.agree(self.begun.state(), &self.sources),
+        }
     }
 
     /// Compares with what the output, or the file that it takes the place of, was begun with.
@@ -344,7 +361,7 @@ impl JobRun {
             options,
             aside,
             then,
-            shares,
+            stretches,
             ..
         } = self;
         let fingerprint = job.settle(&begun, &fingerprint, except)?;
@@ -353,7 +370,8 @@ impl JobRun {
         let about = About {
             job: job.clone(),
             fingerprint: fingerprint.hash(),
-            share: range(shares.as_deref(), sources.len()),
+            share: range(stretches.as_deref(), sources.len()),
+            stretches: stretches.unwrap_or_default(),
             sources,
         };
         let create: Create = match job.format() {

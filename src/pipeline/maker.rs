@@ -45,6 +45,14 @@ impl Maker<'_> {
         Ok(self.files.get_or_init(|| hashed))
     }
 
+    /// Fails as soon as the files are known to have changed while they were read, and not at the end of a long run.
+    pub(super) fn check_files(&self) -> Result<()> {
+        if let Ok(hashed) = self.hashes.try_recv() {
+            self.files.set(hashed?).ok();
+        }
+        Ok(())
+    }
+
     /// What runs the model, with what is known by now.
     pub(super) fn info(&self) -> EngineInfo {
         EngineInfo {

@@ -12,6 +12,7 @@
 //! two wait), whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
+mod agreement;
 mod assembly;
 mod background;
 mod distinct;

@@ -9,7 +9,7 @@ use super::EmbedOptions;
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
-use crate::job::{Job, JobReader, Point, RetryReader, plan};
+use crate::job::{Job, JobReader, Point, RetryReader, Shard, Stretch, plan};
 use crate::record::Window;
 use crate::setting::KEEP;
 use crate::stage::Clocks;
@@ -105,14 +105,13 @@ fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Ke
     keep.iter().find(untyped).filter(|_| !has_types)
 }
 
-/// What the job's shard reads of the input; `None`: all of it. And the types of kept columns, where it reads nothing of
+/// What a shard reads of the input; `None`: all of it. And the types of kept columns, where it reads nothing of
 /// the first source, which decides them.
 pub(super) fn shares(
-    job: &Job,
+    shard: Shard,
     options: &EmbedOptions,
     input: &mut RecordReader,
-) -> Result<(Option<Vec<Share>>, Option<SchemaRef>)> {
-    let shard = job.shard();
+) -> Result<(Option<Vec<Stretch>>, Option<SchemaRef>)> {
     if shard.count == 1 {
         return Ok((None, None));
     }
@@ -123,17 +122,22 @@ pub(super) fn shares(
         .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
     }
     let listed: Vec<Listed> = input.listed().collect();
-    let shares = plan(&listed, shard, &|number| input.stretches(number))?;
-    let columns = match shares.first() {
-        Some(share) if share.source == 0 => None,
+    let stretches = plan(&listed, shard, &|number| input.stretches(number))?;
+    let columns = match stretches.first() {
+        Some(stretch) if stretch.source == 0 => None,
         _ => input.first_columns()?,
     };
-    Ok((Some(shares), columns))
+    Ok((Some(stretches), columns))
 }
 
-/// Indices of the first source of these shares, and of the one behind the last; of so many sources.
-pub(super) fn range(shares: Option<&[Share]>, sources: usize) -> Range<u32> {
-    match shares {
+/// What a reader is told of stretches.
+pub(super) fn told(stretches: Option<&[Stretch]>) -> Option<Vec<Share>> {
+    Some(stretches?.iter().map(Stretch::share).collect())
+}
+
+/// Indices of the first source of these stretches, and of the one behind the last; of so many sources.
+pub(super) fn range(stretches: Option<&[Stretch]>, sources: usize) -> Range<u32> {
+    match stretches {
         None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
         Some([]) => 0..0,
         Some([first, .., last]) => first.source..last.source + 1,

@@ -46,9 +46,8 @@ impl JobRun {
                 then = Some(source);
             }
         }
-        let is_known = |then: &SourceState| then.modified.is_some() || then.etag.is_some();
         let mut now = self.sources.iter().filter(|source| source.name == name);
-        !now.all(|now| then.is_some_and(|then| is_known(then) && then == now))
+        !now.all(|now| then.is_some_and(|then| then.is_same_version(now)))
     }
 
     /// Whether an input that has changed can be compared with what it was.

@@ -164,6 +164,7 @@ impl Run<'_> {
             };
             match message {
                 Passed::Window(in_flight) => {
+                    self.maker.check_files()?;
                     // Which fields `--keep '*'` stands for is known by the first text.
                     let window = &in_flight.window;
                     if !named && window.batch.is_none() && !window.texts.is_empty() {

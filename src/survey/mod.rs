@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use self::counting::Counting;
 use crate::cancel::CancelToken;
+use crate::device;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::model::Dimensions;
@@ -59,6 +60,10 @@ pub struct Survey {
     pub max_length: Option<usize>,
     /// Threads that would run it.
     pub threads: usize,
+    /// Bytes of memory that the model would take with all threads, about; `None` where its engine does not know.
+    pub memory: Option<u64>,
+    /// Bytes of memory that this process could take before the model was opened; `None` where the system doesn't tell.
+    pub memory_left: Option<u64>,
     /// What was measured.
     pub measured: Measured,
     /// What that means for all of the input; `None` where its size is not known.
@@ -130,6 +135,7 @@ pub struct Estimate {
 pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) -> Result<Survey> {
     pipeline::check(options)?;
     let began = Instant::now();
+    let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::open(&options.model, &options.engine)?;
     let load = began.elapsed();
     let mut input = options.input.clone();
@@ -203,6 +209,8 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             0 => usable_cores(),
             workers => workers,
         },
+        memory: embedder.memory(),
+        memory_left,
         measured,
     })
 }

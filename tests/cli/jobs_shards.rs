@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -197,6 +198,249 @@ fn files_of_csv_are_dealt_out_whole() {
         assert!(said.contains("CSV or an Arrow stream can only be"), "{run}");
     }
     assert!(!sandbox.path("one").exists());
+}
+
+/// An input in one of several kinds of files: the words of its records, all of one length, and where it is written.
+struct Input {
+    names: &'static str,
+    write: fn(&Sandbox, &[String]),
+}
+
+const INPUTS: [Input; 3] = [
+    Input {
+        names: "one.jsonl",
+        write: |sandbox, texts| {
+            let line = |text: &String| format!("{{\"text\": \"{text}\"}}\n");
+            sandbox.write("one.jsonl", texts.iter().map(line).collect::<String>());
+        },
+    },
+    // A large file, which is cut, between small ones, which are not.
+    Input {
+        names: "a.txt b.txt c.txt d.txt",
+        write: |sandbox, texts| {
+            let lines =
+                |texts: &[String]| texts.iter().map(|it| format!("{it}\n")).collect::<String>();
+            for (name, range) in [("a", 0..3), ("b", 3..6), ("c", 6..26), ("d", 26..30)] {
+                sandbox.write(&format!("{name}.txt"), lines(&texts[range]));
+            }
+        },
+    },
+    Input {
+        names: "few.parquet",
+        write: |sandbox, texts| {
+            let texts = Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+            let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+            let properties = WriterProperties::builder()
+                .set_max_row_group_row_count(Some(4))
+                .set_dictionary_enabled(false)
+                .set_compression(parquet::basic::Compression::UNCOMPRESSED);
+            let mut file = Vec::new();
+            let properties = Some(properties.build());
+            let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), properties).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            sandbox.write("few.parquet", file);
+        },
+    },
+];
+
+impl Input {
+    /// Writes records, as files of that time.
+    fn put(&self, sandbox: &Sandbox, texts: &[String], seconds: u64) {
+        (self.write)(sandbox, texts);
+        for name in self.names.split(' ') {
+            let file = fs::File::options().append(true).open(sandbox.path(name));
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            file.unwrap().set_modified(time).unwrap();
+        }
+    }
+
+    fn line(&self, output: &str) -> String {
+        let names = self.names;
+        format!("{names} -f jsonl --source-columns --keep text:string --part-rows 4 -o {output}")
+    }
+}
+
+/// The input is written anew, in the same size, between two of three shards. The output is complete only if it is that
+/// of the input as it is now; else source and shards are named.
+#[test]
+fn shards_that_have_read_different_inputs_make_no_output() {
+    let texts: Vec<_> = (0..30).map(|row| format!("text {row:02}")).collect();
+    // Nothing but the time; one record; two records that change places, so that one would be lost; all of them.
+    let edits: [fn(&mut Vec<String>); 5] = [
+        |_| {},
+        |texts| texts[1] = "other 1".to_owned(),
+        |texts| texts[28] = "other 2".to_owned(),
+        |texts| texts.swap(2, 27),
+        |texts| texts.rotate_left(1),
+    ];
+    let (mut complete, mut early, mut late) = (0, 0, 0);
+    let orders = [[1, 2, 3], [3, 1, 2], [2, 3, 1]];
+    for (case, (order, input)) in (0..).zip(
+        orders
+            .iter()
+            .flat_map(|order| INPUTS.iter().map(move |input| (order, input))),
+    ) {
+        for (number, edit) in edits.iter().enumerate() {
+            let sandbox = Sandbox::new();
+            let before = 1 + (case + number) % 2;
+            input.put(&sandbox, &texts, 1_000_000_000);
+            let mut now = texts.clone();
+            edit(&mut now);
+            let mut refused = None;
+            for (index, shard) in order.iter().enumerate() {
+                if index == before {
+                    input.put(&sandbox, &now, 1_000_000_100);
+                }
+                let run = sandbox.embed(&format!("{} --shard {shard}/3", input.line("out/")));
+                if run.code != Some(0) {
+                    refused = Some((*shard, run));
+                    break;
+                }
+            }
+            let is_complete = sandbox.path("out/_SUCCESS").exists();
+            assert_eq!(is_complete, refused.is_none(), "{} {number}", input.names);
+            let Some((shard, run)) = refused else {
+                code(
+                    &sandbox.embed(&input.line("plain.jsonl").replace("--part-rows 4", "")),
+                    0,
+                );
+                assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+                code(&sandbox.run("inspect out/"), 0);
+                complete += 1;
+                continue;
+            };
+            let said = &code(&run, 2).stderr;
+            let other = order[..before].iter().find(|other| {
+                said.contains(&format!("shard {other} of 3 read "))
+                    && said.contains(&format!(
+                        "shard {shard} finds it as of 2001-09-09T01:48:20Z"
+                    ))
+            });
+            assert!(other.is_some(), "{run}");
+            assert!(
+                input.names.split(' ').any(|name| said.contains(name)),
+                "{run}"
+            );
+            assert!(number > 0, "only the time is another: {run}");
+            assert!(!sandbox.path("out/_embedctl/manifest.json").exists());
+            // As it was, it can be finished, unless that shard has embedded what it was written anew to.
+            let has_ended = sandbox
+                .path(&format!("out/_embedctl/shards/0000{shard}.json"))
+                .exists();
+            *if has_ended { &mut late } else { &mut early } += 1;
+            input.put(&sandbox, &texts, 1_000_000_200);
+            let mut codes = Vec::new();
+            for shard in order {
+                let line = input.line("out/");
+                codes.push(
+                    sandbox
+                        .embed(&format!("{line} --resume --shard {shard}/3"))
+                        .code,
+                );
+            }
+            assert_eq!(
+                codes.contains(&Some(2)),
+                !sandbox.path("out/_SUCCESS").exists()
+            );
+            if !has_ended {
+                assert_eq!(codes, [Some(0); 3]);
+                input.put(&sandbox, &texts, 1_000_000_000);
+                code(
+                    &sandbox.embed(&input.line("plain.jsonl").replace("--part-rows 4", "")),
+                    0,
+                );
+                assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+            }
+        }
+    }
+    assert!(
+        complete >= 9 && early >= 9 && late >= 1,
+        "{complete} {early} {late}"
+    );
+}
+
+/// Each machine has a copy of its own, with a time of its own.
+#[test]
+fn copies_of_an_input_are_compared_by_their_content() {
+    let texts: Vec<_> = (0..30).map(|row| format!("text {row:02}")).collect();
+    for input in &INPUTS {
+        let sandbox = Sandbox::new();
+        for shard in [3, 1, 4, 2] {
+            input.put(&sandbox, &texts, 1_000_000_000 + shard);
+            code(
+                &sandbox.embed(&format!("{} --shard {shard}/4", input.line("out/"))),
+                0,
+            );
+        }
+        assert!(sandbox.path("out/_SUCCESS").exists());
+        code(
+            &sandbox.embed(&input.line("plain.jsonl").replace("--part-rows 4", "")),
+            0,
+        );
+        assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+    }
+}
+
+/// A shard that was stopped goes on, and one that was killed before it could say that all is complete says so, with the
+/// input that the others have read alone.
+#[test]
+fn a_shard_goes_on_with_the_input_that_others_have_read() {
+    let texts: Vec<_> = (0..30).map(|row| format!("text {row:02}")).collect();
+    let mut other = texts.clone();
+    other.swap(2, 27);
+    for input in &INPUTS {
+        for is_stopped in [true, false] {
+            let sandbox = Sandbox::new();
+            input.put(&sandbox, &texts, 1_000_000_000);
+            for shard in [1, 2] {
+                code(
+                    &sandbox.embed(&format!("{} --shard {shard}/2", input.line("out/"))),
+                    0,
+                );
+            }
+            let mut gone = vec!["_SUCCESS", "_embedctl/manifest.json"];
+            if is_stopped {
+                gone.extend(["_embedctl/shards/00002.json", "part-00002-00003.jsonl"]);
+            }
+            for gone in gone {
+                fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+            }
+            let resume = |number: u32| {
+                sandbox.embed(&format!(
+                    "{} --resume --shard {number}/2",
+                    input.line("out/")
+                ))
+            };
+            input.put(&sandbox, &other, 1_000_000_100);
+            let run = resume(2);
+            code(&run, 2);
+            assert!(!sandbox.path("out/_SUCCESS").exists(), "{run}");
+            input.put(&sandbox, &texts, 1_000_000_200);
+            code(&resume(2), 0);
+            assert!(sandbox.path("out/_SUCCESS").exists());
+            code(
+                &sandbox.embed(&input.line("plain.jsonl").replace("--part-rows 4", "")),
+                0,
+            );
+            assert!(joined(&sandbox, "out") == read(&sandbox.path("plain.jsonl")));
+        }
+    }
+}
+
+#[test]
+fn standard_input_has_no_shards() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\ntwo\n");
+    let mut command = sandbox.embed_command("- -o out/ --shard 1/2");
+    command.stdin(fs::File::open(sandbox.path("a.txt")).unwrap());
+    let run = sandbox.finish(&mut command);
+    let said = &code(&run, 2).stderr;
+    assert!(
+        said.contains("standard input cannot be read again"),
+        "{run}"
+    );
+    assert!(!sandbox.path("out").exists());
 }
 
 fn read(path: &Path) -> String {

@@ -47,6 +47,8 @@ mod terminal;
 #[cfg(unix)]
 mod untrusted;
 mod verify;
+#[cfg(target_os = "linux")]
+mod weights;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,6 @@
 //! `embed` from and to object stores, as people run it.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::sandbox::{Run, Sandbox};
 use crate::servers::{Server, azurite, every_store, google, moto};
@@ -383,6 +383,88 @@ fn vectors_of_parts_on_s3_are_taken_again() {
                 .into_iter()
                 .all(|(one, other)| (one - other).abs() < 1e-5)
         );
+    }
+}
+
+/// A store has no locks: both begin, and one wins each part. What belongs to a part stays, and nothing else does.
+#[test]
+fn two_runs_at_once_on_s3_lose_nothing() {
+    let test = "two_runs_at_once_on_s3_lose_nothing";
+    let Some(store) = moto(test) else { return };
+    let world = World::new(store);
+    store.bucket("two");
+    let line = |n: u32| match n % 9 {
+        4 => "not JSON\n".to_owned(),
+        _ => format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n"),
+    };
+    world
+        .sandbox
+        .write("in.jsonl", (0..60).map(line).collect::<String>());
+    let options = "in.jsonl --on-error skip --part-rows 6 --resume";
+    for (round, format) in ["jsonl", "parquet", "npy", "jsonl"].iter().enumerate() {
+        let line = format!("{options} -f {format} -o s3://two/{round}/");
+        let start = || {
+            let mut command = world.command(&line);
+            let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+            silent.spawn().unwrap()
+        };
+        let runs = [start(), start(), start()];
+        for mut run in runs {
+            run.wait().unwrap();
+        }
+        assert_eq!(world.run(&line).code, Some(3));
+        let found = world.any(&format!("inspect s3://two/{round}/"));
+        assert_eq!(found.code, Some(0), "{found}");
+        let (names, _) = store.contents("two");
+        let own = |folder: &str| -> Vec<&str> {
+            let names = names.iter();
+            let names = names.filter_map(|name| name.strip_prefix(&format!("{round}/{folder}")));
+            let names = names.filter(|name| name.starts_with("part-"));
+            names.map(|name| name.split('.').next().unwrap()).collect()
+        };
+        let mut parts = own("");
+        parts.dedup();
+        assert_eq!(parts.len(), 10);
+        assert_eq!(own("_embedctl/texts/"), parts);
+        assert_eq!(own("_embedctl/commits/"), parts);
+        assert_eq!(own("_embedctl/rejects/").len(), 7);
+        assert!(own("_embedctl/beside/").is_empty());
+    }
+}
+
+/// An object that is put anew between two shards has another etag; one that is put back may have another, too, and then
+/// its content decides.
+#[test]
+fn shards_of_objects_that_were_put_anew_make_no_output() {
+    for (store, scheme) in every_store("shards_of_objects_that_were_put_anew_make_no_output") {
+        let world = World::new(store);
+        store.bucket("anew");
+        let line = |n| format!("{{\"id\": \"{n}\", \"text\": \"text {n}\"}}\n");
+        let lines: Vec<String> = (10..50).map(line).collect();
+        let mut other = lines.clone();
+        other.swap(2, 37);
+        world.sandbox.write("a.jsonl", lines.concat());
+        world.sandbox.write("other.jsonl", other.concat());
+        let base = format!("{scheme}://anew");
+        for order in [[1, 2], [2, 1]] {
+            let [first, second] = order;
+            let shard = |shard: u32| {
+                let out = format!("{base}/out{first}/");
+                format!("{base}/in/ -f jsonl --part-rows 5 --resume -o {out} --shard {shard}/2")
+            };
+            world.upload("anew", "in/a.jsonl", "a.jsonl");
+            world.done(&shard(first));
+            world.upload("anew", "in/a.jsonl", "other.jsonl");
+            let run = world.run(&shard(second));
+            let said = format!("shard {first} of 2 read {base}/in/a.jsonl");
+            assert_eq!(run.code, Some(2), "{run}");
+            assert!(run.stderr.contains(&said), "{run}");
+            let success = format!("out{first}/_SUCCESS");
+            assert!(!store.contents("anew").0.contains(&success));
+            world.upload("anew", "in/a.jsonl", "a.jsonl");
+            world.done(&shard(second));
+            assert!(store.contents("anew").0.contains(&success));
+        }
     }
 }
 

@@ -22,8 +22,10 @@
 
 pub mod cancel;
 pub mod error;
+pub mod file_state;
 pub mod folder;
 pub mod hash;
+pub mod machine;
 pub mod named;
 pub mod private_folder;
 pub mod remedies;

@@ -28,6 +28,21 @@ pub fn parse(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
+#[must_use]
+pub fn words(bytes: u64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let amount = bytes as f64;
+    // From where a unit would be shown as 1.0 of the next.
+    units
+        .into_iter()
+        .find(|(unit, _)| amount >= unit * 0.99995)
+        .map_or_else(
+            || format!("{bytes} B"),
+            |(unit, name)| format!("{:.1} {name}", amount / unit),
+        )
+}
+
 /// A whole number's digits with commas between groups of three.
 #[must_use]
 pub fn grouped(digits: &str) -> String {

@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::file_state;
+
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
@@ -50,8 +52,14 @@ pub fn regular(path: &Path, options: &mut OpenOptions, follows_links: bool) -> i
     );
     #[cfg(not(unix))]
     let _ = follows_links;
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
+    let file = options.open(path).inspect_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            file_state::note(path, None);
+        }
+    })?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        file_state::note(path, Some(&metadata));
         Ok(file)
     } else {
         let reason = "it is no regular file";

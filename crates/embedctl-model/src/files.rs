@@ -14,9 +14,11 @@ use super::locate;
 use super::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
 use crate::error::{Cause, Error, Result};
+use crate::file_state::{self, FileState, Noted};
 use crate::folder::name_in;
 use crate::hash::Hash;
 use crate::setting::PROVIDER;
+use crate::small_file;
 use crate::word_list::words;
 
 /// A file of the model with its hash.
@@ -37,6 +39,13 @@ impl Model {
     /// If a file is missing or says something that embedctl cannot do; the message names the file and
     /// the option that helps.
     pub fn open(options: &ModelOptions) -> Result<Self> {
+        let (opened, noted) = file_state::noted(|| Self::read(options));
+        let mut model = opened?;
+        model.files = model.deciding_files(&noted)?;
+        Ok(model)
+    }
+
+    fn read(options: &ModelOptions) -> Result<Self> {
         let located = locate::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
@@ -59,6 +68,7 @@ impl Model {
                 config: model.config,
                 tokenizer: model.tokenizer.into(),
                 notes: ModelName::ambiguity(&options.model).into_iter().collect(),
+                files: Vec::new(),
             });
         }
         let modules = modules::read(&folder)?;
@@ -86,6 +96,7 @@ impl Model {
             config: resolved.config,
             tokenizer: resolved.tokenizer.into(),
             notes,
+            files: Vec::new(),
         })
     }
 
@@ -202,39 +213,16 @@ impl Model {
     /// file), tokenizer and metadata.
     ///
     /// # Errors
-    /// If one cannot be read.
+    /// If one cannot be read, or is no longer what it was when the model was opened.
     pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
-        let mut paths = self.weights(native);
-        let of_transformer = [
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "special_tokens_map.json",
-        ];
-        paths.extend(
-            of_transformer
-                .iter()
-                .map(|name| self.transformer.join(name)),
-        );
-        paths.push(self.network().join("config.json"));
-        paths.extend(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
-        paths.extend(
-            ["modules.json", "config_sentence_transformers.json"]
-                .map(|name| self.folder.join(name)),
-        );
-        let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
-            .map_err(|error| Error::io("read", &self.folder, error))?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.is_dir() && is_module_folder(path))
-            .collect();
-        folders.sort();
-        for folder in folders {
-            paths.extend(["config.json", "model.safetensors"].map(|name| folder.join(name)));
-        }
         let mut files = Vec::new();
-        for path in paths {
-            let name = self.name_of(&path);
-            if path.is_file() && !files.iter().any(|file: &ModelFile| file.path == name) {
-                let (size, sha256) = hash(&path)?;
+        for file in self.files.iter().filter(|file| file.is_of(native)) {
+            // A module's folder may be the checkpoint's.
+            let name = self.name_of(&file.path);
+            if files.iter().any(|file: &ModelFile| file.path == name) {
+                continue;
+            }
+            if let Some((size, sha256)) = hash(file)? {
                 files.push(ModelFile {
                     path: name,
                     size,
@@ -248,6 +236,82 @@ impl Model {
             files,
         })
     }
+
+    /// Makes sure that the files are those which were read. Asked once an engine has read the weights: by then
+    /// everything has been read but what is hashed, and [`Model::provenance`] looks again.
+    ///
+    /// # Errors
+    /// If one was changed since the model was opened; the error names it.
+    pub fn check_unchanged(&self, native: bool) -> Result<()> {
+        let mut files = self.files.iter().filter(|file| file.is_of(native));
+        let changed = files.find(|file| match (&file.state, state_at(&file.path)) {
+            (Some(then), Some(now)) => !then.has_content_of(&now),
+            (then, now) => then.is_some() || now.is_some(),
+        });
+        changed.map_or(Ok(()), |file| Err(file_state::changed(&file.path)))
+    }
+
+    /// The files that decide a vector, in the provenance's order, each in the state in which it was opened first: as
+    /// `noted`, or as it is now where nobody has read it yet.
+    fn deciding_files(&self, noted: &Noted) -> Result<Vec<DecidingFile>> {
+        let weights = [true, false].into_iter().flat_map(|native| {
+            let paths = self.weights(native).into_iter();
+            paths.map(move |path| (path, Some(native)))
+        });
+        let of_transformer = [
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+        ]
+        .map(|name| self.transformer.join(name))
+        .into_iter()
+        .chain([self.network().join("config.json")])
+        .chain(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
+        let of_all = ["modules.json", "config_sentence_transformers.json"]
+            .map(|name| self.folder.join(name));
+        let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
+            .map_err(|error| Error::io("read", &self.folder, error))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.is_dir() && is_module_folder(path))
+            .collect();
+        folders.sort();
+        let of_modules = folders
+            .iter()
+            .flat_map(|folder| ["config.json", "model.safetensors"].map(|name| folder.join(name)));
+        let others = of_transformer.chain(of_all).chain(of_modules);
+        let all = weights.chain(others.map(|path| (path, None)));
+        let files = all.map(|(path, weights)| DecidingFile {
+            state: match noted.get(&path) {
+                Some(state) => state.clone(),
+                None => state_at(&path),
+            },
+            path,
+            weights,
+        });
+        Ok(files.collect())
+    }
+}
+
+/// A file that decides vectors, or would if it were there.
+#[derive(Debug, Clone)]
+pub(super) struct DecidingFile {
+    path: PathBuf,
+    /// Of weights: whether they are the native engine's.
+    weights: Option<bool>,
+    /// As it was opened; `None` where it was not there.
+    state: Option<FileState>,
+}
+
+impl DecidingFile {
+    fn is_of(&self, native: bool) -> bool {
+        self.weights.is_none_or(|weights| weights == native)
+    }
+}
+
+/// The state of the regular file at `path`; `None` where there is none.
+fn state_at(path: &Path) -> Option<FileState> {
+    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some(FileState::from_metadata(&metadata))
 }
 
 /// The folder that a file lies in.
@@ -265,12 +329,32 @@ fn is_module_folder(path: &Path) -> bool {
         })
 }
 
-/// Size and SHA-256 of a file.
-fn hash(path: &Path) -> Result<(u64, String)> {
+/// Size and SHA-256 of a file; `None` where there is none, as when the model was opened.
+fn hash(file: &DecidingFile) -> Result<Option<(u64, String)>> {
+    let DecidingFile { path, state, .. } = file;
+    let changed = || file_state::changed(path);
+    let Some(state) = state else {
+        return match path.is_file() {
+            true => Err(changed()),
+            false => Ok(None),
+        };
+    };
     let read = |error| Error::io("read", path, error);
+    let open = match small_file::open(path) {
+        Ok(open) => open,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed()),
+        Err(error) => return Err(read(error)),
+    };
+    if !state.has_content_of(&FileState::of(&open).map_err(read)?) {
+        return Err(changed());
+    }
     // 8 KiB at a time, as a file alone is copied, would be a call to the system for each of them.
-    let mut file = BufReader::with_capacity(1 << 18, fs::File::open(path).map_err(read)?);
+    let mut buffered = BufReader::with_capacity(1 << 18, open);
     let mut hash = Hash::default();
-    let size = io::copy(&mut file, &mut hash).map_err(read)?;
-    Ok((size, hash.hex()))
+    let size = io::copy(&mut buffered, &mut hash).map_err(read)?;
+    let after = FileState::of(buffered.get_ref()).map_err(read)?;
+    if size != state.length || !state.has_content_of(&after) {
+        return Err(changed());
+    }
+    Ok(Some((size, hash.hex())))
 }

@@ -72,7 +72,9 @@ pub use options::ModelOptions;
 use crate as model;
 use crate::error::Cause;
 use embedctl_common as record;
-use embedctl_common::{error, folder, hash, named, setting, small_file, stage, threads, word_list};
+use embedctl_common::{
+    error, file_state, folder, hash, named, setting, small_file, stage, threads, word_list,
+};
 use embedctl_hub as hub;
 use embedctl_hub::{onnx_file, precision, weights};
 use embedctl_native::safetensors;
@@ -105,6 +107,8 @@ pub struct Model {
     pub tokenizer: Arc<tokenizers::Tokenizer>,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
+    /// The files that decide vectors, as they were when they were read.
+    files: Vec<files::DecidingFile>,
 }
 
 /// What identifies a model in an output file.

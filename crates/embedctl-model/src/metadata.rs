@@ -23,6 +23,9 @@ use crate::word_list::{lists, words};
 /// A small file is no larger than this.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// tokenizer.json is no larger than this.
+pub(super) const LARGEST_TOKENIZER: u64 = 4 * MOST_BYTES;
+
 /// Components of a hidden state or a vector at most. The widest models have 8,192; what is beyond is damage,
 /// and would ask for terabytes.
 pub(super) const MOST_WIDTH: usize = 1 << 17;
@@ -65,7 +68,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 /// Reads a tokenizer's file, with all that a strange one can do to its reader.
 pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
-    let bytes = small_file::read(path, 4 * MOST_BYTES)
+    let bytes = small_file::read(path, LARGEST_TOKENIZER)
         .map_err(|error| format!("cannot be read ({error})"))?;
     let damaged = |error: String| {
         Cause::of(format!("is no tokenizer file ({error})")).with("fetch the file again")

@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::architecture::Architecture;
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use crate::adapter_settings::{self, AdapterSettings};
@@ -149,30 +147,51 @@ impl Adapter {
         self.replaced.get(tensor).map(String::as_str)
     }
 
-    /// Changes rows of the network's weights, `weight` of `[rows, inputs]`, which are those of `module`, and its bias
-    /// (empty where it has none).
+    /// Bytes of all low-rank weights, as they are applied.
+    pub fn low_rank_bytes(&self) -> usize {
+        let tensors = self.low_rank.values().flat_map(|name| {
+            [0, 1].map(|part| {
+                self.checkpoint
+                    .get(&format!("{name}{}", module_ending(part)))
+            })
+        });
+        let floats = tensors
+            .flatten()
+            .map(|tensor| tensor.shape().iter().product::<usize>());
+        size_of::<f32>() * floats.sum::<usize>()
+    }
+
+    /// What is changed of a module's weight of `[rows, inputs]`. Its bias (empty where it has none) is changed here.
     ///
     /// # Errors
     /// If a tensor of the adapter has a wrong shape, type or content.
-    pub fn apply(
+    pub fn change(
         &self,
         module: &str,
+        rows: usize,
         inputs: usize,
-        weight: &mut [f32],
         bias: &mut [f32],
-    ) -> Result<()> {
-        let rows = weight.len() / inputs.max(1);
-        if let Some(tensor) = self.replacing(&format!("{module}.weight")) {
+    ) -> Result<Change<'_>> {
+        let replaced = self.replacing(&format!("{module}.weight"));
+        if let Some(tensor) = replaced {
             tensor.expect_shape(&[rows, inputs])?;
-            tensor.read(0, weight)?;
         }
         if let Some(tensor) = self.replacing(&format!("{module}.bias")) {
             tensor.expect_shape(&[bias.len()])?;
             tensor.read(0, bias)?;
         }
-        let Some(name) = self.low_rank.get(module) else {
-            return Ok(());
-        };
+        let low_rank = self.low_rank.get(module);
+        let low_rank = low_rank.map(|name| self.low_rank(module, name, [rows, inputs]));
+        Ok(Change {
+            rows,
+            inputs,
+            replaced,
+            low_rank: low_rank.transpose()?,
+        })
+    }
+
+    /// The low-rank weights of a module, which the file calls `name`.
+    fn low_rank(&self, module: &str, name: &str, [rows, inputs]: [usize; 2]) -> Result<LowRank> {
         let [down, up] = [0, 1].map(|part| {
             let name = format!("{name}{}", module_ending(part));
             self.checkpoint.get(&name).expect("seen when it was opened")
@@ -189,31 +208,72 @@ impl Adapter {
         }
         down.expect_shape(&[rank, inputs])?;
         up.expect_shape(&[rows, rank])?;
-        let (down, up) = (down.floats()?, up.floats()?);
         #[allow(clippy::cast_possible_truncation)]
         let scale = scale as f32;
-        let both = weight
-            .par_chunks_exact_mut(inputs)
-            .zip(up.par_chunks_exact(rank));
-        both.for_each_init(
-            || vec![0.0_f32; inputs],
-            |delta, (row, up)| {
-                delta.fill(0.0);
-                for (factor, down) in up.iter().zip(down.chunks_exact(inputs)) {
-                    for (sum, value) in delta.iter_mut().zip(down) {
-                        *sum += factor * value;
-                    }
-                }
-                for (value, delta) in row.iter_mut().zip(delta.iter()) {
-                    *value += scale * delta;
-                }
-            },
-        );
-        Ok(())
+        Ok(LowRank {
+            rank,
+            scale,
+            down: down.floats()?,
+            up: up.floats()?,
+        })
     }
 
     fn replacing(&self, tensor: &str) -> Option<Tensor<'_>> {
         self.checkpoint.get(self.replaced(tensor)?)
+    }
+}
+
+/// What an adapter changes of the rows of a module's weight.
+pub struct Change<'a> {
+    rows: usize,
+    inputs: usize,
+    /// What takes their place.
+    replaced: Option<Tensor<'a>>,
+    /// What is added to them.
+    low_rank: Option<LowRank>,
+}
+
+/// Low-rank weights: `scale · up · down`.
+struct LowRank {
+    rank: usize,
+    scale: f32,
+    /// `[rank, inputs]`.
+    down: Vec<f32>,
+    /// `[rows, rank]`.
+    up: Vec<f32>,
+}
+
+impl Change<'_> {
+    /// How many rows the module's weight has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Changes some of the rows, of which `first` is the first. Other rows have no part in what becomes of one.
+    ///
+    /// # Errors
+    /// If a tensor of the adapter has wrong content.
+    pub fn apply(&self, first: usize, rows: &mut [f32]) -> Result<()> {
+        if let Some(tensor) = self.replaced {
+            tensor.read(first * self.inputs, rows)?;
+        }
+        let Some(low_rank) = &self.low_rank else {
+            return Ok(());
+        };
+        let up = low_rank.up[first * low_rank.rank..].chunks_exact(low_rank.rank);
+        let mut delta = vec![0.0_f32; self.inputs];
+        for (row, up) in rows.chunks_exact_mut(self.inputs).zip(up) {
+            delta.fill(0.0);
+            for (factor, down) in up.iter().zip(low_rank.down.chunks_exact(self.inputs)) {
+                for (sum, value) in delta.iter_mut().zip(down) {
+                    *sum += factor * value;
+                }
+            }
+            for (value, delta) in row.iter_mut().zip(&delta) {
+                *value += low_rank.scale * delta;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use embedctl_common::threads::exhausted;
 use embedctl_common::{Error, Result};
 
 use crate::adapter::Adapter as AdapterWeights;
 use crate::adapter_settings::Adapter;
 use crate::architecture::Architecture;
 use crate::kernels::{Arithmetic, Isa};
-use crate::loader::Weights;
+use crate::loader::{Loader, Weights};
+use crate::need::{self, Need};
 use crate::network::Network;
 use crate::safetensors::Checkpoint;
 use crate::scratch::{Rows, Scratch};
@@ -24,6 +26,8 @@ pub struct Encoder {
     network: Arc<Network>,
     isa: Isa,
     arithmetic: Arithmetic,
+    threads: usize,
+    need: u64,
 }
 
 impl Encoder {
@@ -31,10 +35,17 @@ impl Encoder {
     /// or in 16 bits where 8 are asked for and the processor has no instructions for them (they would be slower
     /// and less exact).
     ///
+    /// At most `threads` threads pack weights at a time, and so many workers are expected.
+    ///
     /// # Errors
-    /// If config.json asks for something that the engine doesn't do, or the checkpoint is not what it says; the
+    /// If there is not the memory for it, config.json asks for something that the engine doesn't do, or the checkpoint is not what it says; the
     /// message names the file and the setting or tensor.
-    pub fn open(folder: &Path, adapter: Option<&Adapter>, arithmetic: Arithmetic) -> Result<Self> {
+    pub fn open(
+        folder: &Path,
+        adapter: Option<&Adapter>,
+        arithmetic: Arithmetic,
+        threads: usize,
+    ) -> Result<Self> {
         let failed = |reason: String| Error::engine(NAME, reason);
         let isa = Isa::here().map_err(Error::usage)?;
         let architecture =
@@ -55,12 +66,24 @@ impl Encoder {
             Arithmetic::I8 if !isa.speeds_up(Arithmetic::I8) => Arithmetic::I16,
             other => other,
         };
-        let network = Network::open(architecture, &weights, isa, arithmetic)?;
+        let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
+        let changes = weights
+            .adapter
+            .as_ref()
+            .map_or(0, AdapterWeights::low_rank_bytes);
+        let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
+        need::check(needs, arithmetic)?;
+        let need = needs(arithmetic).bytes();
+        let network = with_threads(threads, || {
+            Network::open(architecture, &weights, isa, arithmetic)
+        })?;
         Ok(Self {
             weights: Arc::new(weights),
             network: Arc::new(network),
             isa,
             arithmetic,
+            threads,
+            need,
         })
     }
 
@@ -88,6 +111,12 @@ impl Encoder {
         self.arithmetic
     }
 
+    /// Bytes of memory that the network takes with all its workers, about.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.need
+    }
+
     /// Memory for one thread that runs this transformer.
     #[must_use]
     pub fn worker(&self) -> EncoderWorker {
@@ -104,11 +133,23 @@ impl Encoder {
     /// If the checkpoint cannot be read, or a row cannot be run.
     pub fn beside_exact<'a, T: Send>(
         &self,
-        rows: impl Iterator<Item = &'a [u32]>,
-        compare: impl Fn(&[f32], &[f32]) -> T + Sync,
+        rows: impl Iterator<Item = &'a [u32]> + Send,
+        compare: impl Fn(&[f32], &[f32]) -> T + Sync + Send,
     ) -> Result<Vec<T>> {
-        self.network.beside_exact(&self.weights, rows, compare)
+        with_threads(self.threads, || {
+            self.network.beside_exact(&self.weights, rows, compare)
+        })
     }
+}
+
+/// Runs `work`, whose parallel parts take so many threads and no more: each has memory of its own.
+fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("weights-{index}"))
+        .build()
+        .map_err(exhausted)?;
+    pool.install(work)
 }
 
 /// One thread's memory beside the shared weights.

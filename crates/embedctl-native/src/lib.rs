@@ -17,7 +17,7 @@
 //! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
-//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::F32)?;
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::F32, 1)?;
 //! let mut worker = encoder.worker(); // one for each thread
 //! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
 //! let states = worker.run(rows)?; // [7, width]
@@ -37,11 +37,13 @@ mod executor;
 pub mod kernels;
 mod loader;
 mod names;
+mod need;
 mod network;
 mod packed;
 mod prefix;
 mod relative_bias;
 mod rotary;
+mod rows;
 pub mod safetensors;
 mod scratch;
 mod settings;
@@ -56,7 +58,9 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use embedctl_common::{error, remedies, setting, small_file, word_list};
+use embedctl_common::{
+    error, file_state, machine, remedies, setting, size, small_file, threads, word_list,
+};
 #[cfg(test)]
 use embedctl_testing::mutation;
 
@@ -71,6 +75,10 @@ pub use self::settings::Unsupported;
 pub use self::statics::StaticTable;
 
 use self::architecture::Architecture;
+
+/// Tokens of a batch that suit the network: so many that a product's weights are worth fetching, so few that activations
+/// stay in a core's cache.
+pub const BATCH_TOKENS: usize = 256;
 
 /// Which of several networks in the checkpoint of `folder` is taken, where that is worth a note. Reads headers alone; what
 /// is wrong with the files is said when they are opened.

@@ -10,6 +10,7 @@ use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::prefix::{self, Prefix};
+use super::rows::StoredRows;
 use crate::error::{Error, Result};
 use crate::safetensors::{Checkpoint, Table, Tensor, missing};
 
@@ -20,6 +21,18 @@ pub struct Weights {
     pub checkpoint: Arc<Checkpoint>,
     /// What changes it.
     pub adapter: Option<Adapter>,
+}
+
+impl Weights {
+    /// Makes sure that everything read so far came from the files as they were when they were opened.
+    ///
+    /// # Errors
+    /// If one of them was written to or cut since then.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.checkpoint.check_unchanged()?;
+        let adapter = self.adapter.as_ref();
+        adapter.map_or(Ok(()), |adapter| adapter.checkpoint().check_unchanged())
+    }
 }
 
 impl From<Checkpoint> for Weights {
@@ -60,6 +73,16 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// Bytes of the tables of tokens and positions, which stay as they are stored.
+    pub fn table_bytes(&self) -> usize {
+        let positions = self.architecture.embeddings.positions;
+        [Some(self.word()), positions.map(|_| self.positions())]
+            .into_iter()
+            .flatten()
+            .filter_map(|(source, name)| Some(source.get(&name)?.stored_bytes()))
+            .sum()
+    }
+
     /// Everything but the layers.
     ///
     /// # Errors
@@ -73,12 +96,9 @@ impl<'a> Loader<'a> {
             ..
         } = self.architecture;
         let width = embeddings.width;
-        let word = self.full(names.word, ".weight").unwrap_or_default();
-        let own_word = names.word.first().copied().unwrap_or_default();
-        let (word_source, word) = self.table(own_word, word);
+        let (word_source, word) = self.word();
         let positions = embeddings.positions.map(|positions| {
-            let name = format!("{}{}.weight", self.prefix, names.position);
-            let (source, name) = self.table(names.position, name);
+            let (source, name) = self.positions();
             Table::open(source, &name, Some(positions.count), Some(width))
         });
         let table = |own: &str, shape: &[usize]| {
@@ -102,13 +122,13 @@ impl<'a> Loader<'a> {
             }
         }
         let projection = if embeddings.projected {
-            let (weight, bias) = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
+            let rows = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
             let layout = Layout {
                 outputs: *hidden,
                 inputs: width,
                 gated: false,
             };
-            Some(self.pack(Arithmetic::F32, layout, &weight, &bias, None))
+            Some(self.pack(Arithmetic::F32, layout, rows, None)?)
         } else {
             None
         };
@@ -166,7 +186,7 @@ impl<'a> Loader<'a> {
         };
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let (weight, bias) = self.rows(layer, sources, outputs, inputs, biased)?;
+            let rows = self.rows(layer, sources, outputs, inputs, biased)?;
             let layout = Layout {
                 outputs: if which == Product::Up {
                     inner
@@ -177,7 +197,7 @@ impl<'a> Loader<'a> {
                 gated: which == Product::Up && feed_forward.gated,
             };
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            Ok::<_, Error>(self.pack(arithmetic, layout, &weight, &bias, ranges))
+            self.pack(arithmetic, layout, rows, ranges)
         };
         // Side by side: packing is most of what an exact result of a few rows takes.
         let products: [Parts<'_>; 4] = [
@@ -247,20 +267,19 @@ impl<'a> Loader<'a> {
         &self,
         arithmetic: Arithmetic,
         layout: Layout,
-        weight: &[f32],
-        bias: &[f32],
+        (mut weight, bias): (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,
-    ) -> Matrix {
+    ) -> Result<Matrix> {
         // 8-bit sums over very many inputs could overflow.
         let arithmetic = if layout.inputs > 65_000 {
             Arithmetic::F32
         } else {
             arithmetic
         };
-        let row = |row: usize, out: &mut [f32]| {
-            out.copy_from_slice(&weight[row * layout.inputs..(row + 1) * layout.inputs]);
-        };
-        Matrix::pack(self.isa, arithmetic, layout, row, bias, ranges)
+        let row = |row: usize, out: &mut [f32]| weight.row(row, out);
+        let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
+        weight.check()?;
+        Ok(matrix)
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -295,6 +314,19 @@ impl<'a> Loader<'a> {
     fn replaced(&self, own: &str) -> Option<Tensor<'a>> {
         let adapter = self.adapter?;
         adapter.checkpoint().get(adapter.replaced(own)?)
+    }
+
+    /// Where the table of tokens is.
+    fn word(&self) -> (&'a Arc<Checkpoint>, String) {
+        let names = self.architecture.names.word;
+        let stored = self.full(names, ".weight").unwrap_or_default();
+        self.table(names.first().copied().unwrap_or_default(), stored)
+    }
+
+    /// Where the table of positions is.
+    fn positions(&self) -> (&'a Arc<Checkpoint>, String) {
+        let own = self.architecture.names.position;
+        self.table(own, format!("{}{own}.weight", self.prefix))
     }
 
     /// Where the table of the module `own` is: in the checkpoint under the name `stored`, or in the adapter.
@@ -344,8 +376,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// The rows of a product's weight, row-major, and its bias (empty where it has none); `layer` as in
-    /// [`Loader::norm`].
+    /// The rows of a product's weight, and its bias (empty where it has none); `layer` as in [`Loader::norm`].
     fn rows(
         &self,
         [layer, own]: [&str; 2],
@@ -353,7 +384,7 @@ impl<'a> Loader<'a> {
         outputs: &[usize],
         inputs: usize,
         biased: bool,
-    ) -> Result<(Vec<f32>, Vec<f32>)> {
+    ) -> Result<(StoredRows<'a>, Vec<f32>)> {
         let full = |part: &str, ending: &str| {
             let name = part.split_once('#').map_or(part, |(name, _)| name);
             format!("{}{layer}{name}.{ending}", self.prefix)
@@ -373,7 +404,7 @@ impl<'a> Loader<'a> {
             .copied()
             .unwrap_or_default();
         let total: usize = outputs.iter().sum();
-        let (mut weight, mut bias) = (Vec::new(), Vec::new());
+        let (mut weight, mut bias) = (StoredRows::new(inputs), Vec::new());
         for (index, part) in parts.iter().enumerate() {
             let rows = if parts.len() == 1 {
                 total
@@ -384,24 +415,21 @@ impl<'a> Loader<'a> {
                 .split_once('#')
                 .map(|(_, half)| usize::from(half == "1"));
             let stored = if half.is_some() { 2 * rows } else { rows };
-            let append = |ending: &str, width: Option<usize>, out: &mut Vec<f32>| {
+            let first = half.unwrap_or(0) * rows;
+            let tensor = |ending: &str, shape: &[usize]| {
                 let name = full(part, ending);
                 let tensor = self
                     .checkpoint
                     .get(&name)
                     .ok_or_else(|| missing(self.checkpoint, &name))?;
-                match width {
-                    Some(width) => tensor.expect_shape(&[stored, width])?,
-                    None => tensor.expect_shape(&[stored])?,
-                }
-                let count = rows * width.unwrap_or(1);
-                let start = out.len();
-                out.resize(start + count, 0.0);
-                tensor.read(half.unwrap_or(0) * count, &mut out[start..])
+                tensor.expect_shape(shape)?;
+                Ok::<_, Error>(tensor)
             };
-            append("weight", Some(inputs), &mut weight)?;
+            weight.append(tensor("weight", &[stored, inputs])?, first, rows);
             if biased {
-                append("bias", None, &mut bias)?;
+                let start = bias.len();
+                bias.resize(start + rows, 0.0);
+                tensor("bias", &[stored])?.read(first, &mut bias[start..])?;
             }
         }
         if let Some(adapter) = self.adapter {
@@ -418,8 +446,8 @@ impl<'a> Loader<'a> {
                 } else {
                     &mut []
                 };
-                let rows = &mut weight[start * inputs..end * inputs];
-                adapter.apply(&format!("{own}{part}"), inputs, rows, bias)?;
+                let module = format!("{own}{part}");
+                weight.change(start, adapter.change(&module, end - start, inputs, bias)?);
                 start = end;
             }
         }

@@ -50,6 +50,7 @@ impl Network {
                 .collect::<Result<_>>()?;
             (outer, sets)
         };
+        weights.check_unchanged()?;
         Ok(Self {
             architecture,
             isa,
@@ -68,6 +69,8 @@ impl Network {
         let loader = Loader::new(&self.architecture, weights, self.isa)?;
         let mut shares = share_out(rows);
         run_exactly(&loader, &self.outer, &mut shares, |_, _| {})?;
+        // Weights of another content would be compared with those that are packed.
+        weights.check_unchanged()?;
         let results: Vec<Vec<T>> = shares
             .into_par_iter()
             .map(|mut share| {
@@ -161,9 +164,11 @@ fn run_exactly(
         .try_for_each(|share| executor.embed(outer, share.texts.rows(), &mut share.scratch))?;
     let mut held: Option<(usize, LayerWeights)> = None;
     for layer in &loader.architecture.layers {
+        // The old one goes before the next one comes: there is never memory for two.
+        held = held.filter(|(set, _)| *set == layer.weights);
         let (set, weights) = match held.take() {
-            Some(held) if held.0 == layer.weights => held,
-            _ => (
+            Some(held) => held,
+            None => (
                 layer.weights,
                 loader.layer(layer.weights, Arithmetic::F32, None)?,
             ),

@@ -1,9 +1,12 @@
-//! Checkpoints in safetensors: mapped into memory, checked before anything is believed, read as f32.
+//! Checkpoints in safetensors: checked before anything is believed, read as f32.
 //!
 //! A file is eight bytes of length, a JSON header and raw little-endian tensors. The header comes from
 //! somebody else: every offset is compared with the file's real size, so that a damaged or hostile file is
 //! an error that names file and tensor, and so that no allocation is for more elements than the file holds.
-//! The file stays mapped; embedding tables are read from it row by row, in their own element type.
+//!
+//! Nothing is mapped: a file that is written to under a map changes what was read, and one that is cut ends the
+//! process by a signal. Tensors are read into memory when they are asked for, and [`Checkpoint::check_unchanged`] says
+//! whether all of them came from the same content.
 
 mod tensor;
 #[cfg(test)]
@@ -11,13 +14,13 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::file_state::{self, FileState};
 use crate::small_file;
 
 pub use tensor::{Element, Table, Tensor};
@@ -55,8 +58,65 @@ struct Index {
 /// A checkpoint: one file, or several that an index ties together.
 #[derive(Debug)]
 pub struct Checkpoint {
-    files: Vec<(PathBuf, Mmap)>,
+    files: Vec<Source>,
     extents: HashMap<String, Extent>,
+}
+
+/// A file of a checkpoint, open.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    file: File,
+    /// As it was when it was opened.
+    state: FileState,
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self> {
+        let read = |error| Error::io("read", path, error);
+        let file = small_file::open(path).map_err(read)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            state: FileState::of(&file).map_err(read)?,
+            file,
+        })
+    }
+
+    /// Bytes that it had when it was opened.
+    fn length(&self) -> usize {
+        usize::try_from(self.state.length).unwrap_or(usize::MAX)
+    }
+
+    /// Fills `out` with the bytes from `start` on, which is inside [`Source::length`].
+    fn read(&self, start: usize, out: &mut [u8]) -> Result<()> {
+        read_at(&self.file, out, start as u64).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => file_state::changed(&self.path),
+            _ => Error::io("read", &self.path, error),
+        })
+    }
+}
+
+/// Fills `out` from a place in a file. Threads may do so at the same time.
+#[cfg(unix)]
+fn read_at(file: &File, out: &mut [u8], start: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, start)
+}
+
+/// Fills `out` from a place in a file. Threads may do so at the same time.
+#[cfg(windows)]
+fn read_at(file: &File, mut out: &mut [u8], mut start: u64) -> io::Result<()> {
+    while !out.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, out, start) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                out = &mut out[read..];
+                start += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The files of a folder's checkpoint: `model.safetensors`, or the shards that its index names. Empty
@@ -119,12 +179,9 @@ impl Checkpoint {
             extents: HashMap::new(),
         };
         for path in paths {
-            let file = small_file::open(path).map_err(|error| Error::io("read", path, error))?;
-            // SAFETY: the map is read-only and private to this struct. As every reader of mapped weights we
-            // rely on nobody cutting the file while it is in use; published files are replaced by renaming.
-            let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, error))?;
+            let source = Source::open(path)?;
             let index = checkpoint.files.len();
-            for (name, extent) in header(path, &map, index)? {
+            for (name, extent) in header(&source, index)? {
                 if checkpoint.extents.insert(name.clone(), extent).is_some() {
                     return Err(Error::model(
                         path.display(),
@@ -132,7 +189,7 @@ impl Checkpoint {
                     ));
                 }
             }
-            checkpoint.files.push((path.clone(), map));
+            checkpoint.files.push(source);
         }
         Ok(checkpoint)
     }
@@ -145,44 +202,61 @@ impl Checkpoint {
     /// The first file, for messages about the checkpoint as a whole.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.files.first().map_or(Path::new(""), |(path, _)| path)
+        let first = self.files.first();
+        first.map_or(Path::new(""), |source| &source.path)
+    }
+
+    /// Makes sure that everything read so far came from the files as they were when they were opened. Asked after the
+    /// last read.
+    ///
+    /// # Errors
+    /// If one of them was written to or cut since then.
+    pub fn check_unchanged(&self) -> Result<()> {
+        for Source { path, file, state } in &self.files {
+            let now = FileState::of(file).map_err(|error| Error::io("read", path, error))?;
+            if !state.has_content_of(&now) {
+                return Err(file_state::changed(path));
+            }
+        }
+        Ok(())
     }
 
     /// A tensor by its full name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Tensor<'_>> {
         let (name, extent) = self.extents.get_key_value(name)?;
-        let (path, map) = &self.files[extent.file];
         Some(Tensor {
-            path,
+            source: &self.files[extent.file],
             name,
-            element: extent.element.as_ref().map_err(String::as_str).copied(),
-            shape: &extent.shape,
-            data: &map[extent.bytes.clone()],
+            extent,
         })
     }
 }
 
 /// Reads and checks a file's header.
-fn header(path: &Path, map: &Mmap, file: usize) -> Result<Vec<(String, Extent)>> {
-    let refuse = |reason: String| Error::model(path.display(), reason);
+fn header(source: &Source, file: usize) -> Result<Vec<(String, Extent)>> {
+    let refuse = |reason: String| Error::model(source.path.display(), reason);
     let cut = |what: &str| refuse(format!("is cut short or no safetensors file: {what}"));
-    let length = map
-        .first_chunk::<8>()
-        .map(|bytes| u64::from_le_bytes(*bytes))
-        .ok_or_else(|| cut("it has no header"))?;
+    let mut length = [0; 8];
+    if source.length() < length.len() {
+        return Err(cut("it has no header"));
+    }
+    source.read(0, &mut length)?;
+    let length = u64::from_le_bytes(length);
     if length > MOST_HEADER {
         return Err(refuse(format!(
             "is no safetensors file: its header would have {length} bytes"
         )));
     }
     let start = 8 + usize::try_from(length).unwrap_or(usize::MAX);
-    let text = map
-        .get(8..start)
-        .ok_or_else(|| cut("its header ends behind the file"))?;
-    let entries: HashMap<String, serde_json::Value> = serde_json::from_slice(text)
+    if start > source.length() {
+        return Err(cut("its header ends behind the file"));
+    }
+    let mut text = vec![0; start - 8];
+    source.read(8, &mut text)?;
+    let entries: HashMap<String, serde_json::Value> = serde_json::from_slice(&text)
         .map_err(|error| refuse(format!("has a header that is no JSON object: {error}")))?;
-    let size = map.len() - start;
+    let size = source.length() - start;
     let mut extents = Vec::with_capacity(entries.len());
     for (name, entry) in entries {
         if name == "__metadata__" {
@@ -275,7 +349,7 @@ pub struct Outline {
 /// The tensors of the file at `path`, by their names, without a look at where they lie.
 pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
     let read = |error| Error::io("read", path, error);
-    let mut file = File::open(path).map_err(read)?;
+    let mut file = small_file::open(path).map_err(read)?;
     let mut length = [0; 8];
     file.read_exact(&mut length).map_err(read)?;
     let mut header = Vec::new();

@@ -2,17 +2,31 @@
 
 use std::collections::TryReserveError;
 use std::ops::Range;
+use std::sync::Mutex;
 
 use super::architecture::Architecture;
 use super::kernels::{AttentionScratch, Lines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::machine;
 use crate::remedies;
+use crate::size;
+use crate::threads::locked;
 
 /// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
 /// the weights' panels fits a core's own cache.
 const INNER: usize = 196_608;
+
+/// Tokens for which memory is kept, whatever batches come.
+const KEPT: usize = 1024;
+
+/// Bytes from which on it is looked whether there is room for them: fewer are had in any case, and looking takes some
+/// tens of microseconds.
+const LARGE: usize = 64 << 20;
+
+/// Held while memory is looked for and taken.
+static TAKING: Mutex<()> = Mutex::new(());
 
 /// Rows of products' tiles, into which blocks of tokens divide.
 const TILE: usize = 6;
@@ -64,20 +78,61 @@ pub struct Scratch {
     /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
     pub(super) bias: Vec<f32>,
     pub(super) turns: Vec<RotaryTable>,
+    /// Tokens and the longest row for which there is room.
+    reserved: (usize, usize),
 }
 
 impl Scratch {
     /// Makes room for all that a batch of `tokens` tokens needs, whose longest row has `longest`: what runs it asks
-    /// for no more, since Rust ends the process where the system refuses what is not asked for first.
+    /// for no more, since Rust ends the process where the system refuses what is not asked for first. What was kept for
+    /// far larger batches goes.
     ///
     /// # Errors
-    /// If the system refuses the memory.
+    /// If there is not that much memory, or the system refuses it.
     pub(super) fn reserve(
         &mut self,
         architecture: &Architecture,
         tokens: usize,
         longest: usize,
     ) -> Result<()> {
+        let far_more = |held: usize, asked: usize| held > KEPT.max(asked.saturating_mul(4));
+        let (held_tokens, held_longest) = self.reserved;
+        if far_more(held_tokens, tokens) || far_more(held_longest, longest) {
+            *self = Self::default();
+        }
+        let reserved = self.make_room(architecture, tokens, longest);
+        if reserved.is_err() {
+            *self = Self::default();
+        }
+        reserved
+    }
+
+    fn make_room(
+        &mut self,
+        architecture: &Architecture,
+        tokens: usize,
+        longest: usize,
+    ) -> Result<()> {
+        let refused = |reason: String| {
+            Error::new(ErrorKind::OutOfMemory, "native", reason)
+                .with_remedy(remedies::more_memory())
+        };
+        let (held_tokens, held_longest) = self.reserved;
+        let grows = tokens > held_tokens || longest > held_longest;
+        let needed = Self::bytes(architecture, tokens, longest);
+        // One worker at a time looks at what there is, and takes it.
+        let taking = (grows && needed > LARGE).then(|| locked(&TAKING));
+        if taking.is_some() {
+            *self = Self::default();
+            if let Some(room) = machine::room().filter(|room| room.bytes < needed as u64) {
+                return Err(refused(format!(
+                    "{tokens} tokens at a time need {} of memory, and {} {}",
+                    size::words(needed as u64),
+                    room.bound.words(),
+                    size::words(room.bytes)
+                )));
+            }
+        }
         self.grow(architecture, tokens, longest)
             .or_else(|_| {
                 // What it held for other batches may be what is missing.
@@ -85,11 +140,33 @@ impl Scratch {
                 self.grow(architecture, tokens, longest)
             })
             .map_err(|_| {
-                *self = Self::default();
-                let reason = format!("the system refuses the memory for {tokens} tokens at a time");
-                Error::new(ErrorKind::OutOfMemory, "native", reason)
-                    .with_remedy(remedies::more_memory())
-            })
+                refused(format!(
+                    "the system refuses the memory for {tokens} tokens at a time"
+                ))
+            })?;
+        drop(taking);
+        let (held_tokens, held_longest) = self.reserved;
+        self.reserved = (held_tokens.max(tokens), held_longest.max(longest));
+        Ok(())
+    }
+
+    /// Bytes that a batch of `tokens` tokens needs, whose longest row has `longest`.
+    pub(super) fn bytes(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
+        let widths = Widths::of(architecture);
+        let inner = architecture.feed_forward.width.max(1);
+        let head = architecture.attention.head_size;
+        let mut floats = tokens.saturating_mul(widths.of_token());
+        let mut add = |more: usize| floats = floats.saturating_add(more);
+        add(block(inner, tokens).saturating_mul(inner).saturating_mul(2));
+        // Keys, values and scores of a tile of queries, padded.
+        add((longest.saturating_add(64)).saturating_mul(2 * head + 64));
+        for rotary in &architecture.rotary {
+            add(longest.saturating_mul(2 * rotary.frequencies.len()));
+        }
+        if architecture.attention.relative_buckets.is_some() {
+            add(relative_bias::floats(architecture.attention.heads, longest));
+        }
+        floats.saturating_mul(4)
     }
 
     fn grow(
@@ -99,34 +176,20 @@ impl Scratch {
         longest: usize,
     ) -> Result<(), TryReserveError> {
         let Architecture {
-            hidden,
             attention,
             embeddings,
             feed_forward,
-            names,
             rotary,
             ..
         } = architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let embedded = if embeddings.projected {
-            embeddings.width
-        } else {
-            0
-        };
-        let norms = [&names.attention_norms, &names.feed_forward_norms];
-        let has_branch = norms
-            .iter()
-            .any(|norms| !norms.before.is_empty() || !norms.after.is_empty());
-        let branch = embedded.max(if has_branch { *hidden } else { 0 });
+        let widths = Widths::of(architecture);
         let all = |width: usize| tokens.saturating_mul(width);
-        self.states.try_grow(all(*hidden))?;
-        self.branch.try_grow(all(branch))?;
-        self.heads.try_grow(all(query + 2 * key))?;
-        self.context.try_grow(all(query))?;
+        self.states.try_grow(all(widths.states))?;
+        self.branch.try_grow(all(widths.branch))?;
+        self.heads.try_grow(all(widths.heads))?;
+        self.context.try_grow(all(widths.context))?;
         self.row.try_grow(embeddings.width)?;
-        let widest = (*hidden).max(query).max(embedded);
-        self.operand.try_reserve(tokens, widest)?;
+        self.operand.try_reserve(tokens, widths.operand)?;
         let block = block(feed_forward.width, tokens);
         self.inner.try_grow(block * feed_forward.width)?;
         self.inner_operand.try_reserve(block, feed_forward.width)?;
@@ -140,6 +203,49 @@ impl Scratch {
             grow(&mut self.bias, floats)?;
         }
         Ok(())
+    }
+}
+
+/// Floats of a token in each buffer that holds all tokens.
+struct Widths {
+    states: usize,
+    branch: usize,
+    heads: usize,
+    context: usize,
+    operand: usize,
+}
+
+impl Widths {
+    fn of(architecture: &Architecture) -> Self {
+        let Architecture {
+            hidden,
+            attention,
+            embeddings,
+            names,
+            ..
+        } = architecture;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let embedded = if embeddings.projected {
+            embeddings.width
+        } else {
+            0
+        };
+        let norms = [&names.attention_norms, &names.feed_forward_norms];
+        let has_branch = norms
+            .iter()
+            .any(|norms| !norms.before.is_empty() || !norms.after.is_empty());
+        Self {
+            states: *hidden,
+            branch: embedded.max(if has_branch { *hidden } else { 0 }),
+            heads: query + 2 * key,
+            context: query,
+            operand: (*hidden).max(query).max(embedded),
+        }
+    }
+
+    fn of_token(&self) -> usize {
+        self.states + self.branch + self.heads + self.context + self.operand
     }
 }
 

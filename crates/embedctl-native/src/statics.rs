@@ -5,10 +5,12 @@
 //! multiplied. What tokens a text has is the tokenizer's side of the two.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::machine;
+use crate::remedies;
 use crate::safetensors::{Checkpoint, Table};
+use crate::size;
 
 /// sentence-transformers' table.
 const ONE_A_TOKEN: &str = "embedding.weight";
@@ -29,18 +31,16 @@ impl StaticTable {
     /// # Errors
     /// If they hold no static model, or tables that don't fit each other.
     pub fn open(files: &[PathBuf]) -> Result<Self> {
-        let checkpoint = Arc::new(Checkpoint::open_files(files)?);
+        let checkpoint = Checkpoint::open_files(files)?;
         let one_a_token = checkpoint.get(ONE_A_TOKEN).is_some();
-        let vectors = Table::open(
-            &checkpoint,
-            if one_a_token {
-                ONE_A_TOKEN
-            } else {
-                "embeddings"
-            },
-            None,
-            None,
-        )?;
+        let name = if one_a_token {
+            ONE_A_TOKEN
+        } else {
+            "embeddings"
+        };
+        let stored = checkpoint.get(name).map_or(0, |table| table.stored_bytes());
+        room_for(stored)?;
+        let vectors = Table::open(&checkpoint, name, None, None)?;
         // Beside the former name nothing else of the file is read.
         let extra = |name: &str| {
             if one_a_token {
@@ -76,11 +76,18 @@ impl StaticTable {
                 tensor.floats()?
             }
         };
+        checkpoint.check_unchanged()?;
         Ok(Self {
             vectors,
             mapping,
             weights,
         })
+    }
+
+    /// Bytes of the table.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.vectors.bytes()
     }
 
     /// Width of a vector.
@@ -126,5 +133,22 @@ impl StaticTable {
         let count = ids.len().max(1) as f32;
         sum.iter_mut().for_each(|sum| *sum /= count);
         Ok(())
+    }
+}
+
+/// Makes sure that there is memory for a table of so many bytes.
+fn room_for(bytes: usize) -> Result<()> {
+    match machine::room().filter(|room| room.bytes < bytes as u64) {
+        None => Ok(()),
+        Some(room) => {
+            let reason = format!(
+                "the table of token vectors needs {} of memory, and {} {}",
+                size::words(bytes as u64),
+                room.bound.words(),
+                size::words(room.bytes)
+            );
+            Err(Error::new(ErrorKind::OutOfMemory, "native", reason)
+                .with_remedy(remedies::more_memory()))
+        }
     }
 }

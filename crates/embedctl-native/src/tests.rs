@@ -10,7 +10,7 @@ use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::scratch::{Rows, Scratch};
 use crate::error::ErrorKind;
-use crate::mutation::most_asked;
+use crate::mutation::{all_asked, most_asked};
 use crate::safetensors::Checkpoint;
 
 pub(super) const CASES: &str = "../../fixtures/architectures";
@@ -236,6 +236,85 @@ fn memory_that_the_system_refuses_is_told_from_other_errors() {
         assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
     }
     scratch.reserve(architecture, 256, 128).unwrap();
+}
+
+#[test]
+fn more_memory_than_there_is_is_refused_before_it_is_taken() {
+    let room = crate::machine::room().expect("the system tells").bytes;
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+        .unwrap()
+        .architecture;
+    let token = Scratch::bytes(architecture, 1 << 20, 64) >> 20;
+    let mut scratch = Scratch::default();
+    for times in [2, 5, 100] {
+        let tokens = usize::try_from(room).unwrap() / token * times;
+        let asked = most_asked(|| {
+            let refused = scratch.reserve(architecture, tokens, 64).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+            let words = refused.to_string();
+            assert!(words.contains("at a time need"), "{words}");
+        });
+        assert!(asked < 1 << 20, "{asked} bytes were asked for");
+    }
+    // What a batch is said to need is what it takes.
+    for (tokens, longest) in [(256, 64), (4096, 64), (4096, 4096), (512, 500)] {
+        let said = Scratch::bytes(architecture, tokens, longest);
+        let taken = all_asked(|| scratch.reserve(architecture, tokens, longest).unwrap());
+        assert!(
+            taken <= said + (1 << 16) && said <= 2 * taken + (1 << 16),
+            "{tokens}, {longest}: {taken} taken, {said} said"
+        );
+        scratch = Scratch::default();
+    }
+}
+
+#[test]
+fn memory_of_a_long_row_is_given_back_with_short_ones() {
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+        .unwrap()
+        .architecture;
+    let mut scratch = Scratch::default();
+    scratch.reserve(architecture, 50_000, 50_000).unwrap();
+    let large = scratch.states.floats().len();
+    scratch.reserve(architecture, 40_000, 50_000).unwrap();
+    assert_eq!(
+        scratch.states.floats().len(),
+        large,
+        "nearly as large a batch"
+    );
+    scratch.reserve(architecture, 256, 128).unwrap();
+    assert!(scratch.states.floats().len() <= large / 50);
+    scratch.reserve(architecture, 50_000, 50_000).unwrap();
+    assert_eq!(scratch.states.floats().len(), large);
+}
+
+#[test]
+fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with() {
+    for name in ["bert", "modernbert", "gemma3-text-bidirectional", "albert"] {
+        let case = case(&Path::new(CASES).join(name));
+        for arithmetic in [Arithmetic::F32, Arithmetic::I8] {
+            let folder = tempfile::tempdir().unwrap();
+            for file in ["config.json", "model.safetensors"] {
+                fs::copy(case.folder.join(file), folder.path().join(file)).unwrap();
+            }
+            let architecture = Architecture::read(folder.path()).unwrap();
+            let weights = Checkpoint::open(folder.path()).unwrap().unwrap().into();
+            let network = Network::open(architecture, &weights, Isa::best(), arithmetic).unwrap();
+            let before = run(&network, &all(&case), &mut Scratch::default());
+            let exact = |network: &Network| {
+                let rows = case.rows.iter().map(|(ids, _)| ids.as_slice());
+                network.beside_exact(&weights, rows, |ours, exact| ours.len().min(exact.len()))
+            };
+            exact(&network).unwrap();
+            let path = folder.path().join("model.safetensors");
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(file.metadata().unwrap().len() / 3).unwrap();
+            let after = run(&network, &all(&case), &mut Scratch::default());
+            assert!(before == after, "{name} {arithmetic:?}");
+            let error = exact(&network).unwrap_err().to_string();
+            assert!(error.contains("was changed while"), "{name}: {error}");
+        }
+    }
 }
 
 #[test]

@@ -223,6 +223,11 @@ impl MessageKind {
             _ => None,
         }
     }
+
+    /// Whether its field `number` holds a tensor's elements, which can be gigabytes.
+    pub fn has_elements_in(self, number: u32) -> bool {
+        self == Self::Tensor && matches!(number, 4 | 5 | 7 | 9 | 10 | 11)
+    }
 }
 
 /// A field of a serialized message.

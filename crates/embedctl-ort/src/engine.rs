@@ -255,6 +255,11 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Bytes of memory that the model takes with all its workers, about; `None` where that is not known beforehand.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
     /// How far this engine's vectors of `rows` are from those in single precision, where it computes in
     /// less. `finish` turns token states into vectors; it must not look at more than one row's.
     ///

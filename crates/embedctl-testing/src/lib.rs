@@ -30,3 +30,19 @@ pub fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
     }
     result.ok()
 }
+
+/// A machine made of files: a root folder with these, path and content.
+///
+/// # Panics
+/// If a file cannot be written.
+#[must_use]
+pub fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a folder for temporary files");
+    for (path, text) in files {
+        let path = root.path().join(path);
+        let folder = path.parent().expect("it is joined to the root");
+        std::fs::create_dir_all(folder).expect("a folder below the root");
+        std::fs::write(path, text).expect("a file below the root");
+    }
+    root
+}

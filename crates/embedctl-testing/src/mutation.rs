@@ -22,12 +22,22 @@ const MOST: usize = 64 << 20;
 thread_local! {
     /// The most bytes that this thread has asked for at a time, since a case began.
     static ASKED: Cell<usize> = const { Cell::new(0) };
+    /// All bytes that it has asked for.
+    static ALL: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Somebody asks for memory.
 pub fn asked(bytes: usize) {
     // A thread that is ending asks without being watched.
     let _ = ASKED.try_with(|asked| asked.set(asked.get().max(bytes)));
+    let _ = ALL.try_with(|all| all.set(all.get().wrapping_add(bytes)));
+}
+
+/// All bytes that `work` asks for, one after another, in this thread.
+pub fn all_asked(work: impl FnOnce()) -> usize {
+    let before = ALL.get();
+    work();
+    ALL.get().wrapping_sub(before)
 }
 
 /// The most bytes that `work` asks for at a time, in this thread.

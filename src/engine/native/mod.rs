@@ -9,7 +9,7 @@ pub use embedctl_native::knows;
 pub use notes::notes;
 
 use embedctl_native::kernels::Arithmetic as Numbers;
-use embedctl_native::{Encoder, EncoderWorker, Rows, StaticTable};
+use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, Rows, StaticTable};
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
@@ -18,6 +18,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::model::{Model, OutputChoice};
+use crate::threads::usable_cores;
 use statics::StaticEngine;
 
 /// The engine's name in messages.
@@ -26,7 +27,7 @@ const NAME: &str = "native";
 /// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
 /// a core's cache.
 const LIMITS: BatchLimits = BatchLimits {
-    tokens: 256,
+    tokens: BATCH_TOKENS,
     rows: 256,
     equal_lengths: false,
 };
@@ -68,6 +69,10 @@ pub fn open(
             Arithmetic::Int16 => Numbers::I16,
             Arithmetic::Int8 => Numbers::I8,
         },
+        match options.workers {
+            0 => usable_cores(),
+            workers => workers,
+        },
     )?;
     let precision = match encoder.arithmetic() {
         Numbers::F32 => Arithmetic::Fp32,
@@ -91,6 +96,10 @@ impl Engine for NativeEngine {
 
     fn is_ragged(&self) -> bool {
         true
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(self.encoder.memory())
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {

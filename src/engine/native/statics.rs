@@ -39,6 +39,10 @@ impl Engine for StaticEngine {
         LIMITS
     }
 
+    fn memory(&self) -> Option<u64> {
+        Some(self.table.bytes() as u64)
+    }
+
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(StaticWorker {
             row: vec![0.0; self.table.width()],

@@ -284,6 +284,66 @@ fn onnx_files_are_found_by_precision_and_by_path() {
 }
 
 #[test]
+fn a_file_that_changes_after_it_was_read_has_no_hash() {
+    let native = |variant: &Variant| {
+        let options = ModelOptions {
+            weights: crate::model::Weights::Checkpoint(embedctl_native::knows),
+            ..variant.options()
+        };
+        Model::open(&options).unwrap()
+    };
+    let case = "dense-two-layers";
+    let names: Vec<String> = {
+        let files = native(&Variant::of(case)).provenance(true).unwrap().files;
+        files.into_iter().map(|file| file.path).collect()
+    };
+    assert!(names.len() > 6, "{names:?}");
+    // Each file in each way; and files that would decide something if they were there.
+    let rewrite: fn(&Path) = |path| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes.reverse();
+        fs::write(path, bytes).unwrap();
+    };
+    let replace: fn(&Path) = |path| {
+        let other = path.with_extension("new");
+        fs::copy(path, &other).unwrap();
+        fs::rename(&other, path).unwrap();
+    };
+    let cut: fn(&Path) = |path| fs::File::create(path).map(drop).unwrap();
+    let remove: fn(&Path) = |path| fs::remove_file(path).unwrap();
+    let create: fn(&Path) = |path| fs::write(path, "{}").unwrap();
+    let there = names.iter().map(String::as_str);
+    let changes = there
+        .flat_map(|name| [rewrite, replace, cut, remove].map(|change| (name, change)))
+        .chain([
+            ("sentence_bert_config.json", create),
+            ("special_tokens_map.json", create),
+        ]);
+    for (name, change) in changes {
+        let variant = Variant::of(case);
+        let path = variant.0.path().join(name);
+        // The clock of files ticks slowly, and this was written long ago.
+        if let Ok(file) = fs::File::options().write(true).open(&path) {
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+        }
+        let model = native(&variant);
+        model.check_unchanged(true).unwrap();
+        model.provenance(true).unwrap();
+        change(&path);
+        for error in [
+            model.check_unchanged(true).map(drop),
+            model.provenance(true).map(drop),
+        ] {
+            let error = error.expect_err(name).to_string();
+            let file = path.file_name().unwrap().to_str().unwrap();
+            assert!(error.contains("was changed while"), "{error}");
+            assert!(error.contains(file), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
 fn provenance_hashes_every_file_that_decides_a_vector() {
     let files = Variant::of("bert-dense-tanh")
         .open()

@@ -26,6 +26,7 @@ use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
 use crate::error::{Cause, Error, Result};
+use crate::small_file;
 use crate::threads;
 
 /// A tokenizer and what its files say about it.
@@ -173,7 +174,7 @@ fn choose(
     let class = named.or(transformer.tokenizer_class.as_deref());
     // Only one class asks, and the file can be large.
     let byte_level = class.is_some_and(|class| class.starts_with("LlamaTokenizer"))
-        && std::fs::read(file)
+        && small_file::read(file, metadata::LARGEST_TOKENIZER)
             .map_err(|error| Error::io("read", file, error))
             .map(|bytes| memchr::memmem::find(&bytes, b"\"ByteLevel\"").is_some())?;
     let own_code = match config.get("auto_map") {

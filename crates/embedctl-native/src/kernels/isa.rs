@@ -136,7 +136,7 @@ impl fmt::Display for Isa {
 
 impl Arithmetic {
     /// Values of one 32-bit lane.
-    pub(super) const fn per_lane(self) -> usize {
+    pub(crate) const fn per_lane(self) -> usize {
         match self {
             Self::F32 => 1,
             Self::I16 => 2,

@@ -1,12 +1,9 @@
-//! A tensor in a mapped file, and its elements as numbers.
-
-use std::path::Path;
-use std::sync::Arc;
+//! A tensor in a file, and its elements as numbers.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::{Checkpoint, missing};
+use super::{Checkpoint, Extent, Source, missing};
 use crate::error::{Error, Result};
 
 /// How a tensor's elements are stored.
@@ -41,34 +38,41 @@ impl Element {
     }
 }
 
-/// A tensor in a mapped file.
+/// Bytes that are read and converted at a time: few enough to stay in a core's cache in between.
+const CHUNK: usize = 1 << 18;
+
+/// A tensor in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Tensor<'a> {
-    pub(super) path: &'a Path,
+    pub(super) source: &'a Source,
     pub(super) name: &'a str,
-    pub(super) element: std::result::Result<Element, &'a str>,
-    pub(super) shape: &'a [usize],
-    pub(super) data: &'a [u8],
+    pub(super) extent: &'a Extent,
 }
 
 impl<'a> Tensor<'a> {
     /// Lengths of its axes, as PyTorch has them.
     #[must_use]
     pub fn shape(&self) -> &'a [usize] {
-        self.shape
+        &self.extent.shape
+    }
+
+    /// Bytes that it has in the file.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.extent.bytes.len()
     }
 
     /// The element type, where it is one that is read.
     #[must_use]
     pub fn element(&self) -> Option<Element> {
-        self.element.ok()
+        self.extent.element.as_ref().ok().copied()
     }
 
     /// An error that names file and tensor.
     #[must_use]
     pub fn wrong(&self, reason: impl std::fmt::Display) -> Error {
         Error::model(
-            self.path.display(),
+            self.source.path.display(),
             format!("the tensor '{}' {reason}", self.name),
         )
     }
@@ -78,12 +82,12 @@ impl<'a> Tensor<'a> {
     /// # Errors
     /// If the shape differs.
     pub fn expect_shape(&self, shape: &[usize]) -> Result<()> {
-        if self.shape == shape {
+        if self.shape() == shape {
             return Ok(());
         }
         Err(self.wrong(format!(
             "has the shape {:?} where config.json asks for {shape:?}",
-            self.shape
+            self.shape()
         )))
     }
 
@@ -94,7 +98,7 @@ impl<'a> Tensor<'a> {
     pub fn floats(&self) -> Result<Vec<f32>> {
         // Only a shape of elements that are read was compared with the bytes.
         let size = self.floating()?.size();
-        let mut values = vec![0.0; self.data.len() / size];
+        let mut values = vec![0.0; self.stored_bytes() / size];
         self.read(0, &mut values)?;
         Ok(values)
     }
@@ -102,47 +106,61 @@ impl<'a> Tensor<'a> {
     /// Reads `out.len()` elements from element `start` on as f32.
     ///
     /// # Errors
-    /// As [`Tensor::floats`].
+    /// As [`Tensor::floats`]; if the file cannot be read, or has become shorter.
     pub fn read(&self, start: usize, out: &mut [f32]) -> Result<()> {
         let element = self.floating()?;
         let size = element.size();
-        widen(
-            element,
-            &self.data[start * size..(start + out.len()) * size],
-            out,
-        );
-        if out.iter().all(|value| value.is_finite()) {
-            Ok(())
-        } else {
-            Err(self.not_finite())
+        let mut bytes = vec![0; CHUNK.min(out.len() * size)];
+        let mut place = start * size;
+        for out in out.chunks_mut(CHUNK / size) {
+            let bytes = &mut bytes[..out.len() * size];
+            self.bytes(place, bytes)?;
+            place += bytes.len();
+            widen(element, bytes, out);
+            if !out.iter().all(|value| value.is_finite()) {
+                return Err(self.not_finite());
+            }
         }
+        Ok(())
+    }
+
+    /// Fills `out` with its bytes from `start` on.
+    fn bytes(&self, start: usize, out: &mut [u8]) -> Result<()> {
+        let own = &self.extent.bytes;
+        assert!(
+            start + out.len() <= own.len(),
+            "a place inside '{}'",
+            self.name
+        );
+        self.source.read(own.start + start, out)
     }
 
     /// All elements as integers.
     ///
     /// # Errors
-    /// If the tensor is no integer one.
+    /// If the tensor is no integer one, or the file cannot be read.
     pub fn integers(&self) -> Result<Vec<i64>> {
-        match self.element {
-            Ok(Element::I64) => Ok(words(self.data, i64::from_le_bytes).collect()),
-            Ok(Element::I32) => {
-                Ok(words(self.data, |word| i64::from(i32::from_le_bytes(word))).collect())
-            }
-            _ => Err(self.unread()),
-        }
+        let Some(element @ (Element::I64 | Element::I32)) = self.element() else {
+            return Err(self.unread());
+        };
+        let mut data = vec![0; self.stored_bytes()];
+        self.bytes(0, &mut data)?;
+        Ok(match element {
+            Element::I64 => words(&data, i64::from_le_bytes).collect(),
+            _ => words(&data, |word| i64::from(i32::from_le_bytes(word))).collect(),
+        })
     }
 
     fn floating(&self) -> Result<Element> {
-        self.element
-            .ok()
+        self.element()
             .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::I8))
             .ok_or_else(|| self.unread())
     }
 
     fn unread(&self) -> Error {
-        let element = match self.element {
+        let element = match &self.extent.element {
             Ok(element) => format!("{element:?}"),
-            Err(name) => name.to_string(),
+            Err(name) => name.clone(),
         };
         self.wrong(format!(
             "is stored as {element}, which embedctl does not read here"
@@ -154,12 +172,10 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// The elements of a row-major table of `[rows, width]`, converted when they are looked up.
-#[derive(Debug, Clone)]
+/// A row-major table of `[rows, width]` in memory, in the checkpoint's own element type; its elements are converted when
+/// they are looked up.
 pub struct Table {
-    checkpoint: Arc<Checkpoint>,
-    file: usize,
-    bytes: std::ops::Range<usize>,
+    data: Vec<u8>,
     element: Element,
     rows: usize,
     width: usize,
@@ -171,7 +187,7 @@ impl Table {
     /// # Errors
     /// If there is no such tensor, or its shape, element type or content is wrong.
     pub fn open(
-        checkpoint: &Arc<Checkpoint>,
+        checkpoint: &Checkpoint,
         name: &str,
         rows: Option<usize>,
         width: Option<usize>,
@@ -190,18 +206,27 @@ impl Table {
             .element()
             .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::F64))
             .ok_or_else(|| tensor.unread())?;
-        if !all_finite(element, tensor.data) {
-            return Err(tensor.not_finite());
+        let mut data = vec![0; tensor.stored_bytes()];
+        let mut place = 0;
+        for chunk in data.chunks_mut(CHUNK) {
+            tensor.bytes(place, chunk)?;
+            place += chunk.len();
+            if !all_finite(element, chunk) {
+                return Err(tensor.not_finite());
+            }
         }
-        let extent = &checkpoint.extents[name];
         Ok(Self {
-            checkpoint: Arc::clone(checkpoint),
-            file: extent.file,
-            bytes: extent.bytes.clone(),
+            data,
             element,
             rows: own_rows,
             width: own_width,
         })
+    }
+
+    /// Memory that it takes, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.data.len()
     }
 
     /// How many rows there are.
@@ -227,12 +252,15 @@ impl Table {
             self.rows
         );
         let stride = self.width * self.element.size();
-        let start = self.bytes.start + row * stride;
-        widen(
-            self.element,
-            &self.checkpoint.files[self.file].1[start..start + stride],
-            out,
-        );
+        let start = row * stride;
+        widen(self.element, &self.data[start..start + stride], out);
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { rows, width, .. } = self;
+        write!(f, "[{rows}, {width}] of {:?}", self.element)
     }
 }
 

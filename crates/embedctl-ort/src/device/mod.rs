@@ -5,9 +5,6 @@
 //! fails: what cannot be found out is `None`. Everything that is read from files is parsed by functions of
 //! a root folder or of a text, so that machines that are not at hand can be tested.
 
-mod cpu;
-#[cfg(target_os = "linux")]
-mod limits;
 #[cfg(any(target_os = "macos", test))]
 mod macos;
 #[cfg(any(windows, test))]
@@ -19,9 +16,6 @@ mod pci;
 #[cfg(target_os = "linux")]
 mod pci_names;
 mod problem;
-#[cfg(test)]
-#[cfg(target_os = "linux")]
-mod testing;
 #[cfg(any(target_os = "linux", windows, test))]
 mod visible;
 mod vulkan;
@@ -30,8 +24,7 @@ mod windows;
 
 use serde::Serialize;
 
-pub use cpu::here as processor_and_memory;
-pub use cpu::{CoreLimit, Cpu, Memory};
+pub use embedctl_common::machine::{CoreLimit, Cpu, Memory, Room, processor_and_memory, room};
 #[cfg(any(target_os = "linux", windows))]
 pub use nvidia::HeldMemory;
 pub use problem::GpuProblem;
@@ -176,7 +169,7 @@ impl Hardware {
     /// some tenths of a second.
     #[must_use]
     pub fn detect() -> Self {
-        let (cpu, memory) = cpu::here();
+        let (cpu, memory) = processor_and_memory();
         let mut hardware = Self {
             cpu,
             memory,

@@ -8,19 +8,20 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use half::bf16;
-use memmap2::Mmap;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
 use crate::error::Cause;
 use crate::onnx::{self, MessageKind, Node, StringEntry, Tensor};
+use crate::small_file;
 
 /// Loads the file at `path`.
 pub(super) fn load(path: &Path) -> Result<Model, Cause> {
-    let mapped = map(path)?;
+    let whole = small_file::read(path, u64::MAX).map_err(|error| unreadable(path, &error))?;
     let mut tensors = Tensors {
         folder: path.parent().unwrap_or(path),
         options: ModelOptions::with_all_ops(),
@@ -28,8 +29,8 @@ pub(super) fn load(path: &Path) -> Result<Model, Cause> {
         count: 0,
         depth: 0,
     };
-    let rewritten = tensors.message(MessageKind::Model, &mapped)?;
-    drop(mapped);
+    let rewritten = tensors.message(MessageKind::Model, &whole)?;
+    drop(whole);
     let mut options = tensors.options;
     options.prepack_weights(true);
     match rewritten {
@@ -39,12 +40,8 @@ pub(super) fn load(path: &Path) -> Result<Model, Cause> {
     .map_err(|error| error.to_string().into())
 }
 
-fn map(path: &Path) -> Result<Mmap, String> {
-    let read = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(read)?;
-    // SAFETY: the mapping is only read, and gone when the model is loaded; a file that another process
-    // truncates meanwhile would be fatal for any reader of weights.
-    unsafe { Mmap::map(&file) }.map_err(read)
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// Messages inside each other at most: three for a graph inside a node.
@@ -56,7 +53,8 @@ struct Tensors<'a> {
     folder: &'a Path,
     /// Holds the tensors that were read.
     options: ModelOptions,
-    files: HashMap<PathBuf, Mmap>,
+    /// Files of weights, open, and their lengths.
+    files: HashMap<PathBuf, (File, u64)>,
     count: usize,
     depth: usize,
 }
@@ -102,8 +100,7 @@ impl Tensors<'_> {
         let mut header = Tensor::default();
         for field in onnx::fields(bytes) {
             let field = field?;
-            // Everything but the elements, which can be gigabytes.
-            if !matches!(field.number, 4 | 5 | 7 | 9 | 10 | 11) {
+            if !MessageKind::Tensor.has_elements_in(field.number) {
                 header.merge(field.whole).map_err(damaged)?;
             }
         }
@@ -116,11 +113,7 @@ impl Tensors<'_> {
         let of_tensor = |cause: Cause| cause.map(|reason| format!("the weight '{name}': {reason}"));
         let elements = if external {
             let stored = self.external(&header).map_err(of_tensor)?;
-            if narrow {
-                widened(stored)
-            } else {
-                stored.to_vec()
-            }
+            if narrow { widened(&stored) } else { stored }
         } else {
             let tensor = Tensor::decode(bytes).map_err(damaged)?;
             if tensor.raw_data.is_empty() {
@@ -153,14 +146,14 @@ impl Tensors<'_> {
 
     /// The bytes of a tensor that lies in a file of its own. Links are followed; names that climb out of the
     /// folder are refused.
-    fn external(&mut self, tensor: &Tensor) -> Result<&[u8], Cause> {
+    fn external(&mut self, tensor: &Tensor) -> Result<Vec<u8>, Cause> {
         let entry = |key: &str| {
             let mut entries = tensor.external_data.iter();
             entries.find(|entry| entry.key == key)
         };
         let number = |key: &str| {
             entry(key)
-                .map(|entry| entry.value.parse::<usize>())
+                .map(|entry| entry.value.parse::<u64>())
                 .transpose()
                 .map_err(|error| format!("its {key} is no number: {error}"))
         };
@@ -173,23 +166,36 @@ impl Tensors<'_> {
             )
             .into());
         }
-        let file = match self.files.entry(location.to_owned()) {
+        let path = self.folder.join(location);
+        let unreadable = |error: io::Error| unreadable(&path, &error);
+        let (file, size) = match self.files.entry(location.to_owned()) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(map(&self.folder.join(location))?),
+            Entry::Vacant(entry) => {
+                let file = small_file::open(&path).map_err(unreadable)?;
+                let size = file.metadata().map_err(unreadable)?.len();
+                entry.insert((file, size))
+            }
         };
         let start = number("offset")?.unwrap_or(0);
         let end = match number("length")? {
             Some(length) => start.checked_add(length),
-            None => Some(file.len()),
+            None => Some(*size),
         };
-        end.and_then(|end| file.get(start..end)).ok_or_else(|| {
+        let length = end
+            .filter(|end| end <= size)
+            .and_then(|end| usize::try_from(end.checked_sub(start)?).ok());
+        let length = length.ok_or_else(|| {
             Cause::of(format!(
-                "{} ends before it ({} bytes)",
-                location.display(),
-                file.len()
+                "{} ends before it ({size} bytes)",
+                location.display()
             ))
             .with("fetch the file again")
-        })
+        })?;
+        let mut bytes = vec![0; length];
+        (file.seek(SeekFrom::Start(start)))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(unreadable)?;
+        Ok(bytes)
     }
 }
 

@@ -69,6 +69,13 @@ fn table(survey: &Survey, output: &str) -> String {
     table.entry("model", &survey.model);
     table.entry("engine", &engine(&survey.engine));
     table.entry("threads", &count(survey.threads as u64));
+    if let Some(memory) = survey.memory {
+        let of = survey.memory_left.map_or(String::new(), |left| {
+            format!(", of {} that can be had", bytes(left))
+        });
+        let text = format!("about {} for the model{of}", bytes(memory));
+        table.entry("memory", &text);
+    }
     table.entry("vectors", &dimensions(&survey.dimensions));
     table.line("");
     match &survey.estimate {

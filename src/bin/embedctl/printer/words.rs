@@ -5,6 +5,8 @@ use std::time::Duration;
 use embedctl::model::Dimensions;
 use embedctl::size::grouped;
 
+pub use embedctl::size::words as bytes;
+
 /// A count and its noun.
 pub fn number(amount: u64, noun: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
@@ -19,20 +21,6 @@ pub fn count(amount: u64) -> String {
 /// A share, 0 to 1, in percent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
-}
-
-/// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
-pub fn bytes(amount: u64) -> String {
-    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let amount_f = amount as f64;
-    // From where a unit would be shown as 1.0 of the next.
-    units
-        .into_iter()
-        .find(|(unit, _)| amount_f >= unit * 0.99995)
-        .map_or_else(
-            || format!("{amount} B"),
-            |(unit, name)| format!("{:.1} {name}", amount_f / unit),
-        )
 }
 
 /// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.

@@ -12,6 +12,8 @@ pub(super) struct Limits {
     pub cores: Option<f64>,
     /// Bytes of memory.
     pub memory: Option<u64>,
+    /// Bytes that can still be had below those, page cache counted as had.
+    pub memory_left: Option<u64>,
 }
 
 /// Version 1's way to say that there is no limit: the largest page-aligned number.
@@ -32,6 +34,10 @@ impl Limits {
             memory: folders("memory")
                 .iter()
                 .filter_map(|folder| memory(folder))
+                .min(),
+            memory_left: folders("memory")
+                .iter()
+                .filter_map(|folder| memory_left(folder))
                 .min(),
         }
     }
@@ -132,10 +138,97 @@ fn memory(folder: &Path) -> Option<u64> {
     (bytes < UNLIMITED_BYTES).then_some(bytes)
 }
 
+/// What a group may still take: what it has not, and the files' pages that it has and the kernel takes back first.
+fn memory_left(folder: &Path) -> Option<u64> {
+    let text = |names: [&str; 2]| {
+        let mut texts = names
+            .iter()
+            .map(|name| fs::read_to_string(folder.join(name)));
+        texts.find_map(Result::ok)
+    };
+    let number = |names: [&str; 2]| text(names)?.trim().parse::<u64>().ok();
+    let limit = memory(folder)?;
+    let used = number(["memory.current", "memory.usage_in_bytes"]).unwrap_or(0);
+    let stat = text(["memory.stat"; 2]).unwrap_or_default();
+    // Version 1 sums up the groups below under names of their own.
+    let pages = |name: &str| {
+        let of = |name: &str| {
+            let line = stat
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line?.trim().parse::<u64>().ok()
+        };
+        of(&format!("total_{name}")).or(of(name)).unwrap_or(0)
+    };
+    let files = pages("active_file").saturating_add(pages("inactive_file"));
+    let left = limit.saturating_sub(used.saturating_sub(files));
+    // Version 2 counts swap apart.
+    let swapped = number(["memory.swap.current"; 2]).unwrap_or(0);
+    let swap = match text(["memory.swap.max"; 2]).as_deref().map(str::trim) {
+        None => 0,
+        Some("max") => u64::MAX,
+        Some(most) => most
+            .parse::<u64>()
+            .map_or(0, |most| most.saturating_sub(swapped)),
+    };
+    Some(left.saturating_add(swap))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::testing::root;
+    use embedctl_testing::root;
+
+    #[test]
+    fn a_groups_files_can_be_taken_back_and_the_tightest_group_counts() {
+        let mount = ("proc/self/mountinfo", SECOND);
+        let group = ("proc/self/cgroup", "0::/a/b\n");
+        let left = |files: &[(&str, &str)]| {
+            let all = [&[mount, group][..], files].concat();
+            Limits::read(root(&all).path()).memory_left
+        };
+        assert_eq!(left(&[]), None);
+        assert_eq!(left(&[("sys/fs/cgroup/a/b/memory.max", "max\n")]), None);
+        let inner = [
+            ("sys/fs/cgroup/a/b/memory.max", "1000\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "900\n"),
+            (
+                "sys/fs/cgroup/a/b/memory.stat",
+                "anon 500\nfile 300\ninactive_file 250\nactive_file 50\n",
+            ),
+        ];
+        assert_eq!(left(&inner), Some(400));
+        let outer = [
+            ("sys/fs/cgroup/a/memory.max", "2000\n"),
+            ("sys/fs/cgroup/a/memory.current", "1900\n"),
+        ];
+        assert_eq!(left(&[&inner[..], &outer].concat()), Some(100));
+        let swap = [
+            ("sys/fs/cgroup/a/b/memory.swap.max", "70\n"),
+            ("sys/fs/cgroup/a/b/memory.swap.current", "20\n"),
+        ];
+        assert_eq!(left(&[&inner[..], &swap].concat()), Some(450));
+        // More is in use than is allowed, as when a limit was lowered.
+        let over = [
+            ("sys/fs/cgroup/a/b/memory.max", "1000\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "9000\n"),
+        ];
+        assert_eq!(left(&over), Some(0));
+        let first = root(&[
+            ("proc/self/cgroup", "4:memory:/job\n"),
+            (
+                "proc/self/mountinfo",
+                "41 30 0:36 / /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+            ),
+            ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000\n"),
+            ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "800\n"),
+            (
+                "sys/fs/cgroup/memory/job/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n",
+            ),
+        ]);
+        assert_eq!(Limits::read(first.path()).memory_left, Some(300));
+    }
 
     const SECOND: &str = "31 24 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n22 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
 
@@ -158,6 +251,7 @@ mod tests {
         let expected = Limits {
             cores: Some(1.5),
             memory: Some(2 << 30),
+            memory_left: Some(2 << 30),
         };
         assert_eq!(Limits::read(root.path()), expected);
     }
@@ -186,6 +280,7 @@ mod tests {
         let expected = Limits {
             cores: Some(4.0),
             memory: None,
+            memory_left: None,
         };
         assert_eq!(Limits::read(root.path()), expected);
     }

@@ -84,6 +84,21 @@ pub fn here() -> (Cpu, Memory) {
     }
 }
 
+/// Main memory as it is now, without the processor, which takes longer to ask for.
+pub(super) fn memory_now() -> Memory {
+    #[cfg(target_os = "linux")]
+    {
+        linux::memory(std::path::Path::new("/"), None)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        elsewhere::memory()
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::swap_free;
+
 /// Which limit holds, if any: the narrower one. Rounded as the standard library does, whose count is the
 /// one that decides.
 #[cfg(any(target_os = "linux", test))]

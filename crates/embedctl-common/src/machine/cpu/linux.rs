@@ -106,20 +106,31 @@ pub(super) fn affinity() -> Option<usize> {
     (result == 0 && count > 0).then_some(count as usize)
 }
 
+fn memory_info(root: &Path) -> String {
+    fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default()
+}
+
+/// A line of the kernel's account of memory.
+fn bytes(info: &str, key: &str) -> Option<u64> {
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// Bytes of swap that nobody uses.
+pub(crate) fn swap_free(root: &Path) -> u64 {
+    bytes(&memory_info(root), "SwapFree").unwrap_or(0)
+}
+
 /// Memory below `root`, under a control group's limit.
 pub(super) fn memory(root: &Path, limit: Option<u64>) -> Memory {
-    let info = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-    let bytes = |key: &str| -> Option<u64> {
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        kibibytes.checked_mul(1024)
-    };
-    let total = bytes("MemTotal");
+    let info = memory_info(root);
+    let total = bytes(&info, "MemTotal");
     Memory {
         total,
-        available: bytes("MemAvailable"),
+        available: bytes(&info, "MemAvailable"),
         // A limit above what there is limits nothing.
         limit: limit.filter(|&limit| total.is_none_or(|total| limit < total)),
     }
@@ -128,7 +139,7 @@ pub(super) fn memory(root: &Path, limit: Option<u64>) -> Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::testing::root;
+    use embedctl_testing::root;
 
     #[test]
     fn an_x86_processor_names_itself() {

@@ -1,0 +1,139 @@
+//! How much memory a network takes, said before its weights are read: Linux gives more than there is, and ends a process
+//! that uses it.
+
+use super::BATCH_TOKENS;
+use super::architecture::Architecture;
+use super::kernels::Arithmetic;
+use super::scratch::Scratch;
+use crate::error::{Cause, Error, ErrorKind, Result};
+use crate::machine;
+use crate::remedies;
+use crate::size;
+use embedctl_common::setting::PRECISION;
+
+/// Tokens of the sample by which reduced precision is measured, at most.
+const MEASURED: usize = 2048;
+
+/// What a network takes, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Need {
+    /// Tables of tokens and positions, as they are stored.
+    tables: usize,
+    /// Packed weights.
+    weights: usize,
+    /// What is needed for a while beside them: a layer in single precision by which others are measured, or what the
+    /// workers compute in; the low-rank weights that change products while they are packed.
+    beside: usize,
+}
+
+impl Need {
+    /// What `threads` workers take with weights in `arithmetic`, tables of so many bytes, and an adapter's changes of
+    /// so many.
+    pub(super) fn of(
+        architecture: &Architecture,
+        tables: usize,
+        changes: usize,
+        arithmetic: Arithmetic,
+        threads: usize,
+    ) -> Self {
+        let layer = |arithmetic: Arithmetic| {
+            let products = products(architecture).into_iter();
+            products
+                .map(|(outputs, inputs)| {
+                    let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
+                    outputs.saturating_mul(column).saturating_mul(4)
+                })
+                .fold(0, usize::saturating_add)
+        };
+        let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
+        let workers = workers.saturating_mul(threads);
+        let beside = match arithmetic {
+            Arithmetic::F32 => workers,
+            // Both states of each row are there at a time.
+            Arithmetic::I16 | Arithmetic::I8 => {
+                let share = MEASURED.div_ceil(threads.max(1));
+                let own = Scratch::bytes(architecture, share, share.min(512));
+                let measuring = own.saturating_mul(2 * threads);
+                workers.max(layer(Arithmetic::F32).saturating_add(measuring))
+            }
+        };
+        Self {
+            tables,
+            weights: layer(arithmetic).saturating_mul(architecture.weight_sets.len()),
+            beside: beside.saturating_add(changes),
+        }
+    }
+
+    /// Bytes in all.
+    pub(super) fn bytes(&self) -> u64 {
+        let all = [self.tables, self.weights, self.beside];
+        all.iter()
+            .fold(0_u64, |sum, &bytes| sum.saturating_add(bytes as u64))
+    }
+}
+
+/// Outputs and inputs of a layer's products.
+fn products(architecture: &Architecture) -> [(usize, usize); 4] {
+    let Architecture {
+        hidden,
+        attention,
+        feed_forward,
+        ..
+    } = architecture;
+    let query = attention.heads.saturating_mul(attention.head_size);
+    let key = (attention.key_value_heads).saturating_mul(attention.head_size);
+    let halves = 1 + usize::from(feed_forward.gated);
+    [
+        (query.saturating_add(key.saturating_mul(2)), *hidden),
+        (*hidden, query),
+        (feed_forward.width.saturating_mul(halves), *hidden),
+        (*hidden, feed_forward.width),
+    ]
+}
+
+/// Refuses a network that does not fit into what this process may still take; `need` says what it takes in an
+/// arithmetic.
+///
+/// # Errors
+/// If it does not fit; the error says what is needed, what there is, and which precision would fit.
+pub(super) fn check(need: impl Fn(Arithmetic) -> Need, arithmetic: Arithmetic) -> Result<()> {
+    let Some(room) = machine::room() else {
+        return Ok(());
+    };
+    match refusal(need, arithmetic, room) {
+        None => Ok(()),
+        Some(cause) => Err(Error::new(ErrorKind::OutOfMemory, "native", cause)),
+    }
+}
+
+fn refusal(
+    need: impl Fn(Arithmetic) -> Need,
+    arithmetic: Arithmetic,
+    room: machine::Room,
+) -> Option<Cause> {
+    let needs = need(arithmetic);
+    if needs.bytes() <= room.bytes {
+        return None;
+    }
+    let reason = format!(
+        "the model needs about {} of memory (weights {}, tables {}, work {}), and {} {}",
+        size::words(needs.bytes()),
+        size::words(needs.weights as u64),
+        size::words(needs.tables as u64),
+        size::words(needs.beside as u64),
+        room.bound.words(),
+        size::words(room.bytes)
+    );
+    let less = [(Arithmetic::I16, "int16"), (Arithmetic::I8, "int8")]
+        .into_iter()
+        .map(|(less, name)| (need(less).bytes(), name))
+        .find(|&(bytes, _)| bytes <= room.bytes && bytes < needs.bytes());
+    Some(Cause::of(reason).with(match less {
+        Some((bytes, name)) => format!(
+            "pass {PRECISION} {name}, which needs about {}, or {}",
+            size::words(bytes),
+            remedies::more_memory()
+        ),
+        None => format!("{}, or take a smaller model", remedies::more_memory()),
+    }))
+}

@@ -1,0 +1,130 @@
+//! The rows of a product's weight, read from the checkpoint while they are packed: unpacked, a product of a large model
+//! has half a gigabyte, and as many products are packed at a time as there are threads. What an adapter changes is
+//! brought into them as they are read.
+
+use super::adapter::Change;
+use crate::error::{Error, Result};
+use crate::safetensors::Tensor;
+
+/// Floats that are read at a time.
+const BLOCK: usize = 1 << 16;
+
+/// The rows of a product's weight, `[outputs, inputs]`, which one tensor or several hold one after another.
+pub(super) struct StoredRows<'a> {
+    inputs: usize,
+    parts: Vec<Part<'a>>,
+    /// What changes rows, and the first of the rows that it changes.
+    changes: Vec<(usize, Change<'a>)>,
+    /// Two, for the two halves of a gated product, whose rows are asked for in turns.
+    blocks: [Block; 2],
+    /// The block that was used last.
+    last: usize,
+    /// Why a row could not be read.
+    failed: Option<Error>,
+}
+
+/// Some rows of a tensor.
+struct Part<'a> {
+    tensor: Tensor<'a>,
+    /// The tensor's row that comes first.
+    first: usize,
+    /// How many there are.
+    count: usize,
+}
+
+/// Rows that have been read: `count` from `first` on.
+#[derive(Default)]
+struct Block {
+    first: usize,
+    count: usize,
+    floats: Vec<f32>,
+}
+
+impl<'a> StoredRows<'a> {
+    /// No rows yet, of `inputs` elements each.
+    pub(super) fn new(inputs: usize) -> Self {
+        Self {
+            inputs,
+            parts: Vec::new(),
+            changes: Vec::new(),
+            blocks: Default::default(),
+            last: 0,
+            failed: None,
+        }
+    }
+
+    /// Appends `count` rows of a tensor of `[rows, inputs]`, from its row `first` on.
+    pub(super) fn append(&mut self, tensor: Tensor<'a>, first: usize, count: usize) {
+        self.parts.push(Part {
+            tensor,
+            first,
+            count,
+        });
+    }
+
+    /// Lets `change` change the rows from `first` on.
+    pub(super) fn change(&mut self, first: usize, change: Change<'a>) {
+        self.changes.push((first, change));
+    }
+
+    /// Writes row `row` to `out`; zeros where it cannot be read, which [`StoredRows::check`] tells.
+    pub(super) fn row(&mut self, row: usize, out: &mut [f32]) {
+        if self.failed.is_none() {
+            match self.read(row, out) {
+                Ok(()) => return,
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        out.fill(0.0);
+    }
+
+    /// Whether every row could be read.
+    ///
+    /// # Errors
+    /// The first row's that could not.
+    pub(super) fn check(self) -> Result<()> {
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn read(&mut self, row: usize, out: &mut [f32]) -> Result<()> {
+        let holds = |block: &Block| (block.first..block.first + block.count).contains(&row);
+        if !holds(&self.blocks[self.last]) {
+            self.last = 1 - self.last;
+        }
+        if !holds(&self.blocks[self.last]) {
+            self.fill(row)?;
+        }
+        let block = &self.blocks[self.last];
+        let start = (row - block.first) * self.inputs;
+        out.copy_from_slice(&block.floats[start..start + self.inputs]);
+        Ok(())
+    }
+
+    /// Reads rows from `row` on into the block that is in use.
+    fn fill(&mut self, row: usize) -> Result<()> {
+        let mut within = row;
+        let part = self.parts.iter().find(|part| {
+            let is_here = within < part.count;
+            within -= if is_here { 0 } else { part.count };
+            is_here
+        });
+        let part = part.ok_or_else(|| Error::internal(format!("no weight has row {row}")))?;
+        let count = (BLOCK / self.inputs).clamp(1, part.count - within);
+        let block = &mut self.blocks[self.last];
+        block.count = 0;
+        block.floats.resize(count * self.inputs, 0.0);
+        let start = (part.first + within) * self.inputs;
+        part.tensor.read(start, &mut block.floats)?;
+        for (first, change) in &self.changes {
+            // The rows that are both in the block and among those of the change.
+            let from = row.max(*first);
+            let to = (row + count).min(first + change.rows());
+            if from < to {
+                let floats = (from - row) * self.inputs..(to - row) * self.inputs;
+                change.apply(from - first, &mut block.floats[floats])?;
+            }
+        }
+        (block.first, block.count) = (row, count);
+        Ok(())
+    }
+}

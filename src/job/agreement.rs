@@ -1,0 +1,331 @@
+//! Whether all shards have read one version of the input: proven by the run that completes the output, before it says
+//! so.
+//!
+//! Each shard's end names its stretches and the versions of their sources. The stretches must join without a gap. Where a
+//! source has another version now than a shard read, its records may still be the same: the shard's stretches are read
+//! again then, and their hash decides.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Job;
+use super::part::{Point, ShardEnd, SourceState};
+use super::shards::{Stretch, Unit};
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::position::{Position, Seek};
+
+/// The input of a job in shards, as this run finds it.
+pub trait Inputs: fmt::Debug + Send + Sync {
+    /// Every source, as it is now.
+    ///
+    /// # Errors
+    /// If one is not there.
+    fn sources(&self) -> Result<Vec<SourceState>>;
+
+    /// Reads what shard number `shard` of `job` reads of it, in windows of at most `window` records, from `start` where
+    /// its first stretch can be entered there. Where that ends.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&self, job: &Job, shard: u32, window: u64, start: Option<Position>) -> Result<Point>;
+}
+
+/// A shard that read another version of a source than there is now.
+struct Change<'a> {
+    end: &'a ShardEnd,
+    then: &'a SourceState,
+    now: &'a SourceState,
+}
+
+impl ShardEnd {
+    /// The first of its sources that has another version `now`, or may have.
+    fn change<'a>(&'a self, now: &'a [SourceState]) -> Option<Change<'a>> {
+        let first = match (self.stretches.first(), self.sources.first()) {
+            (Some(stretch), _) => stretch.source as usize,
+            // An older build wrote it.
+            (None, Some(first)) => now.iter().position(|source| source.name == first.name)?,
+            (None, None) => return None,
+        };
+        let pairs = self.sources.iter().zip(now.get(first..)?);
+        let mut changes = pairs.filter(|(then, now)| !then.is_same_version(now));
+        let (then, now) = changes.next()?;
+        Some(Change {
+            end: self,
+            then,
+            now,
+        })
+    }
+}
+
+impl Job {
+    /// Proves that the shards, all of which are at their ends, have read one version of the input: the one that is there
+    /// now.
+    ///
+    /// # Errors
+    /// If they have not; the message names source and shards. Or if the input cannot be read.
+    pub(super) fn prove(&self, state: &State) -> Result<()> {
+        if state.ends.len() < 2 {
+            return Ok(());
+        }
+        let Some(inputs) = &self.inputs else {
+            return Ok(());
+        };
+        let now = inputs.sources()?;
+        let count = u32::try_from(now.len()).expect("sources are counted in 32 bits");
+        let gaps = gaps(&state.ends, Some(count));
+        if !gaps.is_empty() {
+            let why = format!(
+                "{}: its shards have not read one input: {}",
+                self.shown,
+                gaps.join("; ")
+            );
+            return Err(Error::usage(why).with_remedy(self.begin_anew()));
+        }
+        let mut has_read = false;
+        for change in state.ends.values().filter_map(|end| end.change(&now)) {
+            self.compare_again(&change, behind(state, change.end))?;
+            has_read = true;
+        }
+        if has_read && inputs.sources()? != now {
+            return Err(Error::usage(format!(
+                "{}: the input changes while it is compared with what the shards have read",
+                self.shown
+            ))
+            .with_remedy("let that end, and give the same command with --resume"));
+        }
+        Ok(())
+    }
+
+    /// Refuses an input that has changed since another shard has read its share of it, before anything is embedded. One
+    /// shard is asked at most: [`Job::prove`] asks all.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn agree(&self, state: &State, now: &[SourceState]) -> Result<()> {
+        let own = self.options.shard.index;
+        let mut others = state.ends.values().filter(|end| end.shard != own);
+        match others.find_map(|end| end.change(now)) {
+            Some(change) => self.compare_again(&change, None),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads again what a shard has read of sources that have changed since.
+    fn compare_again(&self, change: &Change<'_>, start: Option<Position>) -> Result<()> {
+        let Some(inputs) = &self.inputs else {
+            return Ok(());
+        };
+        let Change { end, then, now } = change;
+        let count = self.options.shard.count;
+        if inputs.read(self, end.shard, end.window, start)? == end.end {
+            return Ok(());
+        }
+        let (shard, own) = (end.shard, self.options.shard.index);
+        let finds = match shard == own {
+            true => "finds it now".to_owned(),
+            false => format!("shard {own} finds it"),
+        };
+        Err(Error::usage(format!(
+            "{}: the shards have not read one input: shard {shard} of {count} read {} as of {}, {finds} as of {}, \
+             and the records of shard {shard} read otherwise now",
+            self.shown,
+            then.name,
+            then.version(),
+            now.version(),
+        ))
+        .with_remedy(self.begin_anew()))
+    }
+
+    fn begin_anew(&self) -> String {
+        format!(
+            "put the input back as it was and give --resume, or {}",
+            self.anew()
+        )
+    }
+}
+
+/// Where the first stretch of a shard can be entered: the shard before it, which read the same, ends there.
+fn behind(state: &State, end: &ShardEnd) -> Option<Position> {
+    let first = end.stretches.first().filter(|first| first.start > 0)?;
+    let parts = state.of_shard(end.shard.checked_sub(1)?);
+    let last = parts.filter(|part| !part.info.retry).last()?;
+    let position = last.info.position?;
+    let is_there = position.source == first.source && matches!(position.seek, Seek::Byte { .. });
+    is_there.then_some(position)
+}
+
+/// Where the stretches of shards that are all at their ends don't join, in sentences. `inputs` is how many inputs there
+/// are, where that is known. Nothing is known of shards that an older build has ended.
+pub(super) fn gaps(ends: &BTreeMap<u32, ShardEnd>, inputs: Option<u32>) -> Vec<String> {
+    let mut gaps = Vec::new();
+    let mut last: Option<Read<'_>> = None;
+    let stretches = ends.values().flat_map(|end| {
+        let stretches = end.stretches.iter();
+        stretches.map(move |stretch| Read { end, stretch })
+    });
+    for read in stretches {
+        let Stretch { source, start, .. } = *read.stretch;
+        let next = last.as_ref().map_or((0, 0), |last| last.stretch.next());
+        let has_same =
+            |last: &Read<'_>| last.stretch.source != source || last.input() == read.input();
+        if next != (source, start) || !last.as_ref().is_none_or(has_same) {
+            let begins = read.at("begins", start);
+            gaps.push(match &last {
+                None => format!("{begins}, and no shard reads what comes before it"),
+                Some(last) => format!("{begins}, and {}", last.at("ends", last.stretch.end)),
+            });
+        }
+        last = Some(read);
+    }
+    let Some(last) = last else {
+        return gaps;
+    };
+    let (source, at) = last.stretch.next();
+    if at != 0 || inputs.is_some_and(|inputs| inputs != source) {
+        let ends = last.at("ends", last.stretch.end);
+        gaps.push(format!("{ends}, and no shard reads what comes behind it"));
+    }
+    gaps
+}
+
+/// A stretch that a shard has read.
+struct Read<'a> {
+    end: &'a ShardEnd,
+    stretch: &'a Stretch,
+}
+
+impl Read<'_> {
+    /// What must be the same of an input that several shards have read.
+    fn input(&self) -> (Unit, u64, Option<(&str, Option<u64>)>) {
+        let Stretch { unit, of, .. } = *self.stretch;
+        let source = self.end.source(self.stretch);
+        (unit, of, source.map(|it| (it.name.as_str(), it.size)))
+    }
+
+    /// Where its shard begins or ends, for messages.
+    fn at(&self, verb: &str, at: u64) -> String {
+        let Stretch { unit, of, .. } = self.stretch;
+        let source = self.end.source(self.stretch);
+        let name = source.map_or("an input", |source| &source.name);
+        let unit = match unit {
+            Unit::Bytes => "byte",
+            Unit::Rows => "row",
+        };
+        let shard = self.end.shard;
+        format!("shard {shard} {verb} at {unit} {at} of {of} of {name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::input::Listed;
+    use crate::job::{Shard, plan};
+
+    fn source(name: String, size: u64) -> SourceState {
+        SourceState {
+            name,
+            size: Some(size),
+            modified: Some(1),
+            etag: None,
+        }
+    }
+
+    /// The ends of all shards of inputs of these sizes; of a table, its rows.
+    fn ends(inputs: &[(u64, Option<u64>)], count: u32) -> BTreeMap<u32, ShardEnd> {
+        let listed: Vec<Listed> = (inputs.iter())
+            .map(|(bytes, rows)| Listed {
+                bytes: Some(*bytes),
+                is_table: rows.is_some(),
+                is_whole: false,
+            })
+            .collect();
+        let rows = |source: usize| Ok(inputs[source].1.map(|rows| vec![rows]));
+        let end = |index: u32| {
+            let stretches = plan(&listed, Shard { index, count }, &rows).unwrap();
+            let range = match (stretches.first(), stretches.last()) {
+                (Some(first), Some(last)) => first.source..last.source + 1,
+                _ => 0..0,
+            };
+            let sources = range.map(|index| source(index.to_string(), inputs[index as usize].0));
+            let end = ShardEnd {
+                shard: index,
+                end: Point::default(),
+                parts: 0,
+                rows: 0,
+                rejected: 0,
+                window: 1,
+                sources: sources.collect(),
+                stretches,
+            };
+            (index, end)
+        };
+        (1..=count).map(end).collect()
+    }
+
+    fn inputs() -> impl Strategy<Value = Vec<(u64, Option<u64>)>> {
+        let input = (12u64..1000, prop::option::of(1u64..100));
+        prop::collection::vec(input, 2..12)
+    }
+
+    proptest! {
+        #[test]
+        fn what_shards_read_of_one_listing_joins(inputs in inputs(), count in 2u32..9) {
+            let ends = ends(&inputs, count);
+            let sources = u32::try_from(inputs.len()).unwrap();
+            prop_assert_eq!(gaps(&ends, Some(sources)), Vec::<String>::new());
+            prop_assert!(!gaps(&ends, Some(sources + 1)).is_empty());
+        }
+
+        /// Be it a stretch that is missing or moved, or another input of that name.
+        #[test]
+        fn any_gap_is_found(
+            inputs in inputs(),
+            count in 2u32..9,
+            which in any::<prop::sample::Index>(),
+            how in 0..5,
+        ) {
+            let mut ends = ends(&inputs, count);
+            let sources = u32::try_from(inputs.len()).unwrap();
+            let all: Vec<_> = ends.values().filter(|end| !end.stretches.is_empty()).collect();
+            let shard = which.get(&all).shard;
+            let end = ends.get_mut(&shard).unwrap();
+            let last = end.stretches.len() - 1;
+            let is_shared = |stretch: &Stretch| (stretch.start, stretch.end) != (0, stretch.of);
+            match how {
+                0 => {
+                    end.stretches.remove(last);
+                }
+                1 => end.stretches[last].end -= 1,
+                2 => end.stretches[0].start += 1,
+                3 if is_shared(&end.stretches[last]) => end.stretches[last].of += 1,
+                4 if is_shared(&end.stretches[last]) => {
+                    end.sources.last_mut().unwrap().size = Some(1);
+                }
+                _ => end.stretches[last].source += 1,
+            }
+            let is_empty = ends.values().all(|end| end.stretches.is_empty());
+            prop_assert!(is_empty || !gaps(&ends, Some(sources)).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_version_is_known_by_its_time_or_its_strong_etag() {
+        let of = |modified, etag: Option<&str>| SourceState {
+            modified,
+            etag: etag.map(str::to_owned),
+            ..source("a".to_owned(), 1)
+        };
+        for same in [of(Some(1), None), of(None, Some("\"x\""))] {
+            assert!(same.is_same_version(&same));
+        }
+        for unknown in [of(None, None), of(None, Some("W/\"x\""))] {
+            assert!(!unknown.is_same_version(&unknown));
+        }
+        assert!(!of(Some(1), None).is_same_version(&of(Some(2), None)));
+        assert!(!of(None, Some("\"x\"")).is_same_version(&of(None, Some("\"y\""))));
+    }
+}

@@ -1,0 +1,123 @@
+//! The files beside a part, which bear its name, of a storage in which no lock keeps other runs out.
+//!
+//! Of several runs the one whose part stands writes them, behind it. Before it, they are put aside, under names that
+//! carry the part's tag and the hash of its file, from which the next run restores them where this one is killed between.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::names;
+use super::part::Part;
+use super::storage::{Content, Storage};
+use crate::error::{Error, Result};
+use crate::hash;
+
+/// Files beside a part that is about to be put.
+pub(super) struct Beside {
+    /// The part's name, without its ending.
+    part: String,
+    /// What follows that in the names of files that are put aside, but for their endings.
+    tags: String,
+    /// Names, and content.
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Beside {
+    /// Puts aside what stands at `paths` and is to stand beside the part `name`, which is at `path`.
+    pub(super) fn aside(
+        storage: &dyn Storage,
+        name: &str,
+        path: &Path,
+        tag: &str,
+        paths: &[PathBuf],
+    ) -> Result<Self> {
+        let mut beside = Self {
+            part: names::stem(name).to_owned(),
+            tags: String::new(),
+            files: Vec::new(),
+        };
+        if paths.is_empty() {
+            return Ok(beside);
+        }
+        beside.tags = format!(".{tag}.{}", short_hash(path)?);
+        for path in paths {
+            let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+            let name = path.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            storage.put(&beside.place(&name), Content::File(path))?;
+            beside.files.push((name, bytes));
+        }
+        Ok(beside)
+    }
+
+    fn place(&self, name: &str) -> String {
+        let ending = name.strip_prefix(&self.part).unwrap_or_default();
+        format!("{}/{}{}{ending}", names::BESIDE, self.part, self.tags)
+    }
+
+    /// Puts them beside the part, which stands.
+    pub(super) fn publish(&self, storage: &dyn Storage) -> Result<()> {
+        (self.files.iter()).try_for_each(|(name, bytes)| put_own(storage, name, bytes))
+    }
+
+    /// Removes what was put aside, once the part has its commit.
+    pub(super) fn done(&self, storage: &dyn Storage) -> Result<()> {
+        (self.files.iter()).try_for_each(|(name, _)| storage.remove(&self.place(name)))
+    }
+}
+
+/// Puts what this run alone decides on: the part of that name is its own, or the name says what it holds.
+pub(super) fn put_own(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
+    while !storage.put(name, Content::Durable(bytes))?
+        && storage.read(name)?.as_deref() != Some(bytes)
+    {
+        storage.remove(name)?;
+    }
+    Ok(())
+}
+
+/// What was put aside to stand beside the part that stands there under `name`: names, and content. Nothing where nothing
+/// was, or it was for another part; one of another `tag`, too.
+pub(super) fn found(
+    storage: &dyn Storage,
+    name: &str,
+    tag: Option<&str>,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let part = names::stem(name);
+    let entries = storage.list(names::BESIDE)?.into_iter();
+    let entries: Vec<_> = entries.map(|entry| entry.name).collect();
+    let aside = entries.iter().filter_map(|entry| {
+        let (tag, hash, ending) = names::aside(entry.strip_prefix(part)?)?;
+        Some((tag, hash, ending, entry))
+    });
+    let aside = aside.filter(|(of, ..)| tag.is_none_or(|tag| tag == *of));
+    let mut aside: Vec<_> = aside.collect();
+    if aside.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = short_hash(&storage.file(name)?)?;
+    aside.retain(|(_, hash, ..)| *hash == own);
+    let first = aside.first().map(|(tag, ..)| *tag);
+    let mut files = Vec::new();
+    for (_, _, ending, entry) in aside.iter().filter(|(tag, ..)| Some(*tag) == first) {
+        if let Some(bytes) = storage.read(&format!("{}/{entry}", names::BESIDE))? {
+            files.push((format!("{part}{ending}"), bytes));
+        }
+    }
+    Ok(files)
+}
+
+/// The same for a part that is known.
+pub(super) fn found_of(storage: &dyn Storage, part: &Part) -> Result<Vec<(String, Vec<u8>)>> {
+    match &part.info.tag {
+        Some(tag) => found(storage, &part.file, Some(tag)),
+        // Under a lock, nothing is.
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The first digits of a file's SHA-256.
+pub(super) fn short_hash(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    Ok(names::short(hash::of(bytes)))
+}

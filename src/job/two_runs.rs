@@ -1,0 +1,341 @@
+//! Two runs at once on a storage without locks, step by step: whichever waits where, and whichever is killed, the part
+//! that stands has its lists and what stands beside it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use super::faulty::Faulty;
+use super::memory::Memory;
+use super::scene::{JSONL, Scene, mend, whole};
+use super::*;
+
+/// Who calls the storage: the first run so many times, then the second so many times, then the first to its end, and
+/// then the second.
+#[derive(Debug)]
+struct Turns {
+    calls: [usize; 2],
+    state: Mutex<(usize, [usize; 2])>,
+    changed: Condvar,
+}
+
+impl Turns {
+    fn new(first: usize, second: usize) -> Arc<Self> {
+        Arc::new(Self {
+            calls: [first, second],
+            state: Mutex::new((usize::from(first == 0), [0; 2])),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn call<T>(&self, run: usize, work: impl FnOnce() -> T) -> T {
+        let state = self.state.lock().unwrap();
+        let wait = |state: &mut (usize, _)| state.0 % 2 != run;
+        let mut state = self.changed.wait_while(state, wait).unwrap();
+        state.1[run] += 1;
+        let done = work();
+        if state.0 == run && state.1[run] == self.calls[run] {
+            state.0 += 1;
+            self.changed.notify_all();
+        }
+        done
+    }
+
+    /// The run has ended.
+    fn end(&self, run: usize) {
+        let state = self.state.lock().unwrap();
+        let wait = |state: &mut (usize, _)| state.0 % 2 != run;
+        let mut state = self.changed.wait_while(state, wait).unwrap();
+        // Only the other one goes on.
+        state.0 = 3 - run;
+        self.changed.notify_all();
+    }
+}
+
+/// A run's calls, in its turn.
+#[derive(Debug)]
+struct Turned {
+    inner: Arc<dyn Storage>,
+    turns: Arc<Turns>,
+    run: usize,
+}
+
+impl Turned {
+    fn call<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.turns.call(self.run, work)
+    }
+}
+
+impl Storage for Turned {
+    fn place(&self, name: &str) -> crate::error::Place {
+        self.inner.place(name)
+    }
+    fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
+        self.call(|| self.inner.put(name, content))
+    }
+    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+        self.call(|| self.inner.list(folder))
+    }
+    fn version(&self, name: &str) -> Result<Option<String>> {
+        self.call(|| self.inner.version(name))
+    }
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.call(|| self.inner.read(name))
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.call(|| self.inner.remove(name))
+    }
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        self.call(|| self.inner.file(name))
+    }
+    fn scratch(&self, lock: &str) -> Result<PathBuf> {
+        self.call(|| self.inner.scratch(lock))
+    }
+    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+        self.call(|| self.inner.lock(name))
+    }
+}
+
+/// A storage without locks, that every run opens for itself.
+enum Place {
+    Store(Memory),
+    Folder(PathBuf),
+}
+
+impl Place {
+    fn open(&self) -> Arc<dyn Storage> {
+        match self {
+            Self::Store(memory) => Arc::new(memory.clone()),
+            Self::Folder(folder) => Arc::new(Local::without_locks(folder)),
+        }
+    }
+}
+
+type Run<'a> = &'a (dyn Fn(Arc<dyn Storage>) -> Result<bool> + Sync);
+
+/// Runs both; how many calls each made.
+fn both(place: &Place, turns: &Arc<Turns>, first: Run<'_>, second: Run<'_>) -> [usize; 2] {
+    thread::scope(|scope| {
+        for (number, run) in [first, second].into_iter().enumerate() {
+            let storage = Arc::new(Turned {
+                inner: place.open(),
+                turns: Arc::clone(turns),
+                run: number,
+            });
+            scope.spawn(move || {
+                // One of them may learn that the other was faster.
+                let _ = run(storage);
+                turns.end(number);
+            });
+        }
+    });
+    turns.state.lock().unwrap().1
+}
+
+/// That all parts are there with their lists and with what stands beside them; the rows, and places of rejects.
+fn checked(storage: &dyn Storage) -> (Vec<String>, usize) {
+    let state = State::read(storage, None).unwrap();
+    assert!(state.success);
+    assert_eq!(state.faults(), Vec::<String>::new());
+    state.check_lists(storage).unwrap();
+    assert_eq!(state.missing_parts(storage).unwrap(), Vec::<String>::new());
+    let mut rows = Vec::new();
+    for part in state.parts.values() {
+        let texts = storage
+            .read(&part.info.texts())
+            .unwrap()
+            .expect("texts are there");
+        assert_eq!(texts.len() as u64, part.info.rows * 16);
+        let beside = storage.read(&format!("{}.json", part.file)).unwrap();
+        let beside: serde_json::Value = serde_json::from_slice(&beside.unwrap()).unwrap();
+        let info: PartInfo = serde_json::from_value(beside["part"].clone()).unwrap();
+        assert_eq!(info, part.info);
+        let lines = storage.read(&part.file).unwrap().unwrap();
+        rows.extend(String::from_utf8(lines).unwrap().lines().map(str::to_owned));
+    }
+    let rejected = Rejected::read(storage, &state, None).unwrap();
+    (rows, rejected.len())
+}
+
+/// Runs a test in memory, at many pairs of calls, and in folders, at some: by the steps that it is given.
+fn each_place(test: impl Fn(&Scene, &dyn Fn() -> Place, [usize; 2])) {
+    for is_store in [true, false] {
+        let scene = Scene::new(10, JSONL, 3);
+        let place = || {
+            if is_store {
+                return Place::Store(Memory::new([]));
+            }
+            let _ = fs::remove_dir_all(scene.out());
+            Place::Folder(scene.out())
+        };
+        test(&scene, &place, if is_store { [2, 5] } else { [7, 11] });
+    }
+}
+
+/// Both begin the same output, or go on with it.
+#[test]
+fn two_runs_on_one_output_lose_nothing() {
+    let expected = whole(10, 3);
+    each_place(|scene, place, steps| {
+        for part in [0, 2] {
+            'first: for first in (0..).step_by(steps[0]) {
+                for second in (first % steps[1]..).step_by(steps[1]) {
+                    let place = place();
+                    scene.run(true, place.open(), part).unwrap();
+                    let run = |storage| scene.run(true, storage, usize::MAX);
+                    let calls = both(&place, &Turns::new(first, second), &run, &run);
+                    assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+                    let (rows, rejected) = checked(place.open().as_ref());
+                    assert_eq!(rows.len(), expected.rows.len(), "{first} {second}");
+                    assert_eq!(rejected, expected.rejected.len());
+                    if calls[0] < first {
+                        break 'first;
+                    }
+                    if calls[1] < second {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// One of them is killed at any call, and the other goes on with what it has left.
+#[test]
+fn a_run_beside_one_that_is_killed_loses_nothing() {
+    let expected = whole(10, 3);
+    each_place(|scene, place, steps| {
+        for fails in (0..).step_by(steps[0] - 1) {
+            let place = place();
+            let faulty = |storage: Arc<dyn Storage>| {
+                let faulty = Faulty::over(storage, fails, fails % 2 == 0, true);
+                scene.run(true, Arc::new(faulty), usize::MAX)
+            };
+            let run = |storage| scene.run(true, storage, usize::MAX);
+            // The other one begins where this one is about to fail, or some calls before.
+            let calls = usize::try_from(fails).unwrap();
+            let mut made = [0; 2];
+            for before in [0, 1, 2, 3] {
+                let turns = Turns::new(calls.saturating_sub(before), 8 + 4 * before);
+                made = both(&place, &turns, &faulty, &run);
+            }
+            assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+            let (rows, rejected) = checked(place.open().as_ref());
+            assert_eq!(rows.len(), expected.rows.len(), "{fails}");
+            assert_eq!(rejected, expected.rejected.len());
+            if fails > 90 || made[0] == 0 {
+                break;
+            }
+        }
+    });
+}
+
+/// One tries rejected records again, and another does, too, or finds nothing left to do.
+#[test]
+fn records_that_are_tried_again_beside_another_run_are_embedded_once() {
+    each_place(|scene, place, steps| {
+        let input = scene.folder.path().join("in.jsonl");
+        let before = fs::read(&input).unwrap();
+        for again in [true, false] {
+            'first: for first in (0..).step_by(steps[0]) {
+                for second in (first % steps[1]..).step_by(steps[1]) {
+                    let place = place();
+                    fs::write(&input, &before).unwrap();
+                    assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+                    mend(scene);
+                    let one = |storage| scene.again(storage);
+                    let other = |storage| match again {
+                        true => scene.again(storage),
+                        false => scene.run(true, storage, usize::MAX),
+                    };
+                    let calls = both(&place, &Turns::new(first, second), &one, &other);
+                    assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+                    let (rows, rejected) = checked(place.open().as_ref());
+                    assert_eq!((rows.len(), rejected), (10, 0), "{first} {second}");
+                    if calls[0] < first {
+                        break 'first;
+                    }
+                    if calls[1] < second {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// A part in the middle is gone, with or without what stands beside it, and two runs make it anew.
+#[test]
+fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
+    let expected = whole(10, 3);
+    each_place(|scene, place, steps| {
+        for first in (0..60).step_by(steps[0] + 1) {
+            for second in (first % 7..60).step_by(steps[1] + 2) {
+                let place = place();
+                assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+                let storage = place.open();
+                storage.remove("part-00001-00001.jsonl").unwrap();
+                if second % 2 == 0 {
+                    storage.remove("part-00001-00001.jsonl.json").unwrap();
+                }
+                let run = |storage| scene.run(true, storage, usize::MAX);
+                both(&place, &Turns::new(first, second), &run, &run);
+                assert!(scene.run(true, place.open(), usize::MAX).unwrap());
+                let (rows, rejected) = checked(place.open().as_ref());
+                assert_eq!(rows.len(), expected.rows.len(), "{first} {second}");
+                assert_eq!(rejected, expected.rejected.len());
+            }
+        }
+    });
+}
+
+/// What is called nearly like a job's files, or lies behind a link, is somebody else's.
+#[test]
+fn files_of_others_stay() {
+    let scene = Scene::new(10, JSONL, 3);
+    let plain = || Arc::new(Local::new(scene.out()));
+    assert!(!scene.run(true, plain(), 2).unwrap());
+    let others = [
+        "part-00001-00007.bak",
+        "part-00001-00007.jsonl.json.old",
+        "part-00001-00007.npy",
+        "_embedctl/texts/part-00001-00007.txt",
+        "_embedctl/rejects/part-00001-00007-mine.jsonl",
+    ];
+    let orphans = [
+        "part-00001-00007.jsonl.json",
+        "_embedctl/texts/part-00001-00007.sha256",
+        "_embedctl/rejects/part-00001-00007.jsonl",
+        "_embedctl/retried/part-00001-00007.jsonl",
+        "_embedctl/commits/part-00001-00007.json",
+    ];
+    for name in others.iter().chain(&orphans) {
+        plain().put(name, Content::Bytes(b"x")).unwrap();
+    }
+    assert!(scene.run(true, plain(), usize::MAX).unwrap());
+    for name in others {
+        assert!(scene.out().join(name).exists(), "{name}");
+    }
+    for name in orphans {
+        assert!(!scene.out().join(name).exists(), "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_removed_behind_a_link() {
+    let scene = Scene::new(10, JSONL, 3);
+    let plain = || Arc::new(Local::new(scene.out()));
+    assert!(!scene.run(true, plain(), 2).unwrap());
+    let elsewhere = scene.folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let theirs = elsewhere.join("part-00001-00007.json");
+    fs::write(&theirs, "x").unwrap();
+    let commits = scene.out().join(names::COMMITS);
+    fs::remove_dir_all(&commits).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &commits).unwrap();
+    let error = scene.run(true, plain(), usize::MAX).unwrap_err();
+    assert!(error.to_string().contains("is a link"), "{error}");
+    assert!(theirs.exists());
+}
