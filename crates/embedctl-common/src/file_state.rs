@@ -43,6 +43,7 @@ struct Inode {
 
 impl FileState {
     /// The state that `metadata` tells of.
+    #[must_use]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             length: metadata.len(),
@@ -62,6 +63,7 @@ impl FileState {
 
     /// Whether an open file still has the content that it had in this state. It may have lost its name meanwhile, as
     /// when another was renamed over it.
+    #[must_use]
     pub fn has_content_of(&self, later: &Self) -> bool {
         self == later || {
             let mut renamed = later.clone();
@@ -107,6 +109,7 @@ impl Inode {
 }
 
 /// The error for a file that is no longer what was read.
+#[must_use]
 pub fn changed(path: &Path) -> Error {
     Error::model(
         path.display(),

@@ -9,10 +9,13 @@ use sha2::{Digest, Sha256};
 pub struct Hash(Sha256);
 
 impl Hash {
+    /// Adds bytes to what is hashed.
     pub fn add(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.update(bytes);
     }
 
+    /// The hash of what was added so far, as hexadecimal digits.
+    #[must_use]
     pub fn hex(&self) -> String {
         hex(&self.0.clone().finalize())
     }
@@ -37,6 +40,7 @@ pub fn of(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// Hexadecimal digits.
+#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

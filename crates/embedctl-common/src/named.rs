@@ -76,6 +76,7 @@ macro_rules! named {
 pub use crate::named;
 
 /// Why `text` is none of `names`.
+#[must_use]
 pub fn unknown(what: &str, text: &str, choose: &str, names: &[&str]) -> Cause {
     Cause::of(format!("unknown {what} '{text}'")).with(format!("{choose} {}", names.join(", ")))
 }

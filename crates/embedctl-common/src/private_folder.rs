@@ -6,6 +6,9 @@ use std::path::Path;
 use tempfile::{Builder, TempDir};
 
 /// Makes a folder below `parent` that nobody else may look into, and that goes with its value.
+///
+/// # Errors
+/// If the system refuses.
 pub fn make(prefix: &str, parent: &Path) -> Result<TempDir> {
     let mut builder = Builder::new();
     builder.prefix(prefix);

@@ -91,6 +91,7 @@ impl StageTimes {
 }
 
 /// The share of `padded` tokens that are more than the `real` ones, 0 to 1.
+#[must_use]
 pub fn padding(real: u64, padded: u64) -> f64 {
     per(padded.saturating_sub(real) as f64, padded as f64)
 }
@@ -142,6 +143,8 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Starts a watch in this thread.
+    #[must_use]
     pub fn start() -> Self {
         Self {
             elapsed: Instant::now(),
@@ -167,6 +170,7 @@ fn add(sum: &AtomicU64, time: Duration) {
 
 /// Processor time of this thread so far, where the system tells it.
 #[cfg(unix)]
+#[must_use]
 pub fn thread_time() -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -191,11 +195,17 @@ pub fn thread_time() -> Option<Duration> {
 /// The clocks of a run.
 #[derive(Debug, Default)]
 pub struct Clocks {
+    /// Reading and parsing records.
     pub read: Clock,
+    /// Turning texts into tokens.
     pub tokenize: Clock,
+    /// Workers that wait for a batch.
     pub wait: Clock,
+    /// Running batches.
     pub infer: Clock,
+    /// Pooling and the modules after it.
     pub pool: Clock,
+    /// Writing rows.
     pub write: Clock,
     real_tokens: AtomicU64,
     padded_tokens: AtomicU64,
@@ -265,6 +275,8 @@ pub struct StageWatch {
 }
 
 impl StageWatch {
+    /// Reads these clocks of a run with so many workers.
+    #[must_use]
     pub fn new(clocks: &Arc<Clocks>, workers: usize, on_worker: bool) -> Self {
         Self {
             clocks: Arc::clone(clocks),

@@ -1,11 +1,13 @@
 //! Lists of words in one text, with any blanks between: tables of names stand in them.
 
 /// The words of a list.
+#[must_use]
 pub fn words(list: &str) -> std::str::SplitAsciiWhitespace<'_> {
     list.split_ascii_whitespace()
 }
 
 /// Whether a list holds `word`.
+#[must_use]
 pub fn lists(list: &str, word: &str) -> bool {
     words(list).any(|one| one == word)
 }

@@ -31,14 +31,6 @@ pub mod output;
 pub mod position;
 pub mod record;
 
-use embedctl_common::{
-    Error, ErrorKind, Result, cancel, error, hash, named, remedies, setting, small_file, threads,
-    word_list,
-};
-#[cfg(test)]
-use embedctl_testing::mutation;
-
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
-use embedctl_storage as storage;

@@ -9,8 +9,8 @@ use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::filter_record_batch;
 use crate::arrow::datatypes::SchemaRef;
-use crate::error::{Cause, Error, Result};
 use crate::position::Position;
+use embedctl_common::error::{Cause, Error, Result};
 
 pub use embedctl_common::Texts;
 

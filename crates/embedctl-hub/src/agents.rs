@@ -9,10 +9,10 @@ use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
 use super::settings::Settings;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::small_file;
-use crate::threads::locked;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::threads::locked;
 
 /// Bytes of a file of certificates at most.
 const LARGEST_CERTIFICATES: u64 = 16 << 20;
@@ -28,6 +28,7 @@ pub struct Agents {
 
 impl Agents {
     /// No connections yet, and none any more once `cancel` is cancelled.
+    #[must_use]
     pub fn new(settings: Settings, cancel: CancelToken) -> Self {
         Self {
             settings,
@@ -45,6 +46,9 @@ impl Agents {
     }
 
     /// What connects to an address, and the variable that names its proxy.
+    ///
+    /// # Errors
+    /// If the proxy or a certificate cannot be used.
     pub fn of(&self, uri: &Uri) -> Result<(Agent, Option<&'static str>)> {
         let scheme = uri.scheme_str().unwrap_or("https");
         let port = uri.port_u16().unwrap_or(default_port(scheme));

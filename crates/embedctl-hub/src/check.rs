@@ -15,12 +15,12 @@ use super::select::{self as selection, Layout, MODULES};
 use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::ModelName;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
 use crate::onnx_file::{self, OnnxChoice};
-use crate::setting::LOCAL_DIR;
-use crate::small_file;
 use crate::weights::{self, FileChoice, Weights};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::LOCAL_DIR;
+use embedctl_common::small_file;
 use embedctl_onnx::graph::Graph;
 
 /// What was found.

@@ -22,10 +22,10 @@ use super::limits::{Limits, Paced};
 use super::origin::{UrlOrigin, host};
 use super::refusal::{self, Refused};
 use super::settings::Settings;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::safe_text::Secrets;
-use crate::threads::spawn_scoped;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::safe_text::Secrets;
+use embedctl_common::threads::spawn_scoped;
 
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
@@ -94,7 +94,7 @@ impl Answer {
 /// Does `work` with a client whose requests end at once when `cancel` is cancelled.
 ///
 /// # Errors
-/// Those of `work`; [`ErrorKind::Interrupted`](crate::error::ErrorKind::Interrupted) if cancelled meanwhile.
+/// Those of `work`; [`ErrorKind::Interrupted`](embedctl_common::error::ErrorKind::Interrupted) if cancelled meanwhile.
 pub(super) fn with_client<T>(
     settings: &Settings,
     cancel: &CancelToken,
@@ -220,7 +220,7 @@ impl<'a> Client<'a> {
     /// bytes have come so far: attempts that got somewhere don't count.
     ///
     /// # Errors
-    /// The last fault; [`ErrorKind::Interrupted`](crate::error::ErrorKind::Interrupted) if cancelled meanwhile.
+    /// The last fault; [`ErrorKind::Interrupted`](embedctl_common::error::ErrorKind::Interrupted) if cancelled meanwhile.
     pub(super) fn retrying<T>(
         &self,
         model: &str,

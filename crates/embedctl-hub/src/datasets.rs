@@ -5,8 +5,8 @@ use super::client::with_client;
 use super::id::{ModelId, escaped};
 use super::listing::describe_kind;
 use super::{Settings, Silent};
-use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, ErrorKind, Result};
 
 /// A dataset at one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,7 @@ pub fn dataset(settings: &Settings, cancel: &CancelToken, id: &str) -> Result<Da
 }
 
 /// The address of a file's content; `id` as for [`dataset`].
+#[must_use]
 pub fn dataset_address(settings: &Settings, id: &str, commit: &str, path: &str) -> String {
     let repository = id.split_once('@').map_or(id, |(repository, _)| repository);
     format!(

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use sha1::{Digest as _, Sha1};
 
-use crate::cancel::CancelToken;
-use crate::hash::{Hash, hex};
-use crate::small_file;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::hash::{Hash, hex};
+use embedctl_common::small_file;
 
 /// What the content of a file must be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -13,9 +13,9 @@ use super::store::Store;
 use super::{
     FileChoice, ModelId, ModelName, Settings, Transfer, Wanted, elsewhere, not_cached, offline,
 };
-use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
-use crate::small_file;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::small_file;
 
 /// Makes sure that the model `name` is in the cache with every file that embedding needs of those that `choice` leaves
 /// open, and fetches

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::error::Error;
+use embedctl_common::error::Error;
 
 /// Why a request came to nothing.
 #[derive(Debug)]

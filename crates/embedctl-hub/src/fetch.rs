@@ -13,8 +13,8 @@ use super::digest::{Sums, sums};
 use super::fault::{Fault, is_transient};
 use super::files::{create_folder_of, open_to_write};
 use super::listing::Remote;
-use crate::error::{Error, Result};
-use crate::setting::CACHE_DIR;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::CACHE_DIR;
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 16;

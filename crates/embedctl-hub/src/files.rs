@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Transfer;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::small_file;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
 
 /// Time between two looks at a lock that another process holds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -80,11 +80,6 @@ pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
 pub use store::Store;
 
 use embedctl_common::setting::{LOCAL_DIR, MODEL, SetBy};
-use embedctl_common::{
-    cancel, error, folder, hash, named, safe_text, setting, small_file, threads, word_list,
-};
-#[cfg(test)]
-use embedctl_testing::mutation;
 
 #[cfg(test)]
 #[global_allocator]
@@ -95,7 +90,7 @@ pub use onnx_file::OnnxChoice;
 pub use precision::Precision;
 pub use weights::{FileChoice, Knows, Weights};
 
-use crate::error::Error;
+use embedctl_common::error::Error;
 
 /// What is wanted of a model.
 #[derive(Debug, Clone)]
@@ -207,6 +202,7 @@ pub struct Silent;
 impl Transfer for Silent {}
 
 /// The error for a model, or files of it, that are not in the cache.
+#[must_use]
 pub fn not_cached(model: &ModelId, cache: &Path, missing: &[&str]) -> Error {
     let lacking = if missing.is_empty() {
         format!("is not in the Hub's cache at {}", cache.display())

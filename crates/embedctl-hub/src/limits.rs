@@ -61,6 +61,7 @@ pub struct Paced<R> {
 }
 
 impl<R: Read> Paced<R> {
+    /// Reads `inner` as fast as `limits` ask for, or fails.
     pub fn new(inner: R, limits: &Limits) -> Self {
         let now = Instant::now();
         Self {

@@ -6,10 +6,10 @@ use super::client::with_client;
 use super::revision::Revision;
 use super::store::Store;
 use super::{ModelId, Settings, Transfer, Wanted};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
 use crate::onnx_file::{self, OnnxChoice};
 use crate::weights;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
 
 /// The files of a repository that hold weights.
 #[derive(Debug, Clone, Serialize)]

@@ -11,7 +11,7 @@ use super::digest::Digest;
 use super::fault::Fault;
 use super::id::{ModelId, escaped, is_commit, is_path};
 use super::revision::Revision;
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// Bytes of a repository's description at most: a hundred thousand files.
 const LARGEST_DESCRIPTION: u64 = 64 << 20;

@@ -19,10 +19,10 @@ use super::listing::Remote;
 use super::lockfile::{Lock, LockedModel};
 use super::select::is_read;
 use super::{DownloadedFile, ModelId, Transfer};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::folder::name_in;
-use crate::setting::LOCAL_DIR;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::folder::name_in;
+use embedctl_common::setting::LOCAL_DIR;
 
 /// What a folder's files must be, in the form of a lock file.
 pub(super) const MANIFEST: &str = "embedctl.lock.json";

@@ -9,9 +9,9 @@ use super::digest::Digest;
 use super::id::{ModelId, is_commit, is_path};
 use super::listing::{Listing, Remote};
 use super::{Downloaded, DownloadedFile};
-use crate::error::{Error, Result};
-use crate::setting::LOCK;
-use crate::small_file;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::LOCK;
+use embedctl_common::small_file;
 
 const SCHEMA: u32 = 1;
 /// Bytes of a lock file at most.
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn damaged_lock_files_are_read_or_refused() {
         let good = serde_json::to_vec(&lock()).unwrap();
-        crate::mutation::each("models.lock", &good, 300, |path| {
+        embedctl_testing::mutation::each("models.lock", &good, 300, |path| {
             for model in assert_no_bug(Lock::read(path))
                 .into_iter()
                 .flat_map(|lock| lock.models)

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::ModelId;
-use crate::error::Cause;
-use crate::safe_text::shown_address;
-use crate::setting::{MODEL, MODEL_FILE};
+use embedctl_common::error::Cause;
+use embedctl_common::safe_text::shown_address;
+use embedctl_common::setting::{MODEL, MODEL_FILE};
 
 /// What `--model` means.
 #[derive(Debug, Clone, PartialEq, Eq)]

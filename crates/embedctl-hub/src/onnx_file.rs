@@ -1,8 +1,8 @@
 //! Which ONNX file of a repository or a folder is meant: by its path, or by the kind of its weights.
 
 use super::precision::Precision;
-use crate::error::Cause;
-use crate::setting::{MODEL, MODEL_FILE, PRECISION};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{MODEL, MODEL_FILE, PRECISION};
 
 /// What the user says about the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<
 }
 
 /// The file that `--precision` finds for each kind, among those of a model whose Transformer lies in its root.
+#[must_use]
 pub fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
     let of = |precision: Precision| {
         let choice = OnnxChoice {

@@ -12,6 +12,7 @@ pub struct UrlOrigin {
 }
 
 impl UrlOrigin {
+    /// The origin of an address that names a host.
     pub fn of(uri: &Uri) -> Option<Self> {
         let scheme = uri.scheme_str()?.to_ascii_lowercase();
         Some(Self {

@@ -1,7 +1,7 @@
 //! Precisions: the native engine's arithmetic, and kinds of weights with the names that ONNX files of each
 //! kind bear on the Hub.
 
-use crate::named::named;
+use embedctl_common::named::named;
 
 named! {
     /// What the native engine computes in (`fp32`, `int16`, `int8`), or which of a repository's ONNX files is

@@ -7,7 +7,7 @@ use ureq::http::{StatusCode, Uri};
 use super::fault::{Fault, is_transient};
 use super::origin::host;
 use super::settings::Settings;
-use crate::error::{Error, ErrorKind};
+use embedctl_common::error::{Error, ErrorKind};
 
 /// An answer that refuses.
 pub(super) struct Refused<'a> {

@@ -5,7 +5,7 @@ use super::digest::Digest;
 use super::listing::{self, Listing, Remote};
 use super::store::Store;
 use super::{ModelId, Transfer, Wanted, offline};
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// A commit and its files, from wherever they can be had.
 pub(super) struct Revision {

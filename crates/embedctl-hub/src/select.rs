@@ -5,11 +5,11 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Cause, Error, Result};
 use crate::onnx_file;
-use crate::setting::PROVIDER;
 use crate::weights::{self, FileChoice, Weights};
-use crate::word_list::{lists, words};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::PROVIDER;
+use embedctl_common::word_list::{lists, words};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
@@ -37,6 +37,7 @@ fn is_of_transformer(name: &str) -> bool {
 }
 
 /// Whether a file that lies in a model's folder could change what `embed` does, by its name.
+#[must_use]
 pub fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)

@@ -9,11 +9,11 @@ use ureq::http::Uri;
 
 use super::limits::Limits;
 use super::proxies::Proxies;
-use crate::error::{Error, Result};
-use crate::safe_text::Secrets;
-use crate::setting::{OFFLINE, SetBy};
-use crate::small_file;
-use crate::word_list::words;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::safe_text::Secrets;
+use embedctl_common::setting::{OFFLINE, SetBy};
+use embedctl_common::small_file;
+use embedctl_common::word_list::words;
 
 /// The Hub that is asked where `HF_ENDPOINT` names no other.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -65,6 +65,7 @@ pub struct Token {
 
 impl Token {
     /// The value of the `Authorization` header.
+    #[must_use]
     pub fn authorization(&self) -> String {
         format!("Bearer {}", self.text)
     }

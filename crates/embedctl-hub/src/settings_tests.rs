@@ -1,5 +1,6 @@
 //! Settings out of the environment.
 
+use embedctl_common::setting::OFFLINE;
 use std::path::Path;
 
 use super::*;
@@ -51,7 +52,7 @@ fn an_option_goes_before_variables() {
     })
     .unwrap();
     assert_eq!(settings.cache, Path::new("/given"));
-    assert_eq!(settings.offline, Some(crate::setting::OFFLINE.into()));
+    assert_eq!(settings.offline, Some(OFFLINE.into()));
 }
 
 #[test]

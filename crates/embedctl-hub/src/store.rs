@@ -25,10 +25,10 @@ use super::Transfer;
 use super::files::{copy, create_folder_of, lock, replace, symbolic_link, temporary};
 use super::id::{is_commit, is_file_name, is_path};
 use super::listing::Listing;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::folder::name_in;
-use crate::small_file;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::folder::name_in;
+use embedctl_common::small_file;
 
 /// Bytes of a stored list of files at most; ours and `huggingface_hub`'s.
 const LARGEST_LISTING: u64 = 128 << 20;
@@ -42,6 +42,8 @@ pub struct Store {
 }
 
 impl Store {
+    /// The place of `repository` in the cache.
+    #[must_use]
     pub fn new(cache: &Path, repository: &str) -> Self {
         let name = Repo::model(repository.to_owned()).folder_name();
         Self {
@@ -52,6 +54,7 @@ impl Store {
     }
 
     /// The folder of a commit's files.
+    #[must_use]
     pub fn snapshot(&self, commit: &str) -> PathBuf {
         Cache::new(self.cache.clone())
             .repo(Repo::model(self.repository.clone()))
@@ -59,6 +62,7 @@ impl Store {
     }
 
     /// The commit that a revision stands for here: itself, or what was stored for a branch or tag.
+    #[must_use]
     pub fn commit(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
             return Some(revision.to_ascii_lowercase());

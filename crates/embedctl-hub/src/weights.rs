@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::onnx_file::OnnxChoice;
-use crate::error::Cause;
-use crate::setting::PROVIDER;
+use embedctl_common::error::Cause;
+use embedctl_common::setting::PROVIDER;
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
@@ -25,6 +25,7 @@ pub enum Weights {
 
 impl Weights {
     /// Whether an ONNX file would do.
+    #[must_use]
     pub fn or_onnx(self) -> bool {
         !matches!(self, Self::Checkpoint(_))
     }
@@ -39,6 +40,7 @@ impl Weights {
     }
 
     /// What judges a checkpoint, where one would do.
+    #[must_use]
     pub fn knows(self) -> Option<Knows> {
         match self {
             Self::Onnx => None,

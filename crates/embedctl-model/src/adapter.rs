@@ -11,7 +11,7 @@ use embedctl_native::{Adapter, AdapterSettings};
 use super::ModelName;
 use super::locate::{self, Located};
 use super::options::ModelOptions;
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// An adapter's weights in a format that executes code when it is read.
 const PICKLED: &str = "adapter_model.bin";

@@ -4,7 +4,7 @@
 //! longest row), so that short rows travel together with hardly any padding; the longest go first, so
 //! that no worker is left with a long batch at the end of a window.
 
-use crate::model::Frame;
+use crate::Frame;
 
 /// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use walkdir::WalkDir;
 
 use super::metadata::{self, TransformerConfig};
 use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
-use crate::error::Result;
-use crate::folder::name_in;
-use crate::safetensors;
+use embedctl_common::error::Result;
+use embedctl_common::folder::name_in;
+use embedctl_native::safetensors;
 
 /// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
 const MOST_FILES: usize = 10_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use super::layers::{Dense, LayerNorm};
-use crate::named::named;
+use embedctl_common::named::named;
 
 /// Which side of a long text is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

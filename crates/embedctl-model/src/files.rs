@@ -13,13 +13,13 @@ use super::graph::{ElementType, Graph, Value};
 use super::locate;
 use super::{Checkpoint, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
-use crate::error::{Cause, Error, Result};
-use crate::file_state::{self, FileState, Noted};
-use crate::folder::name_in;
-use crate::hash::Hash;
-use crate::setting::PROVIDER;
-use crate::small_file;
-use crate::word_list::words;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::file_state::{self, FileState, Noted};
+use embedctl_common::folder::name_in;
+use embedctl_common::hash::Hash;
+use embedctl_common::setting::PROVIDER;
+use embedctl_common::small_file;
+use embedctl_common::word_list::words;
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]

@@ -1,6 +1,6 @@
 //! The layers that may follow pooling.
 
-use crate::named::named;
+use embedctl_common::named::named;
 
 /// A dense layer: `activation(weight · x + bias)`, plus the residual where there is one.
 #[derive(Debug, Clone, PartialEq)]

@@ -69,18 +69,9 @@ pub use metadata::TOKENIZER_TIME;
 pub(crate) use metadata::tokenizer as tokenizer_file;
 pub use options::ModelOptions;
 
-use crate as model;
-use crate::error::Cause;
-use embedctl_common as record;
-use embedctl_common::{
-    error, file_state, folder, hash, named, setting, small_file, stage, threads, word_list,
-};
-use embedctl_hub as hub;
+use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};
-use embedctl_native::safetensors;
 pub use embedctl_onnx::graph;
-#[cfg(test)]
-use embedctl_testing::mutation;
 
 #[cfg(test)]
 #[global_allocator]

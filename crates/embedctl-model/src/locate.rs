@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::ModelName;
 use super::graph::Graph;
-use super::hub::{self, Store};
 use super::weights::{self, Weights};
 use super::{Adapter, Checkpoint, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
-use crate::error::{Cause, Error, ErrorKind, Result};
-use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use embedctl_common::error::{Cause, Error, ErrorKind, Result};
+use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use embedctl_hub::{self as hub, Store};
 
 /// A model that is here.
 pub(super) struct Located {

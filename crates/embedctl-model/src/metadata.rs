@@ -15,10 +15,10 @@ use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 use tokenizers::utils::SysRegex;
 
-use crate::error::{Cause, Error, Result};
-use crate::small_file;
-use crate::threads;
-use crate::word_list::{lists, words};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::threads;
+use embedctl_common::word_list::{lists, words};
 
 /// A small file is no larger than this.
 const MOST_BYTES: u64 = 64 << 20;

@@ -6,8 +6,8 @@ use super::PoolingMode;
 use super::config::Step;
 use super::layers::{Activation, Dense, LayerNorm, Residual};
 use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig};
-use crate::error::{Error, Result};
-use crate::safetensors::{Checkpoint, missing};
+use embedctl_common::error::{Error, Result};
+use embedctl_native::safetensors::{Checkpoint, missing};
 
 /// What `modules.json` says.
 #[derive(Debug, Default)]

@@ -5,7 +5,10 @@
 
 mod modules;
 
-use crate::model::{ModelConfig, OutputChoice, PoolingMode, Step};
+use crate::ModelConfig;
+use crate::OutputChoice;
+use crate::PoolingMode;
+use crate::Step;
 use modules::normalize;
 
 pub use modules::is_finite;
@@ -230,7 +233,7 @@ fn sum_tokens(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Activation, Dense, LayerNorm, Residual};
+    use crate::{Activation, Dense, LayerNorm, Residual};
 
     const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
 

@@ -2,7 +2,7 @@
 //! and whether there is anything beyond them.
 
 use super::metadata::TransformerConfig;
-use crate::word_list::lists;
+use embedctl_common::word_list::lists;
 
 /// `max_position_embeddings` of architectures whose `config.json` does not state it, and their names.
 const DEFAULTS: [(i64, &str); 24] = [
@@ -129,7 +129,7 @@ pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word_list::words;
+    use embedctl_common::word_list::words;
 
     fn range(json: serde_json::Value) -> Range {
         of(&serde_json::from_value(json).unwrap(), 1)

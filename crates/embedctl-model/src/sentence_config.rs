@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::metadata;
-use crate::error::{Error, Result};
-use crate::word_list::{lists, words};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::word_list::{lists, words};
 
 /// The names under which the reference looks for this file, in its order.
 pub(super) const FILES: &str = "sentence_bert_config.json sentence_roberta_config.json

@@ -17,9 +17,9 @@ use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
-use crate::error::{Error, Result};
-use crate::safetensors;
-use crate::setting::{MAX_LENGTH, POOLING};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{MAX_LENGTH, POOLING};
+use embedctl_native::safetensors;
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;

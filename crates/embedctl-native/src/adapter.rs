@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::architecture::Architecture;
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use crate::adapter_settings::{self, AdapterSettings};
-use crate::error::{Error, Result};
 use crate::safetensors::{Checkpoint, Tensor};
+use embedctl_common::error::{Error, Result};
 
 /// What peft puts before the names of the network's modules.
 const WRAPPED: &str = "base_model.model.";

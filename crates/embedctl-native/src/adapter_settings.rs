@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
-use crate::small_file;
-use crate::word_list::lists;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::word_list::lists;
 
 /// Bytes of the settings at most.
 const LARGEST: u64 = 16 << 20;

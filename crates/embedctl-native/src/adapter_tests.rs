@@ -17,8 +17,8 @@ use super::network::Network;
 use super::prefix::{self, Prefix};
 use super::tests::{CASES, case, run_all};
 use crate::adapter_settings::{self, AdapterSettings};
-use crate::error::Result;
 use crate::safetensors::Checkpoint;
+use embedctl_common::error::Result;
 
 const ADAPTERS: &str = "../../fixtures/adapters";
 

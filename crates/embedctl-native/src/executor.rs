@@ -9,8 +9,8 @@ use super::kernels::{Attention, Finish, Input, Isa, Lines, RelativeBias, Sight, 
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::relative_bias;
 use super::scratch::{Rows, Scratch, block, room};
-use crate::error::{Error, Result};
-use crate::setting::MAX_LENGTH;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::MAX_LENGTH;
 
 /// What a description and an instruction set give, whatever the weights.
 #[derive(Debug, Clone, Copy)]

@@ -58,12 +58,6 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use embedctl_common::{
-    error, file_state, machine, remedies, setting, size, small_file, threads, word_list,
-};
-#[cfg(test)]
-use embedctl_testing::mutation;
-
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;

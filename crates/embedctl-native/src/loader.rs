@@ -11,8 +11,8 @@ use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
 use super::prefix::{self, Prefix};
 use super::rows::StoredRows;
-use crate::error::{Error, Result};
 use crate::safetensors::{Checkpoint, Table, Tensor, missing};
+use embedctl_common::error::{Error, Result};
 
 /// A network's weights on the disk.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use super::BATCH_TOKENS;
 use super::architecture::Architecture;
 use super::kernels::Arithmetic;
 use super::scratch::Scratch;
-use crate::error::{Cause, Error, ErrorKind, Result};
-use crate::machine;
-use crate::remedies;
-use crate::size;
+use embedctl_common::error::{Cause, Error, ErrorKind, Result};
+use embedctl_common::machine;
+use embedctl_common::remedies;
 use embedctl_common::setting::PRECISION;
+use embedctl_common::size;
 
 /// Tokens of the sample by which reduced precision is measured, at most.
 const MEASURED: usize = 2048;

@@ -9,7 +9,7 @@ use super::kernels::{Arithmetic, Isa, Matrix};
 use super::loader::{Loader, Weights};
 use super::packed::{LayerWeights, OuterWeights, Ranges};
 use super::scratch::{Rows, Scratch};
-use crate::error::Result;
+use embedctl_common::error::Result;
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
 const CALIBRATION: (usize, usize) = (64, 24);

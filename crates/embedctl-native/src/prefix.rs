@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::architecture::Architecture;
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// What is put before the names of a network.
 #[derive(Debug, PartialEq, Eq)]

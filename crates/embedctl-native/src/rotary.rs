@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::scratch::grow_kept;
 use super::settings::{Known, Settings};
-use crate::word_list::lists;
+use embedctl_common::word_list::lists;
 
 /// How fast each pair of a head's components turns.
 #[derive(Debug, Clone, PartialEq)]

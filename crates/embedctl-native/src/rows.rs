@@ -3,8 +3,8 @@
 //! brought into them as they are read.
 
 use super::adapter::Change;
-use crate::error::{Error, Result};
 use crate::safetensors::Tensor;
+use embedctl_common::error::{Error, Result};
 
 /// Floats that are read at a time.
 const BLOCK: usize = 1 << 16;

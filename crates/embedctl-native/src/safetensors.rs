@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
-use crate::file_state::{self, FileState};
-use crate::small_file;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::file_state::{self, FileState};
+use embedctl_common::small_file;
 
 pub use tensor::{Element, Table, Tensor};
 
@@ -340,13 +340,18 @@ pub fn missing(checkpoint: &Checkpoint, name: &str) -> Error {
 /// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
 #[derive(Deserialize)]
 pub struct Outline {
+    /// Its element type, as the format spells it.
     #[serde(default)]
     pub dtype: String,
+    /// Its shape.
     #[serde(default)]
     pub shape: Vec<u64>,
 }
 
 /// The tensors of the file at `path`, by their names, without a look at where they lie.
+///
+/// # Errors
+/// If the file cannot be read, or its header is not one.
 pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
     let read = |error| Error::io("read", path, error);
     let mut file = small_file::open(path).map_err(read)?;

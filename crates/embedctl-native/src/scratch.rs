@@ -8,11 +8,11 @@ use super::architecture::Architecture;
 use super::kernels::{AttentionScratch, Lines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
-use crate::error::{Error, ErrorKind, Result};
-use crate::machine;
-use crate::remedies;
-use crate::size;
-use crate::threads::locked;
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::machine;
+use embedctl_common::remedies;
+use embedctl_common::size;
+use embedctl_common::threads::locked;
 
 /// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
 /// the weights' panels fits a core's own cache.

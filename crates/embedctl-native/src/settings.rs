@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use crate::word_list::lists;
+use embedctl_common::word_list::lists;
 
 /// Why the engine inside doesn't run a model. Another engine may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word_list::words;
+    use embedctl_common::word_list::words;
 
     #[test]
     fn no_setting_stands_twice_or_glued_to_another() {

@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::machine;
-use crate::remedies;
 use crate::safetensors::{Checkpoint, Table};
-use crate::size;
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::machine;
+use embedctl_common::remedies;
+use embedctl_common::size;
 
 /// sentence-transformers' table.
 const ONE_A_TOKEN: &str = "embedding.weight";

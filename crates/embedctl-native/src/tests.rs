@@ -9,9 +9,9 @@ use super::architecture::Architecture;
 use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::scratch::{Rows, Scratch};
-use crate::error::ErrorKind;
-use crate::mutation::{all_asked, most_asked};
 use crate::safetensors::Checkpoint;
+use embedctl_common::error::ErrorKind;
+use embedctl_testing::mutation::{all_asked, most_asked};
 
 pub(super) const CASES: &str = "../../fixtures/architectures";
 
@@ -240,7 +240,9 @@ fn memory_that_the_system_refuses_is_told_from_other_errors() {
 
 #[test]
 fn more_memory_than_there_is_is_refused_before_it_is_taken() {
-    let room = crate::machine::room().expect("the system tells").bytes;
+    let room = embedctl_common::machine::room()
+        .expect("the system tells")
+        .bytes;
     let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
         .unwrap()
         .architecture;

@@ -6,11 +6,13 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::folder::with_slashes;
-use crate::onnx::{Node, ValueInfo, skeleton};
-use crate::setting::BATCH_SIZE;
-use crate::small_file;
+use crate::Node;
+use crate::ValueInfo;
+use crate::skeleton;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::folder::with_slashes;
+use embedctl_common::setting::BATCH_SIZE;
+use embedctl_common::small_file;
 
 /// Element type of a graph's input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,7 +262,7 @@ mod tests {
 
     /// The header of a graph whose one node is `op`, with these integers.
     fn warning(op: &str, integers: &[(&str, i64)]) -> Option<String> {
-        let attribute = integers.iter().map(|&(name, i)| crate::onnx::Attribute {
+        let attribute = integers.iter().map(|&(name, i)| crate::Attribute {
             name: name.into(),
             i: Some(i),
             ..Default::default()

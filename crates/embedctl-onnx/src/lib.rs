@@ -20,12 +20,11 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
+// Fields of messages are those of onnx.proto3, which says what they mean.
+#![allow(missing_docs)]
 
 pub mod graph;
 pub mod skeleton;
-
-use crate as onnx;
-use embedctl_common::{error, folder, setting, small_file};
 
 use prost::Message;
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};
@@ -141,6 +140,7 @@ pub struct Node {
 
 impl Node {
     /// An attribute that is an integer.
+    #[must_use]
     pub fn integer(&self, name: &str) -> Option<i64> {
         let mut attributes = self.attribute.iter();
         attributes.find(|one| one.name == name)?.i
@@ -184,6 +184,7 @@ pub struct Tensor {
 }
 
 /// A float32 input or output.
+#[must_use]
 pub fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
     let dim = dims
         .iter()
@@ -214,6 +215,7 @@ pub enum MessageKind {
 
 impl MessageKind {
     /// What its field `number` holds, if that is one of these.
+    #[must_use]
     pub fn field(self, number: u32) -> Option<Self> {
         match (self, number) {
             (Self::Model, 7) | (Self::Attribute, 6 | 11) => Some(Self::Graph),
@@ -225,6 +227,7 @@ impl MessageKind {
     }
 
     /// Whether its field `number` holds a tensor's elements, which can be gigabytes.
+    #[must_use]
     pub fn has_elements_in(self, number: u32) -> bool {
         self == Self::Tensor && matches!(number, 4 | 5 | 7 | 9 | 10 | 11)
     }

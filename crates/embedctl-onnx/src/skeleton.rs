@@ -18,6 +18,9 @@ pub struct Model {
 
 impl Model {
     /// The graph of an open file that was not read from yet; `None` where that is no ONNX model.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn graph_of(file: &File) -> io::Result<Option<Graph>> {
         let mut skimmed = Skimming {
             file: BufReader::with_capacity(1 << 16, file),

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::named::named;
-use crate::setting::{MIN_COSINE, PRECISION};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::named::named;
+use embedctl_common::setting::{MIN_COSINE, PRECISION};
 
 named! {
     /// In what numbers the engine inside multiplies, as `--precision` spells it.

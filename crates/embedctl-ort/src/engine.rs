@@ -2,7 +2,7 @@
 //!
 //! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
-//! device pools; [`crate::pool`] finishes both.
+//! device pools; [`embedctl_model::pool`] finishes both.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::arithmetic::{Arithmetic, Cosine, Finish, Lengths, sample};
 
-pub use crate::batch::BatchLimits;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
+pub use embedctl_model::batch::BatchLimits;
 
-use crate::batch::{Batch, TokenRows};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
 use crate::runtime::{Plugin, RuntimeOptions};
-use crate::setting::DEVICE;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::DEVICE;
+use embedctl_model::batch::{Batch, TokenRows};
 
 /// Batches that suit ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
 pub const CPU_LIMITS: BatchLimits = BatchLimits {

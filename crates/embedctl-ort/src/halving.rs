@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::batch::Plan;
-use crate::error::{Cause, Error, ErrorKind, Result};
-use crate::setting::{BATCH_TOKENS, MAX_LENGTH};
+use embedctl_common::error::{Cause, Error, ErrorKind, Result};
+use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
+use embedctl_model::batch::Plan;
 
 /// What became of a plan's rows.
 #[derive(Debug, Default)]

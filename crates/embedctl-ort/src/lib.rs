@@ -43,12 +43,3 @@ pub mod rten;
 pub mod runtime;
 
 pub use engine::*;
-
-use embedctl_common::{
-    Result, cancel, error, folder, hash, named, private_folder, remedies, setting, size,
-    small_file, threads, word_list,
-};
-use embedctl_model::{self as model, batch, pool};
-use embedctl_onnx as onnx;
-#[cfg(test)]
-use embedctl_testing::mutation;

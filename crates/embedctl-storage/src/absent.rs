@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
 use super::{Address, Child, StorageOption, Written};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::hub::Settings;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_hub::Settings;
 
 /// Nobody has one.
 #[derive(Debug, Clone)]

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::error::{Error, Result};
-use crate::named::named;
-use crate::safe_text::shown_address;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::named::named;
+use embedctl_common::safe_text::shown_address;
 use embedctl_common::word_list::words;
 
 named! {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{Address, Object, ObjectFile, Seeking, Storage};
-use crate::error::{Error, ErrorKind, Place, Result, io_errors};
-use crate::small_file;
-use crate::threads::locked;
+use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
+use embedctl_common::small_file;
+use embedctl_common::threads::locked;
 
 /// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
 pub trait Bytes: Send + Sync {
@@ -156,6 +156,7 @@ impl Readable {
     }
 
     /// Reads and seeks in it, in chunks.
+    #[must_use]
     pub fn seeking(&self) -> Seeking {
         Seeking::new(Arc::clone(&self.bytes))
     }
@@ -225,6 +226,8 @@ impl Bytes for FileBytes {
 }
 
 impl FileBytes {
+    /// A file of `len` bytes.
+    #[must_use]
     pub fn new(path: &Path, len: u64) -> Self {
         Self {
             path: path.to_path_buf(),

@@ -6,8 +6,8 @@ use std::future::Future;
 
 use object_store::client::{HttpError, HttpResponse};
 
-use crate::error::Error;
-use crate::safe_text::Secrets;
+use embedctl_common::error::Error;
+use embedctl_common::safe_text::Secrets;
 
 /// Bytes of a refusal's body that are looked at.
 const LARGEST_REFUSAL: usize = 64 << 10;

@@ -62,10 +62,6 @@ pub use store::Storage;
 #[cfg(feature = "cloud")]
 pub use write::ObjectWriter;
 
-use crate as storage;
-use embedctl_common::{cancel, error, named, remedies, safe_text, setting, small_file, threads};
-use embedctl_hub as hub;
-
 /// Requests made again after the first.
 #[cfg(feature = "cloud")]
 const RETRIES: u32 = 3;

@@ -15,8 +15,8 @@ use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use super::version::{Version, bare};
-use crate::error::{Error, Result};
-use crate::hub::{dataset, dataset_address};
+use embedctl_common::error::{Error, Result};
+use embedctl_hub::{dataset, dataset_address};
 
 /// An object that was found. Cloning it is cheap.
 #[derive(Debug, Clone)]

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Cause;
+use embedctl_common::error::Cause;
 #[cfg(feature = "cloud")]
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 #[cfg(feature = "cloud")]
-use crate::setting::STORAGE_OPTION;
+use embedctl_common::setting::STORAGE_OPTION;
 
 /// A setting for the object stores that know it.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,7 +82,9 @@ mod tests {
         assert!("region".parse::<StorageOption>().is_err());
         #[cfg(feature = "cloud")]
         {
-            assert!(crate::safe_text::is_secret_key(&option.key) && option.check().is_ok());
+            assert!(
+                embedctl_common::safe_text::is_secret_key(&option.key) && option.check().is_ok()
+            );
             let unknown: StorageOption = "colour=blue".parse().unwrap();
             assert!(
                 unknown

@@ -22,8 +22,8 @@ use super::failure::{Failure, Refusal, watched};
 use super::list::Object;
 use super::refusal::Doing;
 use super::version::Version;
-use crate::error::{Error, ErrorKind, Result};
-use crate::threads::locked;
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::threads::locked;
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;

@@ -3,8 +3,8 @@
 
 use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
-use crate::error::{Error, ErrorKind, with_causes};
-use crate::remedies;
+use embedctl_common::error::{Error, ErrorKind, with_causes};
+use embedctl_common::remedies;
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

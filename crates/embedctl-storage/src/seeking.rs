@@ -85,7 +85,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::storage::bytes::FileBytes;
+    use crate::bytes::FileBytes;
 
     #[test]
     fn seeking_reads_the_same_in_any_chunks() {

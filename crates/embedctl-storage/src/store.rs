@@ -25,11 +25,11 @@ use super::failure::{Failure, watched};
 use super::refusal::{self, Doing};
 use super::transport::{Connector, Manners, Wires};
 use super::{RETRIES, StorageOption};
-use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
-use crate::hub::Settings;
-use crate::safe_text::{Secrets, Typed};
-use crate::threads::{locked, spawn};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::safe_text::{Secrets, Typed};
+use embedctl_common::threads::{locked, spawn};
+use embedctl_hub::Settings;
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);

@@ -27,13 +27,13 @@ use ureq::{Agent, AsSendBody};
 use super::body::{Streamed, collected, ranged};
 use super::failure::Refusal;
 use super::version::keep_besides;
-use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind};
-use crate::hub::{
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, ErrorKind};
+use embedctl_common::safe_text::Secrets;
+use embedctl_common::threads::{locked, spawn};
+use embedctl_hub::{
     Agents, Fault, Limits, Paced, Settings, Token, UrlOrigin, host, redirected, unreachable,
 };
-use crate::safe_text::Secrets;
-use crate::threads::{locked, spawn};
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
 const CHUNK: usize = 128 << 10;

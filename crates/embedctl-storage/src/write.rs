@@ -14,9 +14,9 @@ use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{Location, Storage};
 use super::version::bare;
-use crate::error::{Error, Result};
-use crate::remedies;
-use crate::setting::FORCE;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::remedies;
+use embedctl_common::setting::FORCE;
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
 const PART: usize = 16 << 20;

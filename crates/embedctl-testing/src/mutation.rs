@@ -49,6 +49,7 @@ pub fn most_asked(work: impl FnOnce()) -> usize {
 
 /// How many cases a test of damaged data runs: few by default, `EMBEDCTL_TEST_CASES` for a long run
 /// (`benches/hardening/mutate.sh`).
+#[must_use]
 pub fn cases(few: u32) -> u32 {
     number("EMBEDCTL_TEST_CASES").map_or(few, |cases| u32::try_from(cases).expect("not so many"))
 }
@@ -266,6 +267,7 @@ impl Random {
 
 /// An Arrow file whose footer names no record batches, and one whose second record batch does not say what it is:
 /// each lacks a byte or two, and is a whole file for who takes what is missing for the end.
+#[must_use]
 pub fn arrow_losing_batches(file: &[u8]) -> [Vec<u8>; 2] {
     let number = |at: usize| {
         let (numbers, _) = file[at..].as_chunks();

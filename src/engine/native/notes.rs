@@ -7,6 +7,7 @@ use crate::model::Model;
 
 /// Notes about the weights that the engine takes for `model`, without reading them: which of several networks, an
 /// adapter, and code of the repository's own that is not run.
+#[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {
         return Vec::new();

@@ -40,6 +40,7 @@ impl Cause {
     }
 
     /// Both, as one sentence and a half.
+    #[must_use]
     pub fn sentence(self) -> String {
         match self.remedy {
             Some(remedy) => format!("{}. What helps: {remedy}", self.reason),

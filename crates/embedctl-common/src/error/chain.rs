@@ -7,6 +7,7 @@ use super::{Cause, Error, Inner};
 
 impl Error {
     /// What stands behind another subject: this error's sentence with its causes, and what helps.
+    #[must_use]
     pub fn into_cause(mut self) -> Cause {
         let remedy = self.0.remedy.take();
         Cause {

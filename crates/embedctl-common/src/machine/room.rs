@@ -16,6 +16,7 @@ pub enum Bound {
 
 impl Bound {
     /// Whose memory it is, as part of a sentence.
+    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Machine => "the machine has",
@@ -35,6 +36,7 @@ pub struct Room {
 }
 
 /// What this process may still take; `None` where the system doesn't tell.
+#[must_use]
 pub fn room() -> Option<Room> {
     #[cfg(target_os = "linux")]
     {

@@ -9,9 +9,9 @@ use crate::arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::error::{Cause, Result};
 use crate::record::JSON_COLUMN;
-use crate::setting::KEEP;
+use embedctl_common::error::{Cause, Result};
+use embedctl_common::setting::KEEP;
 
 /// A kept column.
 pub(super) struct Column {

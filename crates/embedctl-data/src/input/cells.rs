@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::fields::KeepType;
 use super::json::{self, JsonType};
-use crate::error::Cause;
-use crate::setting::KEEP;
+use embedctl_common::error::Cause;
+use embedctl_common::setting::KEEP;
 
 /// A value of the `id` column or of a kept one.
 #[derive(Debug, Clone, PartialEq)]

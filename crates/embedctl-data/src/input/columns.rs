@@ -17,9 +17,9 @@ use crate::arrow::array::{
 };
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use crate::arrow::error::ArrowError;
-use crate::error::{Cause, Error, Result};
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
-use crate::setting::KEEP;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::KEEP;
 
 /// Gathers columns row by row, and knows what type each has.
 pub(super) struct Columns {

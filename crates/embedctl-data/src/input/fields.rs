@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Cause;
-use crate::named::named;
+use embedctl_common::error::Cause;
+use embedctl_common::named::named;
 
 named! {
     /// Type of the `id` column.

@@ -17,7 +17,7 @@ use crate::arrow::retype;
 
 use super::fields::KeepType;
 use super::texts::{Strings, is_text, unpacked};
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// Whether `--keep NAME:TYPE` takes a column of this type.
 pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {

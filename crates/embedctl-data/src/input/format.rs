@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::compression::Encoding;
-use crate::named::named;
+use embedctl_common::named::named;
 
 /// What a Parquet file begins and ends with.
 pub(super) const PARQUET: &[u8] = b"PAR1";

@@ -13,8 +13,8 @@ use super::json::{self, JsonType};
 use super::options::InputOptions;
 use super::paths::{self, Paths, Values};
 use super::window::{Known, Record};
-use crate::error::Cause;
-use crate::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;

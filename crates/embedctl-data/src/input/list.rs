@@ -7,8 +7,8 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::format::{self, InputFormat};
 use super::source::Source;
-use crate::error::{Error, Result};
-use crate::storage::{Address, Storage};
+use embedctl_common::error::{Error, Result};
+use embedctl_storage::{Address, Storage};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,

@@ -58,11 +58,11 @@ pub use template::Template;
 
 pub use columnar::{Chunks, check_arrow_file, next_arrow_batch};
 
-use crate::error::{Error, Result};
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
 use columns::Columns;
 use csv::CsvReader;
+use embedctl_common::error::{Error, Result};
 use pace::Pace;
 use parse::Parser;
 use reader::{Filled, Reader};

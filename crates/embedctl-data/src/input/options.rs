@@ -7,9 +7,9 @@ use super::fields::{IdType, Keep};
 use super::format::InputFormat;
 use super::template::Template;
 use crate::arrow::datatypes::SchemaRef;
-use crate::error::Cause;
 use crate::position::Position;
-use crate::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
 pub(super) const MOST_BYTES: usize = 1 << 30;
@@ -156,6 +156,7 @@ impl InputOptions {
     }
 
     /// What texts are made of, for a provenance: a field or a template; `None` for the field `text`.
+    #[must_use]
     pub fn text(&self) -> Option<String> {
         match &self.text_template {
             Some(template) => Some(template.to_string()),

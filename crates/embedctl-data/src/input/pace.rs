@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select, unbounded};
 
-use crate::error::Result;
-use crate::threads::{locked, spawn};
+use embedctl_common::error::Result;
+use embedctl_common::threads::{locked, spawn};
 
 /// Bytes read ahead at a time, and how often: what a pipe holds, some times over.
 const CHUNK: usize = 64 * 1024;

@@ -11,8 +11,8 @@ use super::options::InputOptions;
 use super::source::Planned;
 use super::text;
 use super::window::{Known, Record};
-use crate::error::{Cause, Error, Result};
-use crate::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
 
 /// What a line holds.
 #[derive(Debug)]

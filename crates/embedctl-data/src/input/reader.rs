@@ -4,8 +4,8 @@ use super::pace::Pace;
 use super::parse::Parser;
 use super::window::Filling;
 use crate::arrow::datatypes::SchemaRef;
-use crate::error::Result;
 use crate::position::Seek;
+use embedctl_common::error::Result;
 
 /// How filling a window ended.
 pub(super) enum Filled {

@@ -9,9 +9,9 @@ use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
 use super::source::{From, OpenSource, Planned};
 use super::window::Filling;
-use crate::error::Result;
 use crate::position::Seek;
 use crate::record::Origin;
+use embedctl_common::error::Result;
 
 /// Reads lines.
 pub(super) struct RowReader {

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use super::columns::unsound;
 use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::compute::{concat_batches, filter_record_batch};
-use crate::error::Result;
 use crate::record::{Origin, Reject, Texts, Window};
+use embedctl_common::error::Result;
 
 /// Draws from the windows of an input.
 pub(super) struct Sampler {

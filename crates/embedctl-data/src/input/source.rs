@@ -12,10 +12,10 @@ use super::json;
 use super::lines::{LineReader, Start};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
-use crate::error::{Cause, Error, ErrorKind, Place, Result};
 use crate::position::Seek;
-use crate::setting::Setting;
-use crate::storage::{Bytes, FileBytes, Readable};
+use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
+use embedctl_common::setting::Setting;
+use embedctl_storage::{Bytes, FileBytes, Readable};
 
 /// How standard input is called in messages.
 pub(super) const STDIN: &str = "standard input";

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Cause;
-use crate::setting::TEXT_TEMPLATE;
+use embedctl_common::error::Cause;
+use embedctl_common::setting::TEXT_TEMPLATE;
 
 /// A text with places for fields: `{title}\n{body}`. `{{` and `}}` are braces, `\n`, `\t` and `\\` what they
 /// are in most languages.

@@ -6,7 +6,7 @@ use super::cells::Cell;
 use super::columns::Columns;
 use super::fields::IdType;
 use super::window::Record;
-use crate::error::Cause;
+use embedctl_common::error::Cause;
 
 /// The record of line `number`.
 ///

@@ -9,7 +9,7 @@ use crate::arrow::compute::take;
 use crate::arrow::datatypes::DataType;
 use crate::arrow::error::ArrowError;
 use crate::arrow::shown;
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 use super::columns::unsound;
 

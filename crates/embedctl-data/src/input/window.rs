@@ -7,9 +7,9 @@ use super::cells::Cell;
 use super::columns::{Columns, unsound};
 use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::compute::{concat_batches, filter_record_batch};
-use crate::error::{Cause, Result};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
+use embedctl_common::error::{Cause, Result};
 
 /// Records of the first window of a run that begins small: enough for every worker.
 const FIRST_ROWS: usize = 64;

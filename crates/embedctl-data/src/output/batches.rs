@@ -13,9 +13,9 @@ use super::writer::{Finish, VectorWriter};
 use crate::arrow::datatypes::Schema;
 use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::writer::StreamWriter;
-use crate::error::{Error, Result};
 use crate::record::Rows;
-use crate::setting::EMBEDDING_FIELD;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::EMBEDDING_FIELD;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::quantize::{Dtype, Ranges};
 use super::read::{read_vectors, unreadable};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::setting::{CALIBRATION, DIMENSIONS, DTYPE};
-use crate::small_file;
-use crate::storage::{Address, Readable};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
+use embedctl_common::setting::{CALIBRATION, DIMENSIONS, DTYPE};
+use embedctl_common::small_file;
+use embedctl_storage::{Address, Readable};
 
 /// A file of ranges that is larger is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -81,6 +81,7 @@ impl Calibration {
     }
 
     /// By which two are told apart.
+    #[must_use]
     pub fn hash(&self) -> Hash {
         let mut hash = Hash::default();
         for (name, ranges) in &self.columns {
@@ -222,7 +223,11 @@ mod tests {
             // SAFETY: a C string that outlives the call.
             assert_eq!(unsafe { libc::mkfifo(made.as_ptr(), 0o600) }, 0);
             let error = read(&path, &CancelToken::new()).unwrap_err();
-            assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
+            assert_eq!(
+                error.kind(),
+                embedctl_common::error::ErrorKind::Io,
+                "{error}"
+            );
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::json;
 use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use crate::arrow::datatypes::{DataType, Field};
-use crate::error::{Error, Result};
 use crate::record::JSON_COLUMN;
-use crate::setting::KEEP;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {

@@ -10,9 +10,9 @@ use super::quantize::{Dtype, Elements, Ranges};
 use crate::arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
 use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::error::{Error, Place, Result};
 use crate::record::Rows;
-use crate::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(super) const VECTOR_COLUMNS: &str = "vector_columns";

@@ -4,9 +4,10 @@ use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use crate::error::{Error, io_errors};
+use embedctl_common::error::{Error, io_errors};
 
 /// The error for a failed write to `path`; a closed pipe stays a closed pipe.
+#[must_use]
 pub fn write_error(path: &Path, error: io::Error) -> Error {
     let error = match error.downcast::<Error>() {
         Ok(own) => return own, // a store's refusal, in words already
@@ -16,6 +17,7 @@ pub fn write_error(path: &Path, error: io::Error) -> Error {
 }
 
 /// Adds what helps, where something does.
+#[must_use]
 pub fn with_remedy(error: io::Error) -> io::Error {
     let advice = match error.kind() {
         ErrorKind::StorageFull => "No space left on device; free some, or write to another disk",
@@ -80,7 +82,7 @@ mod tests {
         for error in wrapped {
             let cause = io_cause(error.as_ref()).expect("a cause");
             let error = write_error(Path::new("x"), cause);
-            assert_eq!(error.kind(), crate::ErrorKind::ClosedPipe);
+            assert_eq!(error.kind(), embedctl_common::ErrorKind::ClosedPipe);
         }
         assert!(io_cause(&ParquetError::General("odd".into())).is_none());
     }

@@ -18,8 +18,8 @@ use crate::arrow::datatypes::Schema;
 use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::writer::{FileWriter, StreamWriter};
 use crate::arrow::retype;
-use crate::error::{Error, Result};
 use crate::record::Rows;
+use embedctl_common::error::{Error, Result};
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;

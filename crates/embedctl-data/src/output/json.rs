@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::arrow::array::{Array, AsArray, ListLikeArray, MapArray, RunArray, downcast_integer};
 use crate::arrow::datatypes::*;
 use crate::arrow::shown;
-use crate::hash::hex;
+use embedctl_common::hash::hex;
 
 /// Appends the value of a row.
 pub(super) type Append<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;

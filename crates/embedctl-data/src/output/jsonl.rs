@@ -10,9 +10,9 @@ use super::json;
 use super::options::Compression;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
-use crate::error::{Error, Result};
-use crate::hash::Hash;
 use crate::record::Rows;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
 
 /// Encoded rows are handed on once this many bytes have gathered.
 const BUFFER: usize = 1 << 20;

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::OutputFormat;
 use super::sidecar::PROVENANCE;
 use crate::arrow::ipc;
-use crate::error::{Error, Result};
 use crate::input::{Chunks, check_arrow_file};
-use crate::storage::Readable;
-use crate::threads::caught;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::caught;
+use embedctl_storage::Readable;
 
 /// Key of a file's metadata that holds the run's provenance.
 pub(super) const KEY: &str = "embedctl";

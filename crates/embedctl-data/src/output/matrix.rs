@@ -11,9 +11,9 @@ use super::quantize::Dtype;
 use super::sidecar;
 use super::target::{Sidecar, Target};
 use super::writer::{Finish, VectorWriter};
-use crate::error::{Error, ErrorKind, Result};
-use crate::hash::Hash;
 use crate::record::{Origin, Rows, SourceNames};
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::hash::Hash;
 
 /// Length of NPY's whole header: a multiple of 64, so that the values are aligned when the file is mapped,
 /// and enough for any number of rows, which is known at the end only.

@@ -50,9 +50,9 @@ use self::encoding::Encoding;
 use self::place::OutputPlace;
 use self::target::Target;
 use crate::arrow::datatypes::Schema;
-use crate::error::{Error, Result};
 use crate::record::SourceNames;
-use crate::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 
 impl OutputOptions {
     /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::calibration::Calibration;
 use super::quantize::Dtype;
 use super::sidecar::{PROVENANCE, ROWS};
-use crate::error::{Error, Result};
-use crate::named::named;
-use crate::setting::{CALIBRATION, DTYPE};
-use crate::word_list::words;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::named::named;
+use embedctl_common::setting::{CALIBRATION, DTYPE};
+use embedctl_common::word_list::words;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -114,6 +114,7 @@ impl OutputFormat {
     }
 
     /// Endings of the files that stand beside a file of this format.
+    #[must_use]
     pub const fn sidecars(self) -> &'static [&'static str] {
         match self {
             Self::Parquet | Self::Arrow => &[],

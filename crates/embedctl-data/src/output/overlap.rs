@@ -5,8 +5,8 @@ use std::path::Path;
 use super::options::{Destination, OutputOptions};
 use super::place::{Identity, OutputPlace};
 use super::sidecar::{former_sidecars, sidecar_path};
-use crate::error::{Error, Result};
-use crate::setting::{CALIBRATION, REUSE, SetBy};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{CALIBRATION, REUSE, SetBy};
 
 /// Refuses an output, a file beside it, `others` that are written with it (with their options), and what is read
 /// (inputs, the calibration, an earlier output whose vectors are reused) of which two are the same file: by name, through links of either

@@ -21,9 +21,9 @@ use super::writer::{Finish, VectorWriter};
 use crate::arrow::array::{RecordBatch, new_null_array};
 use crate::arrow::datatypes::{Field, Schema};
 use crate::arrow::retype;
-use crate::error::{Error, Result};
 use crate::record::Rows;
-use crate::setting::KEEP;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KEEP;
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;

@@ -7,9 +7,9 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
-use crate::error::{Error, Result};
-use crate::setting::SetBy;
-use crate::storage::Address;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::SetBy;
+use embedctl_storage::Address;
 
 /// Links followed at most, as on Linux.
 const MAX_LINKS: usize = 40;

@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use super::options::OutputFormat;
 use super::sidecar::{PROVENANCE, ROWS, sidecar_path};
-use crate::error::{Error, ErrorKind, Result, io_errors};
-use crate::hash::{self, Hash};
-use crate::storage::Readable;
+use embedctl_common::error::{Error, ErrorKind, Result, io_errors};
+use embedctl_common::hash::{self, Hash};
+use embedctl_storage::Readable;
 
 /// Names of hashes that stand in the bytes that they are over.
 pub(crate) const FILE: &str = "file";
@@ -117,6 +117,7 @@ impl<W: Write> Write for SelfHashed<W> {
 }
 
 /// The provenance with a place for the hash of the file that it stands in.
+#[must_use]
 pub fn with_place(provenance: &Value) -> Value {
     with_hash(provenance, FILE, BLANK)
 }
@@ -135,6 +136,7 @@ fn with_hash(provenance: &Value, name: &str, digits: &str) -> Value {
 }
 
 /// The text of a provenance that stands beside an output, with the hash of that text in it.
+#[must_use]
 pub fn sidecar_text(provenance: &Value) -> Vec<u8> {
     let text = format!("{:#}\n", with_hash(provenance, SIDECAR, BLANK));
     let mut bytes = text.into_bytes();
@@ -288,6 +290,7 @@ pub fn prove(file: &Readable, format: OutputFormat, made: &Value) -> Result<Proo
 }
 
 /// Whether the provenance `made` of a file of `format` has a hash of its vectors.
+#[must_use]
 pub fn has_vectors(format: OutputFormat, made: &Value) -> bool {
     names(format).first().is_some_and(|name| has(made, name))
 }

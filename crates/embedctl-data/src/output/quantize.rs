@@ -9,7 +9,7 @@ use super::json::push;
 use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
 use crate::arrow::buffer::Buffer;
 use crate::arrow::datatypes::DataType;
-use crate::named::named;
+use embedctl_common::named::named;
 
 named! {
     /// The type of a vector's components in the output, as `--dtype` and the provenance call it. Other tools' names are

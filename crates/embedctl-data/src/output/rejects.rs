@@ -13,10 +13,10 @@ use super::options::Destination;
 use super::place::OutputPlace;
 use super::target::Target;
 use super::temporary::RunFiles;
-use crate::error::{Error, Result};
-use crate::hash::Hash;
 use crate::record::Reject;
-use crate::setting::REJECTS;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
+use embedctl_common::setting::REJECTS;
 
 /// Writes rejected records beside their final name; they are published with the output
 /// ([`crate::output::Finish::rejects`]). Dropped before, it removes what it wrote.

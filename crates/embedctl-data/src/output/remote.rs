@@ -7,9 +7,9 @@
 use std::io::{self, Write};
 
 use super::temporary::RunFiles;
-use crate::error::{Error, Result};
-use crate::remedies;
-use crate::storage::{Address, ObjectWriter, Storage};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::remedies;
+use embedctl_storage::{Address, ObjectWriter, Storage};
 
 /// An object that is being written. Dropped unfinished, it leaves nothing.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::encoding::Encoding;
 use super::made::KEY;
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::error::{Error, Result};
 use crate::record::Rows;
+use embedctl_common::error::{Error, Result};
 
 /// Makes record batches of one schema.
 #[derive(Debug)]

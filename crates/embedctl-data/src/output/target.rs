@@ -12,8 +12,8 @@ use super::publish;
 use super::remote::Remote;
 use super::sidecar::{self, sidecar_path};
 use super::temporary::{RunFiles, Temporary, remove_abandoned};
-use crate::error::{Error, Result};
-use crate::remedies;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::remedies;
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]

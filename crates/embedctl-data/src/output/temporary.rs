@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError as Busy};
 use std::time::Duration;
 
 use super::place::parent;
-use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::storage::Storage;
-use crate::threads::locked;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
+use embedctl_common::threads::locked;
+use embedctl_storage::Storage;
 
 /// How often [`RunFiles::remove`] asks for the list, and how long it waits in between.
 const LOCK_TRIES: u32 = 100;
@@ -81,6 +81,9 @@ impl RunFiles {
     }
 
     /// The stores that it may write to.
+    ///
+    /// # Errors
+    /// If none were given.
     pub fn storage(&self) -> Result<Storage> {
         self.0.storage.get().cloned().ok_or_else(|| {
             Error::usage("object stores were not opened")

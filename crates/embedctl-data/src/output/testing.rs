@@ -11,8 +11,8 @@ use crate::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use crate::error::Result;
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
+use embedctl_common::error::Result;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {

@@ -4,9 +4,9 @@ use super::encoding::Encoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
 use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::error::{Error, Result};
-use crate::hash::Hash;
 use crate::record::Rows;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
 
 /// What a writer needs to know at the end.
 #[derive(Debug)]

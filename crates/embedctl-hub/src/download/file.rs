@@ -4,17 +4,19 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::DownloadedFile;
+use crate::Outcome;
 use crate::digest::{Sums, sums};
-use crate::error::{Error, Result};
 use crate::fetch::{self, Content, difference};
 use crate::files;
 use crate::id::is_path;
 use crate::listing::{self, Remote};
 use crate::local::Folder;
-use crate::small_file;
+use crate::offline;
 use crate::store::Store;
-use crate::threads::locked;
-use crate::{DownloadedFile, Outcome, offline};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::threads::locked;
 
 use super::{Download, Target};
 

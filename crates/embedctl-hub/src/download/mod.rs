@@ -16,12 +16,12 @@ use super::revision::Revision;
 use super::select::{self as selection, Layout, MODULES, Selection};
 use super::store::Store;
 use super::{Downloaded, DownloadedFile, Settings, Transfer, Wanted, not_cached, offline};
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
 use crate::onnx_file::OnnxChoice;
-use crate::setting::{MODEL_FILE, PRECISION};
-use crate::small_file;
-use crate::threads::locked;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{MODEL_FILE, PRECISION};
+use embedctl_common::small_file;
+use embedctl_common::threads::locked;
 use embedctl_onnx::graph::Graph;
 
 /// Fetches what is wanted of a model, as far as it is not here, and verifies all of it.

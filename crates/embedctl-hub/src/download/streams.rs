@@ -6,10 +6,12 @@ use std::thread;
 use crossbeam_channel::unbounded;
 
 use super::Download;
+use crate::DownloadedFile;
+use crate::Outcome;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::threads::{locked, spawn_scoped};
-use crate::{DownloadedFile, Outcome, offline};
+use crate::offline;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::{locked, spawn_scoped};
 
 /// Files fetched at a time.
 const STREAMS: usize = 4;

@@ -1,6 +1,10 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
-use crate::model::{Activation, Dense, LayerNorm, Residual, Step};
+use crate::Activation;
+use crate::Dense;
+use crate::LayerNorm;
+use crate::Residual;
+use crate::Step;
 
 /// The least norm that a vector is divided by.
 const NORM_FLOOR: f32 = 1e-12;
@@ -24,6 +28,7 @@ fn finite(vector: Vec<f32>) -> Option<Vec<f32>> {
 }
 
 /// Whether a vector holds neither NaN nor infinity.
+#[must_use]
 pub fn is_finite(vector: &[f32]) -> bool {
     vector.iter().all(|value| value.is_finite())
 }

@@ -1,12 +1,12 @@
 //! How long rows may be, by the model's files, its positions and `--max-length`.
 
-use crate::error::{Error, Result};
-use crate::model::config::ModelConfig;
-use crate::model::options::ModelOptions;
-use crate::model::positions::Range;
-use crate::model::sentence_config::SentenceConfig;
-use crate::model::tokenizer::{TokenizerFiles, real_limit};
-use crate::setting::MAX_LENGTH;
+use crate::config::ModelConfig;
+use crate::options::ModelOptions;
+use crate::positions::Range;
+use crate::sentence_config::SentenceConfig;
+use crate::tokenizer::{TokenizerFiles, real_limit};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::MAX_LENGTH;
 
 /// How long rows may be.
 pub(super) struct Limits {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::output::SENTENCE_OUTPUT;
-use crate::error::{Error, Result};
-use crate::model::config::{OutputChoice, PoolingMode, Step};
-use crate::model::graph::Graph;
-use crate::model::metadata::{self, TransformerConfig};
-use crate::model::modules::Modules;
-use crate::model::options::ModelOptions;
-use crate::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
+use crate::config::{OutputChoice, PoolingMode, Step};
+use crate::metadata::{self, TransformerConfig};
+use crate::modules::Modules;
+use crate::options::ModelOptions;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
+use embedctl_onnx::graph::Graph;
 
 pub(super) struct Pooled {
     pub modes: Vec<PoolingMode>,

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
-use crate::error::{ErrorKind, Result};
-use crate::mutation;
+use embedctl_common::error::{ErrorKind, Result};
 use embedctl_testing::assert_no_bug;
+use embedctl_testing::mutation;
 
 /// A copy of a parity case's model, to be changed.
 struct Variant(TempDir);
@@ -287,7 +287,7 @@ fn onnx_files_are_found_by_precision_and_by_path() {
 fn a_file_that_changes_after_it_was_read_has_no_hash() {
     let native = |variant: &Variant| {
         let options = ModelOptions {
-            weights: crate::model::Weights::Checkpoint(embedctl_native::knows),
+            weights: crate::Weights::Checkpoint(embedctl_native::knows),
             ..variant.options()
         };
         Model::open(&options).unwrap()

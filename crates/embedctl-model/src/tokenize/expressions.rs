@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
 use super::long::LongTexts;
-use crate::error::Cause;
-use crate::model::Side;
+use crate::Side;
+use embedctl_common::error::Cause;
 
 struct Fixture {
     texts: Vec<String>,
@@ -96,7 +96,7 @@ fn read(case: &Value, model: &Value) -> Result<Tokenizer, Cause> {
     let written = json!({"version": "1.0", "normalizer": case["normalizer"],
         "pre_tokenizer": case["pre_tokenizer"], "model": model});
     std::fs::write(&file, written.to_string()).unwrap();
-    crate::model::tokenizer_file(&file)
+    crate::tokenizer_file(&file)
 }
 
 fn hashed(ids: &[u32], value: u64) -> u64 {

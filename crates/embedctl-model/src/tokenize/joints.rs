@@ -18,7 +18,7 @@ use tokenizers::{
 };
 
 use super::locality::{Cut, is_local, is_local_without_letters};
-use crate::model::Side;
+use crate::Side;
 
 /// Bytes that a pre-tokenizer is asked with at most, for one place.
 const NEIGHBOURS: usize = 4096;

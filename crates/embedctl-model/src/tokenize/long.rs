@@ -15,9 +15,9 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{Encoding, Tokenizer};
 
 use super::joints::Joints;
-use crate::error::{Error, Result};
-use crate::model::Side;
-use crate::threads::{guarded, locked};
+use crate::Side;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::{guarded, locked};
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;

@@ -25,12 +25,15 @@ pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 
 use self::bert::{Bert, Scratch};
 use self::long::LongTexts;
+use crate::Model;
+use crate::ModelConfig;
+use crate::Side;
+use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
-use crate::error::{Error, Result};
-use crate::model::{Model, ModelConfig, Side, TOKENIZER_TIME};
-use crate::record::Texts;
-use crate::stage::Clock;
-use crate::threads::{exhausted, within};
+use embedctl_common::Texts;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::stage::Clock;
+use embedctl_common::threads::{exhausted, within};
 
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
@@ -133,6 +136,9 @@ impl TextTokenizer {
 
     /// As [`TextTokenizer::tokenize`], for `count` texts by their index; adds the processor time of its
     /// threads to `clock`.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on a text.
     pub fn tokenize_each<'a>(
         &self,
         count: usize,
@@ -221,7 +227,7 @@ fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ModelOptions;
+    use crate::ModelOptions;
 
     fn prepared(case: &str) -> TextTokenizer {
         let options = ModelOptions {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use tokenizers::AddedToken;
 
-use crate::error::{Cause, Result};
+use embedctl_common::error::{Cause, Result};
 
 /// A token with its flags; what a file leaves open follows from whether it is special.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use tokenizers::AddedToken;
 
 use super::added::{Added, Special, special, value_of};
-use crate::error::{Cause, Error, Result};
-use crate::model::metadata;
-use crate::word_list::{lists, words};
+use crate::metadata;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::word_list::{lists, words};
 
 /// Named special tokens, in the order in which the reference keeps them.
 pub(super) const NAMED: &str =

@@ -25,9 +25,9 @@ use self::arguments::{Arguments, OfFile};
 use self::registry::{Chosen, Class, Says};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
-use crate::error::{Cause, Error, Result};
-use crate::small_file;
-use crate::threads;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::threads;
 
 /// A tokenizer and what its files say about it.
 #[derive(Debug)]

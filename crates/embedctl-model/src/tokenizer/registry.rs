@@ -4,9 +4,9 @@
 //! A class is named by `tokenizer_config.json` or by `config.json`; where neither names one, and for some
 //! architectures whatever they name, the architecture's own class (`model_type`) reads the files.
 
-use crate::error::Cause;
-use crate::named::named;
-use crate::word_list::lists;
+use embedctl_common::error::Cause;
+use embedctl_common::named::named;
+use embedctl_common::word_list::lists;
 
 /// The classes, each with the names of those that do as it does: one table for what they are and what they are called.
 macro_rules! classes {

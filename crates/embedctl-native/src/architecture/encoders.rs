@@ -6,7 +6,7 @@ use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_a
 use super::{Architecture, FeedForward, Layer, MAX_LAYERS, Norm, NormKind, Positions};
 use crate::names::{self};
 use crate::settings::{Known, Settings};
-use crate::word_list::words;
+use embedctl_common::word_list::words;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BertLike {

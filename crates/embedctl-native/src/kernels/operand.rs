@@ -241,9 +241,9 @@ impl<S: Simd> Top<S> {
 
     #[inline(always)]
     fn see(&mut self, s: S, values: [S::F; 2]) {
-        for i in 0..2 {
-            self.0[i] = s.max_i(self.0[i], s.as_int(s.abs(values[i])));
-        }
+        let [low, high] = values;
+        self.0[0] = s.max_i(self.0[0], s.as_int(s.abs(low)));
+        self.0[1] = s.max_i(self.0[1], s.as_int(s.abs(high)));
     }
 
     /// The greatest magnitude: NaN or infinity if there is one.

@@ -231,13 +231,13 @@ fn rest_of_many<S: Simd, const N: usize>(s: S, x: &mut [f32], half: usize) -> Ra
         if at < MOST_LANES {
             range.see(s, 0, sums[0]);
         }
-        for j in 0..N {
-            sums[j] = s.mul(sums[j], share);
+        for sum in &mut sums {
+            *sum = s.mul(*sum, share);
         }
         for (b, block) in x.chunks_exact_mut(size).enumerate() {
-            for j in 0..N {
+            for (j, &sum) in sums.iter().enumerate() {
                 let at = j * distance + at;
-                let v = s.sub(s.load(&block[at..]), sums[j]);
+                let v = s.sub(s.load(&block[at..]), sum);
                 range.add(s, (b + j) % 2, v);
                 s.store(&mut block[at..], v);
             }

@@ -4,7 +4,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::{Checkpoint, Extent, Source, missing};
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// How a tensor's elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

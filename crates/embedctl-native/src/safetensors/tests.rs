@@ -53,7 +53,7 @@ fn damaged_checkpoints_are_read_or_refused() {
         (name, view)
     });
     let good = safetensors::serialize(tensors, None).unwrap();
-    crate::mutation::each("model.safetensors", &good, 300, |path| {
+    embedctl_testing::mutation::each("model.safetensors", &good, 300, |path| {
         let folder = path.parent().unwrap();
         if let Some(checkpoint) = embedctl_testing::assert_no_bug(Checkpoint::open(folder)) {
             let checkpoint = checkpoint.expect("the file is there");
@@ -69,7 +69,7 @@ fn damaged_checkpoints_are_read_or_refused() {
         }
     });
     let index = br#"{"metadata": {"total_size": 48}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
-    crate::mutation::each("model.safetensors.index.json", index, 300, |path| {
+    embedctl_testing::mutation::each("model.safetensors.index.json", index, 300, |path| {
         let folder = path.parent().unwrap();
         for file in embedctl_testing::assert_no_bug(checkpoint_files(folder))
             .into_iter()
@@ -92,7 +92,7 @@ fn a_shape_of_elements_that_are_not_read_asks_for_no_memory() {
             std::fs::write(&path, [&length, header.as_bytes(), &[0; 4]].concat()).unwrap();
             let checkpoint = Checkpoint::open_files(std::slice::from_ref(&path)).unwrap();
             let tensor = checkpoint.get("a").unwrap();
-            let asked = crate::mutation::most_asked(|| {
+            let asked = embedctl_testing::mutation::most_asked(|| {
                 let error = tensor.floats().unwrap_err().to_string();
                 assert!(error.contains(element) && error.contains("'a'"), "{error}");
             });

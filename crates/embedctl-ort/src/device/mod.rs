@@ -123,6 +123,7 @@ pub struct Gpu {
 
 impl Gpu {
     /// A device of which nothing else is known yet.
+    #[must_use]
     pub fn new(vendor: Vendor, name: String) -> Self {
         Self {
             name,

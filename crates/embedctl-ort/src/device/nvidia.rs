@@ -62,6 +62,7 @@ pub struct HeldMemory {
 
 impl HeldMemory {
     /// Begins to watch, before this process takes any; `None` if there is no driver.
+    #[must_use]
     pub fn watch() -> Option<Self> {
         let nvml = load().ok()?;
         let before = in_use(&nvml);
@@ -70,6 +71,7 @@ impl HeldMemory {
 
     /// Bytes that this process holds now. In a container the driver may not know it under its number; then
     /// what all processes hold more than when the watch began.
+    #[must_use]
     pub fn bytes(&self) -> u64 {
         let own = std::process::id();
         let lists =

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::pci_names;
 use super::{Gpu, GpuProblem, Npu, Vendor};
-use crate::folder::children;
+use embedctl_common::folder::children;
 
 /// The GPUs; `root` stands for `/`. Only those of makers whose GPUs compute: every server has a chip for
 /// its console.

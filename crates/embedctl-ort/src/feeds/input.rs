@@ -1,7 +1,7 @@
 //! The kinds of input that are understood, and their elements for a batch.
 
-use crate::model::Positions;
 use crate::padded::PaddedBatch;
+use embedctl_model::Positions;
 
 /// One declared input of the graph and what it is fed with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,10 +10,10 @@ mod tests;
 pub use self::input::{Feed, Input, PastDim, PastElement, Tokens, Width};
 
 use super::Output;
-use crate::error::{Error, Result};
-use crate::model::{ElementType, Graph, Model, OutputChoice, Positions, Value};
 use crate::padded::PaddedBatch;
-use crate::setting::MODEL_FILE;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::MODEL_FILE;
+use embedctl_model::{ElementType, Graph, Model, OutputChoice, Positions, Value};
 
 /// Names that are understood, as they are listed to people.
 const SUPPORTED: &str = "input_ids, attention_mask, token_type_ids, position_ids, \

@@ -10,12 +10,12 @@ use ort::session::Session;
 
 use super::inputs::Reading;
 use super::session::OrtWorker;
-use crate::batch::Batch;
-use crate::engine::{Cosine, Output, Provider, Worker as _};
-use crate::error::Cause;
-use crate::model::{Model, Onnx};
+use crate::engine::{Cosine, Provider, Worker as _};
 use crate::runtime::provider_error;
-use crate::setting::{MODEL_FILE, PROVIDER};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{MODEL_FILE, PROVIDER};
+use embedctl_model::batch::Batch;
+use embedctl_model::{Model, Onnx};
 
 /// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -43,7 +43,7 @@ pub(super) fn check(
     reference: impl FnOnce() -> Option<Session>,
     model: &Model,
     worker: &mut OrtWorker,
-) -> crate::Result<Option<f64>> {
+) -> embedctl_common::Result<Option<f64>> {
     let onnx = model.onnx()?;
     if weight_bytes(onnx) > MOST_BYTES {
         return Ok(None);
@@ -108,7 +108,7 @@ fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
 }
 
 /// Each row's vector: pooled, or its real tokens' states one after another.
-fn rows(worker: &mut OrtWorker, batch: &Batch) -> crate::Result<Vec<Vec<f32>>> {
+fn rows(worker: &mut OrtWorker, batch: &Batch) -> embedctl_common::Result<Vec<Vec<f32>>> {
     let output = worker.run(batch)?;
     Ok((0..batch.rows())
         .map(|row| output.row(batch, row).to_vec())

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use crate::batch::Batch;
-use crate::cancel::CancelToken;
-use crate::error::Error;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::Error;
+use embedctl_model::batch::Batch;
 
 /// Tokens of the first batch and of the largest.
 const FIRST: usize = 512;

@@ -6,7 +6,7 @@
 //!
 //! The file is not decoded: numbers are changed where they stand.
 
-use crate::onnx::{self, FLOAT, MessageKind, fields};
+use embedctl_onnx::{self as onnx, FLOAT, MessageKind, fields};
 
 /// Bits of float32 above which (the sign apart) bfloat16 rounds to infinity.
 const LARGEST: u32 = 0x7F7F_0000;
@@ -84,7 +84,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::onnx::{GraphProto, ModelProto, Node, Tensor};
+    use embedctl_onnx::{GraphProto, ModelProto, Node, Tensor};
 
     fn tensor(values: &[f32]) -> Tensor {
         Tensor {

@@ -9,8 +9,8 @@ use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 
 use super::pooled;
 use crate::feeds::{Feed, Feeds, PastDim, PastElement, Tokens, Width};
-use crate::model::PoolingMode;
 use crate::padded::PaddedBatch;
+use embedctl_model::PoolingMode;
 
 /// What is read from a session.
 #[derive(Clone)]

@@ -35,11 +35,11 @@ use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
     single_device,
 };
-use crate::error::{Error, ErrorKind, Result, with_causes};
-use crate::model::Model;
 use crate::runtime::selection::Selection;
 use crate::runtime::{engine_error, process};
-use crate::threads::locked;
+use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
+use embedctl_common::threads::locked;
+use embedctl_model::Model;
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -51,6 +51,9 @@ const TYPICAL_LENGTH: usize = 64;
 /// vain are appended to `passed_over`.
 ///
 /// A provider other than the CPU is proved to do the work; else the error is an [`ErrorKind::Provider`].
+///
+/// # Errors
+/// If no library has the provider, or it cannot run the model.
 pub fn open(
     model: &Model,
     options: &EngineOptions,

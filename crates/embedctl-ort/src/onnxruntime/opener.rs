@@ -15,18 +15,18 @@ use super::settings::{DeviceKind, settings};
 use super::source::GraphSource;
 use super::weights::release_free_memory;
 use super::{agreement, pooled};
-use crate::batch::Batch;
-use crate::cancel::CancelToken;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
-use crate::error::{Cause, Error, Result, with_causes};
 use crate::feeds::Feeds;
-use crate::model::{Model, OutputChoice};
 use crate::provider::OptionValue;
 use crate::provider::options::value_of;
 use crate::runtime::library::Library;
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 use crate::runtime::{engine_error, provider_error, remedy};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Cause, Error, Result, with_causes};
+use embedctl_model::batch::Batch;
+use embedctl_model::{Model, OutputChoice};
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;

@@ -14,12 +14,11 @@ use std::path::Path;
 
 use prost::Message;
 
-use crate::model::{ElementType, PoolingMode};
-use crate::onnx::{
-    self, Attribute, FLOAT, GraphProto, INT64, Node, OperatorSet, Tensor, fields,
-    float_value as value,
-};
 use crate::padded::PaddedBatch;
+use embedctl_model::{ElementType, PoolingMode};
+use embedctl_onnx::{
+    Attribute, FLOAT, GraphProto, Node, OperatorSet, fields, float_value as value,
+};
 
 /// The input that [`fill_weights`] makes, f32 `[rows, modes, length]`.
 pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";
@@ -54,7 +53,7 @@ pub(super) fn graph(
             }
         }
         graph.extend_from_slice(&addition);
-        onnx::append(MODEL_GRAPH, &graph, &mut model);
+        embedctl_onnx::append(MODEL_GRAPH, &graph, &mut model);
     }
     if found {
         Ok(model)
@@ -255,7 +254,7 @@ fn ints(name: &str, values: &[i64]) -> Attribute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Graph;
+    use embedctl_model::Graph;
 
     #[test]
     fn weights_count_real_tokens_alone_on_either_side() {

@@ -13,15 +13,15 @@ use ort::session::builder::SessionBuilder;
 
 use super::session::OrtWorker;
 use super::temporary::TemporaryFolder;
-use crate::batch::Batch;
 use crate::engine::{Placed, Provider, Worker};
-use crate::error::{Cause, with_causes};
-use crate::model::Model;
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
 };
-use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
-use crate::threads::locked;
+use embedctl_common::error::{Cause, with_causes};
+use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use embedctl_common::threads::locked;
+use embedctl_model::Model;
+use embedctl_model::batch::Batch;
 
 /// Percent of the matrix products that may run on the CPU.
 const TOLERATED: f64 = 5.0;
@@ -117,7 +117,7 @@ pub(super) fn products_on_cpu(assigned: &[AssignedNode]) -> usize {
 
 /// What each provider did, the wanted one first, and why that does not do, where it doesn't.
 ///
-/// `operators` are those of the model's own graph, as in [`crate::model::Graph::operators`]: what a
+/// `operators` are those of the model's own graph, as in [`embedctl_model::Graph::operators`]: what a
 /// provider ran under another name is a part of the graph that it compiled.
 pub(super) fn judge(
     nodes: &[RanNode],

@@ -10,15 +10,15 @@ use ort::value::DynValue;
 use super::binding::{Binding, missing};
 use super::inputs::{Inputs, Reading};
 use super::weights::Weights;
-use crate::batch::Batch;
 use crate::engine::{Output, Worker};
-use crate::error::{Error, ErrorKind, Result, with_causes};
-use crate::model::ElementType;
 use crate::padded::PaddedBatch;
-use crate::remedies;
 use crate::runtime::{NAME, engine_error};
-use crate::setting::PROVIDER;
-use crate::threads::locked;
+use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
+use embedctl_common::remedies;
+use embedctl_common::setting::PROVIDER;
+use embedctl_common::threads::locked;
+use embedctl_model::ElementType;
+use embedctl_model::batch::Batch;
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.
 ///

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::{Reading, pooled};
 use crate::engine::{BatchLimits, EngineOptions, Provider};
-use crate::error::Result;
 use crate::feeds::Feed;
-use crate::hash::Hash;
-use crate::model::Model;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 use crate::runtime::trust;
+use embedctl_common::error::Result;
+use embedctl_common::hash::Hash;
+use embedctl_model::Model;
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {

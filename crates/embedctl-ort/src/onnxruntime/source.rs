@@ -8,8 +8,8 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::constants;
-use crate::cancel::CancelToken;
-use crate::threads::spawn_scoped;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::threads::spawn_scoped;
 
 /// What a session is made from.
 pub(super) enum GraphSource {

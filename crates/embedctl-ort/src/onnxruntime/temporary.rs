@@ -8,7 +8,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::{private_folder, small_file};
+use embedctl_common::private_folder;
+use embedctl_common::small_file;
 
 const PREFIX: &str = "embedctl-weights-";
 const LOCK: &str = "lock";

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use super::*;
-use crate::batch::Batch;
 use crate::engine::Output;
-use crate::model::ModelOptions;
 use crate::runtime::library::Library;
+use embedctl_model::ModelOptions;
+use embedctl_model::batch::Batch;
 
 /// Opens `model` with a library of this process's own choice.
 fn open(
@@ -245,7 +245,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         "parity/weights-fp16/model",
     ] {
         let model = model(folder);
-        let pooler = crate::pool::Pooler::new(&model.config, 0);
+        let pooler = embedctl_model::pool::Pooler::new(&model.config, 0);
         let batch = batch();
         let mut expected = Vec::new();
         let engine = open_cpu(&model, 1);

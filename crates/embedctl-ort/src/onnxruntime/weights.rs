@@ -29,11 +29,11 @@ use prost::Message;
 
 use super::source::load;
 use super::temporary::TemporaryFolder;
-use crate::cancel::CancelToken;
-use crate::error::with_causes;
-use crate::onnx::EXTERNAL;
-use crate::onnx::skeleton::{self, Tensor};
-use crate::threads::spawn_scoped;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::with_causes;
+use embedctl_common::threads::spawn_scoped;
+use embedctl_onnx::EXTERNAL;
+use embedctl_onnx::skeleton::{self, Tensor};
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";

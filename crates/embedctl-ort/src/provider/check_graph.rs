@@ -5,13 +5,15 @@
 
 use prost::Message as _;
 
-use crate::onnx::{FLOAT, GraphProto, ModelProto, Node, OperatorSet, Tensor, float_value};
+use embedctl_onnx::{FLOAT, GraphProto, ModelProto, Node, OperatorSet, Tensor, float_value};
 
 /// Name of the input, `[ROWS, WIDTH]` in f32.
 pub(crate) const INPUT: &str = "x";
 /// Name of the output, of the same shape.
 pub(crate) const OUTPUT: &str = "y";
+/// Rows of the input.
 pub const ROWS: usize = 32;
+/// Width of a row.
 pub const WIDTH: usize = 64;
 
 /// How far a result may be off. Rows are normalized, so values are about 1: half precision, which some
@@ -22,6 +24,7 @@ const TOLERANCE: f32 = 0.05;
 pub const EPSILON: f64 = 1e-5;
 
 /// The ONNX file.
+#[must_use]
 pub fn model() -> Vec<u8> {
     let node = |operator: &str, inputs: &[&str], output: &str| Node {
         op_type: operator.into(),
@@ -62,6 +65,7 @@ pub fn model() -> Vec<u8> {
 }
 
 /// What is fed: `[ROWS, WIDTH]`, row-major.
+#[must_use]
 pub fn input() -> Vec<f32> {
     Seed::Input.values()
 }
@@ -108,6 +112,9 @@ pub(crate) fn answer() -> Vec<f32> {
 }
 
 /// Whether `output` is [`answer`], and how far it is off where it isn't.
+///
+/// # Errors
+/// A sentence that says how far it is off.
 pub fn check(output: &[f32]) -> Result<(), String> {
     let answer = answer();
     if output.len() != answer.len() {
@@ -204,8 +211,8 @@ mod tests {
 
     #[test]
     fn damaged_graphs_are_read_or_refused() {
-        crate::mutation::each("model.onnx", &model(), 300, |path| {
-            embedctl_testing::assert_no_bug(crate::model::Graph::read(path));
+        embedctl_testing::mutation::each("model.onnx", &model(), 300, |path| {
+            embedctl_testing::assert_no_bug(embedctl_model::Graph::read(path));
         });
     }
 }

@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::{OptionValue, ProviderOption};
 pub use report::ProviderReport;
 
-use crate::error::Cause;
-use crate::named::named;
+use embedctl_common::error::Cause;
+use embedctl_common::named::named;
 
 named! {
     /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`

@@ -99,6 +99,7 @@ pub(crate) fn of_another_system(provider: Provider, platform: Platform) -> Optio
 }
 
 /// How a library with `provider` is got on this machine, in a sentence.
+#[must_use]
 pub fn how_to_get(provider: Provider) -> String {
     let here = Platform::HERE;
     if let Some(package) = package(provider, here, None) {

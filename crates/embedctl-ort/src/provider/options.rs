@@ -9,8 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Provider;
-use crate::error::Cause;
-use crate::size;
+use embedctl_common::error::Cause;
+use embedctl_common::size;
 
 /// A provider's option with its value, as in `openvino.precision=bf16`. It stays this type from the command
 /// line to the registration of the provider; in files it stands as it is written here.

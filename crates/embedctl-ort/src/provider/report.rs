@@ -46,6 +46,7 @@ impl ProviderReport {
     }
 
     /// What came of a trial: where the matrix products were put, and the time of a run in milliseconds.
+    #[must_use]
     pub fn of(provider: Provider, trial: Result<(String, f64), String>) -> Self {
         match trial {
             Ok((placement, millis)) => Self {

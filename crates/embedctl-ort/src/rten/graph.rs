@@ -9,10 +9,10 @@ use std::sync::Arc;
 use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
-use crate::error::Cause;
 use crate::feeds::{Feed, Feeds};
-use crate::model::OutputChoice;
 use crate::padded::PaddedBatch;
+use embedctl_common::error::Cause;
+use embedctl_model::OutputChoice;
 
 /// A graph, its weights, and what it is fed with.
 pub(super) struct Graph {

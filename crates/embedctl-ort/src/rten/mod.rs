@@ -21,12 +21,12 @@ use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
     Worker, single_device,
 };
-use crate::batch::Batch;
-use crate::error::{Cause, Error, Result};
-use crate::model::Model;
 use crate::padded::PaddedBatch;
-use crate::setting::{MODEL_FILE, PROVIDER};
-use crate::threads::{self, within};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::{MODEL_FILE, PROVIDER};
+use embedctl_common::threads::{self, within};
+use embedctl_model::Model;
+use embedctl_model::batch::Batch;
 
 /// The engine's name in messages.
 const NAME: &str = "rten";

@@ -15,9 +15,9 @@ use half::bf16;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
-use crate::error::Cause;
-use crate::onnx::{self, MessageKind, Node, StringEntry, Tensor};
-use crate::small_file;
+use embedctl_common::error::Cause;
+use embedctl_common::small_file;
+use embedctl_onnx::{self as onnx, MessageKind, Node, StringEntry, Tensor};
 
 /// Loads the file at `path`.
 pub(super) fn load(path: &Path) -> Result<Model, Cause> {

@@ -6,8 +6,8 @@ use half::bf16;
 use prost::Message as _;
 
 use super::*;
-use crate::model::{Frame, ModelOptions};
-use crate::onnx::{
+use embedctl_model::{Frame, ModelOptions};
+use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
     float_value,
 };
@@ -152,7 +152,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
         ..Node::default()
     };
     let mut cast = node("Cast", &["weight"], "wide");
-    cast.attribute.push(crate::onnx::Attribute {
+    cast.attribute.push(embedctl_onnx::Attribute {
         name: "to".into(),
         i: Some(cast_to.into()),
         kind: 2, // an integer
@@ -276,12 +276,12 @@ fn damaged_files_are_errors() {
         let mut outer = Vec::new();
         for number in [6, 5, 1] {
             outer.clear();
-            crate::onnx::append(number, &nested, &mut outer);
+            embedctl_onnx::append(number, &nested, &mut outer);
             nested.clone_from(&outer);
         }
     }
     let mut file = Vec::new();
-    crate::onnx::append(7, &nested, &mut file);
+    embedctl_onnx::append(7, &nested, &mut file);
     std::fs::write(&path, file).unwrap();
     assert!(stored::load(&path).is_err_and(|cause| cause.reason.contains("nested too deeply")));
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
-use crate::cancel::CancelToken;
-use crate::threads::try_spawn;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::threads::try_spawn;
 
 /// How long a program that has closed its output may take to end.
 const ENDING: Duration = Duration::from_secs(5);

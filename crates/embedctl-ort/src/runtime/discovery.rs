@@ -12,9 +12,9 @@ use super::python::{self, site_packages};
 use super::search_path::{NAMING_VARIABLES, SearchPath, System, file_name, real, version};
 use super::trust;
 use super::{node, plugin};
-use crate::error::Cause;
-use crate::folder::children;
-use crate::setting::{ORT_LIB, SetBy};
+use embedctl_common::error::Cause;
+use embedctl_common::folder::children;
+use embedctl_common::setting::{ORT_LIB, SetBy};
 
 /// A library that may be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,7 @@ impl Machine {
                 path: Vec::new(),
                 system_folders: Vec::new(),
                 system: System::Linux,
-                stop: crate::cancel::CancelToken::new(),
+                stop: embedctl_common::cancel::CancelToken::new(),
             },
         }
     }

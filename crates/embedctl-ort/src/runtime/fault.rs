@@ -1,7 +1,7 @@
 //! Why a library cannot be used at all, and what helps.
 
 use super::search_path::System;
-use crate::error::Cause;
+use embedctl_common::error::Cause;
 
 /// Why a library cannot be used at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

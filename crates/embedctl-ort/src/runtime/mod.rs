@@ -36,7 +36,7 @@ pub use probe::ProbeCommand;
 pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
 pub use trust::doubt;
 
-use crate::error::{Cause, Error, ErrorKind};
+use embedctl_common::error::{Cause, Error, ErrorKind};
 
 /// The engine's name in messages.
 pub(crate) const NAME: &str = "ONNX Runtime";

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::search_path::{SearchPath, System, file_name};
-use crate::folder::children;
+use embedctl_common::folder::children;
 
 /// The global packages of the `node` on PATH.
 pub(super) fn global(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use self::places::Places;
 use super::elf;
 use super::search_path::{SearchPath, System, file_name};
-use crate::cancel::CancelToken;
-use crate::error::with_causes;
-use crate::folder::children;
 use crate::provider::Provider;
-use crate::word_list::words;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::with_causes;
+use embedctl_common::folder::children;
+use embedctl_common::word_list::words;
 
 /// The part of CUDA that comes with the driver.
 pub(crate) const DRIVER: &str = "libcuda.so.1";

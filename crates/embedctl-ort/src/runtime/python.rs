@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::asked;
 use super::search_path::{SearchPath, System, file_name, version};
-use crate::folder::children;
+use embedctl_common::folder::children;
 
 /// How long an interpreter may take to say where its packages are, and how many bytes it may say.
 const TIME_LIMIT: Duration = Duration::from_secs(10);

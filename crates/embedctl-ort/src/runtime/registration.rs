@@ -13,8 +13,8 @@ use serde_json::{Map, json};
 
 use super::placement::{CPU, library_name};
 use super::plugin::devices;
-use crate::error::with_causes;
 use crate::provider::{OptionValue, Provider, ProviderOption};
+use embedctl_common::error::with_causes;
 
 /// The options of a session, whatever its provider.
 ///

@@ -9,10 +9,10 @@ use super::fault::missing_file;
 use super::library::Library;
 use super::preload::{self, DRIVER, Prepared};
 use super::unusable;
-use crate::error::Cause;
 use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
-use crate::setting::{DEVICE, PROVIDER_OPTION};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{DEVICE, PROVIDER_OPTION};
 
 /// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
 /// is the library's.

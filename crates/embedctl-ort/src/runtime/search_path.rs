@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::trust;
-use crate::cancel::CancelToken;
-use crate::folder::children;
-use crate::named::named;
-use crate::word_list::words;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::folder::children;
+use embedctl_common::named::named;
+use embedctl_common::word_list::words;
 
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];

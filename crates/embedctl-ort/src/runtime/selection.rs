@@ -19,10 +19,10 @@ use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport};
 use super::search_path::{SearchPath, System, real};
 use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
-use crate::cancel::CancelToken;
-use crate::error::{Cause, Error, Result};
 use crate::provider::Provider;
-use crate::threads::locked;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::threads::locked;
 use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
 
 /// The search for libraries, for one opening of a model.
@@ -54,6 +54,7 @@ struct Chosen {
 impl<'a> Selection<'a> {
     /// A search as `options` say, for a provider on device number `device`. `software`: whether a device
     /// that the processor emulates will do.
+    #[must_use]
     pub fn new(
         options: &'a RuntimeOptions,
         device: u32,

@@ -3,8 +3,8 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::ErrorKind;
 use crate::provider::ProviderReport;
+use embedctl_common::error::ErrorKind;
 
 /// What a search is made with.
 type Options = (RuntimeOptions, CancelToken);

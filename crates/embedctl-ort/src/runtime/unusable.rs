@@ -5,16 +5,18 @@
 //! without an NVIDIA GPU no package makes CUDA work.
 
 use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
-use crate::error::Cause;
 use crate::provider::Provider;
 use crate::provider::obtain::{self, Platform};
+use embedctl_common::error::Cause;
 
 /// What stands in the way of `provider` on this machine.
+#[must_use]
 pub fn here(provider: Provider) -> Option<Cause> {
     unusable_reason(provider, &Hardware::detect(), Platform::HERE)
 }
 
 /// What stands in the way of `provider` on a machine of that hardware.
+#[must_use]
 pub fn unusable_reason(
     provider: Provider,
     hardware: &Hardware,
@@ -109,6 +111,7 @@ fn vulkan(hardware: &Hardware) -> Option<Cause> {
 }
 
 /// Why no library here has `provider`, if no package would bring one that makes sense.
+#[must_use]
 pub fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
     let software_only = hardware
         .vulkan

@@ -56,6 +56,7 @@ pub struct Memory {
 }
 
 /// The processor and memory of this machine.
+#[must_use]
 pub fn here() -> (Cpu, Memory) {
     #[cfg(target_os = "linux")]
     {

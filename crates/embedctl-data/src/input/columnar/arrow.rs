@@ -10,11 +10,11 @@ use super::{Batches, at_most, entered};
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::SchemaRef;
 use crate::arrow::ipc::reader::{FileDecoder, StreamReader};
-use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;
-use crate::storage::Bytes;
-use crate::threads::locked;
+use embedctl_common::error::Result;
+use embedctl_common::threads::locked;
+use embedctl_storage::Bytes;
 
 /// An Arrow file, by its footer.
 pub(super) struct ArrowFile {

@@ -11,7 +11,7 @@ use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::convert::try_fb_to_schema;
 use crate::arrow::ipc::reader::{FileDecoder, FileReader, read_footer_length};
 use crate::arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
-use crate::storage::Bytes;
+use embedctl_storage::Bytes;
 
 /// Bytes behind a footer: its length, and the magic.
 const TRAILER: u64 = 10;

@@ -28,9 +28,9 @@ use super::source::Planned;
 use super::window::{Filling, Piece};
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::SchemaRef;
-use crate::error::Result;
 use crate::position::Seek;
 use crate::record::Origin;
+use embedctl_common::error::Result;
 
 /// Record batches of one source, in order.
 trait Batches: Send {

@@ -8,7 +8,7 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::RowGroupMetaData;
 use ::parquet::file::reader::{ChunkReader, Length};
 
-use crate::storage::{Bytes, Seeking};
+use embedctl_storage::{Bytes, Seeking};
 
 /// A page up to this size is believed, whatever its column says: some writers count wrongly.
 const BELIEVED: u64 = 32 << 20;

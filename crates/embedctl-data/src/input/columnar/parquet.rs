@@ -18,10 +18,10 @@ use super::table::Table;
 use super::{Batches, at_most, entered};
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
-use crate::error::Result;
 use crate::input::source::Planned;
 use crate::position::Seek;
-use crate::storage::Bytes;
+use embedctl_common::error::Result;
+use embedctl_storage::Bytes;
 
 /// A Parquet file.
 pub(super) struct Parquet {

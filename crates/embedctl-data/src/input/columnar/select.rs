@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::datatypes::{DataType, FieldRef, Fields, Schema};
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// A column of a table, or a field of one that holds structs.
 #[derive(Debug, Clone)]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::select::{Column, find, is_ambiguous};
 use crate::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use crate::arrow::datatypes::{DataType, SchemaRef};
-use crate::error::{Cause, Error, Result};
 use crate::input::columns::{Columns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
@@ -17,7 +16,8 @@ use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{Strings, is_text};
 use crate::record::Origin;
-use crate::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// The asked columns of one table.
 pub(super) struct Table {

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use super::Encoding;
-use crate::error::Cause;
+use embedctl_common::error::Cause;
 
 /// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.

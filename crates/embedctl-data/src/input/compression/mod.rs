@@ -142,7 +142,7 @@ pub(super) mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::error::Cause;
+    use embedctl_common::error::Cause;
 
     pub fn gzip(data: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -26,10 +26,10 @@ use super::reader::{Filled, Reader};
 use super::source::{From, Planned};
 use super::window::{Filling, Known, Record};
 use crate::arrow::datatypes::{DataType, Field};
-use crate::error::{Cause, Error, Place, Result};
 use crate::position::Seek;
 use crate::record::Origin;
-use crate::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
+use embedctl_common::error::{Cause, Error, Place, Result};
+use embedctl_common::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
 
 /// Reads records of one source.
 pub(super) struct CsvReader {

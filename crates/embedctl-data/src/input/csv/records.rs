@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::error::{Cause, Result};
 use crate::input::parse::too_long;
 use crate::input::source::{OpenSource, Planned};
 use crate::position::Seek;
 use crate::record::Origin;
-use crate::setting::MAX_RECORD_BYTES;
+use embedctl_common::error::{Cause, Result};
+use embedctl_common::setting::MAX_RECORD_BYTES;
 
 /// What the next record is; its lines are in [`Records::record`].
 #[derive(Debug, PartialEq, Eq)]

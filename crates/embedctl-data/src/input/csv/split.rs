@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// Splits records into fields.
 pub(super) struct Split {

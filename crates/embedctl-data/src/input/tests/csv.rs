@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrow::array::{Array, AsArray, Int64Array};
-use crate::error::ErrorKind;
 use crate::position::Seek;
+use embedctl_common::error::ErrorKind;
 
 fn kept<'a>(window: &'a Window, name: &str) -> Vec<Option<&'a str>> {
     window.columns[name].as_string::<i32>().iter().collect()
@@ -205,7 +205,7 @@ fn reading_goes_on_at_any_position() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::mutation::cases(200)))]
+    #![proptest_config(ProptestConfig::with_cases(embedctl_testing::mutation::cases(200)))]
 
     /// What the csv crate writes is read again, whatever the fields hold.
     #[test]

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use super::tables::{KEPT, arrow_file, arrow_stream, batch, parquet};
 use super::*;
 use crate::input::compression::tests::{bzip2, gzip, xz};
-use crate::mutation::{arrow_losing_batches, each};
 use crate::record::Reject;
 use embedctl_testing::assert_no_bug;
+use embedctl_testing::mutation::{arrow_losing_batches, each};
 
 /// The windows of a damaged file, and its bytes; `None` if it is refused, for a reason that is not ours.
 fn read(path: &Path, options: InputOptions) -> Option<(Vec<Window>, Vec<u8>)> {

@@ -11,7 +11,7 @@ use crate::arrow::array::RecordBatch;
 use crate::arrow::array::{ArrayRef, StringArray};
 use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
-use crate::storage::{Bytes, Readable};
+use embedctl_storage::{Bytes, Readable};
 
 #[test]
 fn every_position_goes_on_where_the_window_ended() {

@@ -8,8 +8,8 @@ use crate::arrow::array::RecordBatch;
 use crate::arrow::array::{
     Array, ArrayRef, Float64Array, Int32Array, Int64Array, NullArray, StringArray,
 };
-use crate::error::ErrorKind;
 use crate::record::Reject;
+use embedctl_common::error::ErrorKind;
 
 #[test]
 fn a_table_without_what_was_asked_for_is_refused() {

@@ -3,8 +3,8 @@
 use super::tables::{arrow_stream, batch};
 use super::*;
 use crate::arrow::array::AsArray;
-use crate::error::ErrorKind;
 use crate::input::compression::tests::{gzip, zstd};
+use embedctl_common::error::ErrorKind;
 
 #[test]
 fn sources_follow_one_another() {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use crate::arrow::datatypes::*;
 use crate::arrow::retype;
-use crate::error::{Error, Result};
 use crate::output::columns::{self, Columns};
-use crate::setting::KEEP;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KEEP;
 
 /// PostgreSQL counts from 2000-01-01, everybody else from 1970-01-01.
 const EPOCH_DAYS: i32 = 10_957;

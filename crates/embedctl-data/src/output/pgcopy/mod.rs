@@ -14,10 +14,10 @@ use super::quantize::{Dtype, Elements};
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
 use crate::arrow::datatypes::Schema;
-use crate::error::{Error, Place, Result};
-use crate::hash::Hash;
 use crate::record::Rows;
-use crate::setting::{DIMENSIONS, KEEP};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::hash::Hash;
+use embedctl_common::setting::{DIMENSIONS, KEEP};
 
 /// Signature, flags, length of an extension.
 const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

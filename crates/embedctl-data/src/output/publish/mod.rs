@@ -28,7 +28,7 @@ use self::journal::Journal;
 use self::plan::Plan;
 use super::fault::with_remedy;
 use super::temporary::{RunFiles, Temporary};
-use crate::error::{Error, Result};
+use embedctl_common::error::{Error, Result};
 
 /// Gives every file its name; the last one is the main file.
 ///

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use half::f16;
 
 use super::{CUT, StoredVector, TakeVector, failed, unreadable};
-use crate::error::{Error, Result};
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
-use crate::storage::Readable;
+use embedctl_common::error::{Error, Result};
+use embedctl_storage::Readable;
 
 /// What comes before the first row of PostgreSQL's binary COPY, and its length of flags and extension.
 const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";

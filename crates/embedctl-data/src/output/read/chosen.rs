@@ -18,12 +18,12 @@ use super::binary::{self, floats};
 use super::lists::{Vectors, element};
 use super::{Said, guarded, read_as, unreadable};
 use crate::arrow::datatypes::DataType;
-use crate::error::{Error, Result};
 use crate::input::Chunks;
 use crate::output::options::OutputFormat;
 use crate::output::quantize::Dtype;
-use crate::setting::EMBEDDING_FIELD;
-use crate::storage::{Address, Readable};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::EMBEDDING_FIELD;
+use embedctl_storage::{Address, Readable};
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
 /// stand one after another in a row.

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{CUT, Said, StoredVector, TakeVector, decompressed, failed, in_order};
-use crate::error::{Error, Place, Result};
 use crate::output::options::Compression;
 use crate::output::quantize::Dtype;
-use crate::storage::Readable;
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.
 const MAX_LINE: u64 = 64 << 20;

@@ -14,10 +14,10 @@ use super::{CUT, Said, StoredVector, TakeVector, failed, guarded, in_order, unre
 use crate::arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
 use crate::arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
 use crate::arrow::ipc::reader::{FileReader, StreamReader};
-use crate::error::Result;
 use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
 use crate::output::quantize::Dtype;
-use crate::storage::Readable;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
 
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;

@@ -18,9 +18,9 @@ use super::encoding::VECTOR_COLUMNS;
 use super::made;
 use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
-use crate::error::{Error, Place, Result};
-use crate::storage::{Readable, no_fault_of_data};
-use crate::threads::caught;
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::threads::caught;
+use embedctl_storage::{Readable, no_fault_of_data};
 
 /// A vector of a file.
 #[derive(Debug, Clone, Copy)]

@@ -10,10 +10,10 @@ use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
 use crate::arrow::array::{RecordBatch, new_null_array};
 use crate::arrow::datatypes::{DataType, Field, Schema};
-use crate::error::{ErrorKind, Result};
-use crate::mutation::{arrow_losing_batches, each};
-use crate::storage::Readable;
+use embedctl_common::error::{ErrorKind, Result};
+use embedctl_storage::Readable;
 use embedctl_testing::assert_no_bug;
+use embedctl_testing::mutation::{arrow_losing_batches, each};
 
 /// Every vector of a file, bit by bit.
 fn vectors(path: &Path) -> Result<Vec<Vec<u32>>> {

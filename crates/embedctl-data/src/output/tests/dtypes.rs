@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::arrow::buffer::NullBuffer;
-use crate::cancel::CancelToken;
-use crate::error::Result;
 use crate::output::testing::*;
 use crate::output::{
     Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
     VectorType, create, read_vectors,
 };
 use crate::record::Rows;
-use crate::storage::Readable;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
 
 /// Made by `quantize.py`, which lies beside it.
 const REFERENCE: &str = "../../fixtures/parity/quantize";

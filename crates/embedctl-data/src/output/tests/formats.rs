@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::parquet::read_parquet;
 use crate::arrow::array::Array;
 use crate::arrow::datatypes::{DataType, Field, Schema};
-use crate::error::ErrorKind;
 use crate::output::testing::*;
 use crate::output::{Compression, Destination, OutputFormat, OutputOptions, RunFiles, create};
 use crate::record::Rows;
+use embedctl_common::error::ErrorKind;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
 

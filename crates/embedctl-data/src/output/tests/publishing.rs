@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::error::ErrorKind;
 use crate::output::rejects::RejectsWriter;
 use crate::output::testing::*;
 use crate::output::{OutputFormat, RunFiles, refuse_overlap};
-use crate::setting::REJECTS;
+use embedctl_common::error::ErrorKind;
+use embedctl_common::setting::REJECTS;
 
 pub const NAMES: [&str; 3] = ["out.parquet", "out.npy", "out.jsonl"];
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::publishing::NAMES;
-use crate::error::ErrorKind;
 use crate::output::publish::step::faults::{self, Fault};
 use crate::output::rejects::RejectsWriter;
 use crate::output::testing::*;
 use crate::output::{OutputOptions, RunFiles};
+use embedctl_common::error::ErrorKind;
 
 /// Which run's files stand under the names of an output: for each the number of its rows.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -33,7 +33,7 @@ fn standing(main: &std::path::Path, rejects: &std::path::Path) -> Standing {
     let provenance: Option<serde_json::Value> =
         provenance.map(|text| serde_json::from_slice(&text).unwrap());
     let hash = |bytes: &[u8]| {
-        let mut hash = crate::hash::Hash::default();
+        let mut hash = embedctl_common::hash::Hash::default();
         hash.add(bytes);
         serde_json::Value::from(hash.hex())
     };
@@ -101,7 +101,7 @@ fn publish_with(
     options: &OutputOptions,
     rejects: &std::path::Path,
     rows: usize,
-) -> crate::Result<()> {
+) -> embedctl_common::Result<()> {
     let files = RunFiles::new();
     let mut writer = writer_of(options, &files)?;
     let mut list = RejectsWriter::create(rejects, options.force, &files)?;

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::error::ErrorKind;
 use crate::output::testing::*;
 use crate::output::{Compression, OutputFormat, OutputOptions};
+use embedctl_common::error::ErrorKind;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
 const STREAMED: [OutputFormat; 5] = [

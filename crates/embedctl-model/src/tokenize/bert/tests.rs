@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::characters::has_combining_class;
 use super::*;
-use crate::model::{Model, ModelOptions};
+use crate::Model;
+use crate::ModelOptions;
 
 const REAL: &str = "../../fixtures/models/all-MiniLM-L6-v2";
 const CASED: &str = "../../fixtures/parity/tok-backend-class-keeps-case/model";

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::error::Result;
+use embedctl_common::error::Result;
 
 /// A kind of place to cut at, the coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use self::cuts::{Cutter, Level, Piece};
 use super::TextTokenizer;
 use super::bert::Scratch;
 use crate::batch::TokenRows;
-use crate::error::{Error, Result};
-use crate::named::named;
-use crate::record::Texts;
-use crate::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, MAX_LENGTH};
-use crate::stage::Clock;
+use embedctl_common::Texts;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::named::named;
+use embedctl_common::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, MAX_LENGTH};
+use embedctl_common::stage::Clock;
 
 /// Texts that a thread takes at a time: they are long.
 const TEXTS: usize = 16;
@@ -141,6 +141,9 @@ impl TextTokenizer {
     }
 
     /// Cuts all texts; adds the processor time of its threads to `clock`.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on a text.
     pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Result<Chunks> {
         let some = |first: usize| {
             let (mut chunks, mut scratch) = (Chunks::default(), Scratch::default());

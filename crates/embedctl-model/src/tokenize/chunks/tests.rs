@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Model, ModelOptions};
+use crate::Model;
+use crate::ModelOptions;
 
 fn prepared(case: &str, prompt: Option<&str>) -> TextTokenizer {
     let options = ModelOptions {

@@ -9,10 +9,10 @@ use tokenizers::{AddedToken, Tokenizer};
 
 use super::Result;
 use super::special::Names;
-use crate::error::Cause;
-use crate::model::tokenizer::added::{Added, Special};
-use crate::model::tokenizer::arguments::Arguments;
-use crate::model::tokenizer::registry::Class;
+use crate::tokenizer::added::{Added, Special};
+use crate::tokenizer::arguments::Arguments;
+use crate::tokenizer::registry::Class;
+use embedctl_common::error::Cause;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.
 pub struct Backend {

@@ -17,7 +17,7 @@ use self::rebuild::rebuild;
 use self::special::{Names, extra};
 use super::arguments::Arguments;
 use super::registry::{Chosen, Class};
-use crate::error::Cause;
+use embedctl_common::error::Cause;
 
 pub use self::backend::Backend;
 

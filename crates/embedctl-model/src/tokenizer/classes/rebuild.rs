@@ -10,10 +10,10 @@ use super::Result;
 use super::backend::template;
 use super::special::Names;
 use super::vocabulary::{Bpe, Model};
-use crate::model::tokenizer::arguments::Arguments;
-use crate::model::tokenizer::languages::{MBART, MBART_50};
-use crate::model::tokenizer::registry::{Chosen, Class};
-use crate::word_list::lists;
+use crate::tokenizer::arguments::Arguments;
+use crate::tokenizer::languages::{MBART, MBART_50};
+use crate::tokenizer::registry::{Chosen, Class};
+use embedctl_common::word_list::lists;
 
 /// How Qwen's tokenizers split a text; `marks` is what words consist of beside letters.
 fn qwen_split(marks: &str) -> Value {

@@ -4,12 +4,12 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use super::Result;
-use crate::error::Cause;
-use crate::model::tokenizer::added::{Added, Special};
-use crate::model::tokenizer::arguments::{Arguments, NAMED, set};
-use crate::model::tokenizer::languages::{MBART, MBART_50, NLLB};
-use crate::model::tokenizer::registry::Class;
-use crate::word_list::words;
+use crate::tokenizer::added::{Added, Special};
+use crate::tokenizer::arguments::{Arguments, NAMED, set};
+use crate::tokenizer::languages::{MBART, MBART_50, NLLB};
+use crate::tokenizer::registry::Class;
+use embedctl_common::error::Cause;
+use embedctl_common::word_list::words;
 
 /// The class's own defaults for named tokens, in the order of [`NAMED`] (bos, eos, unk, sep, pad, cls, mask); `-` where
 /// it has none.

@@ -6,8 +6,8 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::models::unigram::Unigram;
 
 use super::Result;
-use crate::error::Cause;
-use crate::model::tokenizer::registry::Chosen;
+use crate::tokenizer::registry::Chosen;
+use embedctl_common::error::Cause;
 
 /// A class's model over the file's vocabulary.
 pub(super) struct Model<'a> {

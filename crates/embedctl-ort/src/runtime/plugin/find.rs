@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::folder::children;
 use crate::provider::Provider;
 use crate::runtime::python;
 use crate::runtime::search_path::{SearchPath, System, file_name, real};
+use embedctl_common::folder::children;
 
 /// What ONNX Runtime calls to get a plug-in's providers, and to give them back.
 const ENTRY_POINTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];
@@ -114,7 +114,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::cancel::CancelToken;
+    use embedctl_common::cancel::CancelToken;
 
     const PLUGIN: &str =
         "int CreateEpFactories(void) { return 0; } int ReleaseEpFactory(void) { return 0; }";

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::folder::children;
 use crate::runtime::search_path::{SearchPath, file_name, version};
 use crate::runtime::{python, trust};
+use embedctl_common::folder::children;
 
 /// Folders that are searched before the loader's own, and after them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::cancel::CancelToken;
+    use embedctl_common::cancel::CancelToken;
 
     fn here() -> SearchPath {
         SearchPath {

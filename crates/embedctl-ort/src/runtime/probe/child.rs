@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use super::protocol::Event;
 use super::trial;
-use crate::error::Cause;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::library;
 use crate::runtime::placement::library_name;
 use crate::runtime::plugin::{PluginReport, devices};
 use crate::runtime::preload::{self, Prepared};
 use crate::runtime::remedy;
+use embedctl_common::error::Cause;
 
 /// Which providers a child tries, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,8 +26,8 @@ use super::binary;
 use super::discovery::{self, Candidate, Named};
 use super::plugin::PluginReport;
 use super::search_path::SearchPath;
-use crate::cancel::CancelToken;
-use crate::threads::spawn_scoped;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::threads::spawn_scoped;
 
 /// How long a library may take to load and to try all its providers. CUDA's first start on a machine with
 /// many devices takes seconds, a TensorRT engine for the small graph some more.

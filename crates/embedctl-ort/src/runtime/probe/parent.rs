@@ -10,12 +10,12 @@ use super::ProbeCommand;
 use super::child::{Attempts, Request};
 use super::protocol::Event;
 use super::report::LibraryReport;
-use crate::cancel::CancelToken;
 use crate::provider::ProviderReport;
 use crate::runtime::asked::{Asked, Lines};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
 use crate::runtime::plugin::PluginReport;
+use embedctl_common::cancel::CancelToken;
 
 /// The end of what a child says on standard error, kept for the report of a crash.
 const LAST_WORDS: usize = 2048;

@@ -97,6 +97,7 @@ impl LibraryReport {
     }
 
     /// The plug-in at `path`.
+    #[must_use]
     pub fn plugin(&self, path: &Path) -> Option<&PluginReport> {
         self.plugins.iter().find(|one| one.path == path)
     }

@@ -8,12 +8,12 @@ use crossbeam_channel::{select, unbounded};
 
 use super::refused::{CAME_WITHOUT, Refused, passed_over};
 use super::{Chosen, Selection, may_have};
-use crate::cancel::CancelToken;
-use crate::error::{Cause, Error, Result};
 use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::{self, Attempts, ProbeCommand};
-use crate::threads::spawn_scoped;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::threads::spawn_scoped;
 
 /// What came of asking candidates.
 pub(super) enum Answer<'c> {

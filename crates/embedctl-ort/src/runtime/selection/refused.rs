@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::Selection;
-use crate::error::{Cause, Error, ErrorKind};
 use crate::provider::obtain::how_to_get;
 use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
 use crate::runtime::{NAME, provider_error};
-use crate::setting::ORT_LIB;
+use embedctl_common::error::{Cause, Error, ErrorKind};
+use embedctl_common::setting::ORT_LIB;
 
 /// What helps where no library does, for want of a device.
 const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";
