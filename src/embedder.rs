@@ -3,16 +3,19 @@
 //! [`Embedder`] is the library's front door for programs that hold their texts in memory; the pipeline
 //! uses the same parts for streams that don't fit there.
 
+#[cfg(test)]
+mod damaged_tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::batch::{self, BatchLimits, TokenRows};
+use crate::engine::row_worker::{Finished, RowWorker, not_finite_empty};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
-use crate::row_worker::{Finished, RowWorker, not_finite_empty};
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
 use crate::tokenize::TextTokenizer;
 
@@ -67,7 +70,7 @@ impl Embedder {
             options.workers = usable_cores();
         }
         let tokenizer = TextTokenizer::new(&model, options.workers)?;
-        let engine = crate::padding::open(&model, &options)?;
+        let engine = engine::padding::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
         let mut info = engine.info().clone();
         info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, &options)?;

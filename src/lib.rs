@@ -13,23 +13,18 @@
 
 pub mod availability;
 pub mod bench;
-#[cfg(test)]
-mod damaged_models;
 mod embedder;
 pub mod engine;
-pub mod info;
 pub mod inspect;
 pub mod job;
-mod padding;
 pub mod pipeline;
 pub mod profile;
 pub mod progress;
 pub mod provenance;
 pub mod reuse;
-mod row_worker;
 pub mod survey;
-pub mod verify;
 
+pub use availability::info;
 pub use embedctl_common::threads::{locked, usable_cores};
 pub use embedctl_common::{
     Error, ErrorKind, Result, cancel, error, safe_text, setting, size, stage,
@@ -42,6 +37,7 @@ pub use embedctl_model::{batch, pool, tokenize};
 pub use embedctl_ort::{device, provider, runtime};
 pub use embedctl_storage as storage;
 pub use embedder::Embedder;
+pub use inspect::reference;
 
 use embedctl_common::{folder, hash, named, private_folder, remedies, threads, word_list};
 use embedctl_native::safetensors;

@@ -1,6 +1,8 @@
 //! What works here: the hardware, the libraries, and what each provider is good for; if it does not work,
 //! why, and what mends that. All that `embedctl devices` tells.
 
+pub mod info;
+
 use std::path::{Path, PathBuf};
 use std::thread;
 

@@ -20,6 +20,7 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::cosine_of_samples;
+use crate::engine::row_worker::RowWorker;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions, Provider};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
@@ -30,7 +31,6 @@ use crate::pool::Pooler;
 use crate::profile::fingerprint;
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
-use crate::row_worker::RowWorker;
 use crate::runtime::ProbeCommand;
 use crate::threads::{spawn, usable_cores};
 use crate::tokenize::TextTokenizer;
@@ -140,7 +140,7 @@ impl Session {
         let model = Arc::new(Model::open(&model_options)?);
         let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let device_memory = HeldMemory::watch();
-        let engine = ReusedEngine::new(crate::padding::open(&model, &engine_options)?);
+        let engine = ReusedEngine::new(engine::padding::open(&model, &engine_options)?);
         let threads = configuration
             .threads
             .or(engine.workers())

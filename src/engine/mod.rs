@@ -3,6 +3,8 @@
 mod auto;
 pub mod native;
 mod open;
+pub(crate) mod padding;
+pub(crate) mod row_worker;
 
 pub use auto::order as usual;
 pub use embedctl_ort::engine::*;

@@ -5,6 +5,7 @@
 mod belongs;
 mod differences;
 mod health;
+pub mod reference;
 mod verify;
 
 use std::collections::BTreeMap;

@@ -41,7 +41,7 @@ mod part;
 mod parts;
 mod paths;
 #[cfg(test)]
-mod proven;
+mod proven_tests;
 mod reader;
 mod rejected;
 mod retry;

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::assembly::{Assembly, Extra, Planned, followed_by, with_nulls};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
+use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
 use crate::job;
 use crate::model::Model;
@@ -14,7 +15,6 @@ use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Mark, Origin, Reject, RowRef, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
-use crate::row_worker::{Finished, not_finite_empty};
 
 fn place(names: &SourceNames, origin: &Origin) -> Place {
     let name = names.get(origin.source as usize);

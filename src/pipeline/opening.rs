@@ -58,7 +58,9 @@ pub(super) fn open_engine(
         ..engine
     };
     let kept = options.clone();
-    let engine = in_background("engine", move || crate::padding::open(&model, &options))?;
+    let engine = in_background("engine", move || {
+        crate::engine::padding::open(&model, &options)
+    })?;
     Ok(Opening {
         engine,
         stop,

@@ -118,7 +118,7 @@ pub(super) fn drive(
         notes.push("this shard is complete; the output is, when all others are, too".to_owned());
     }
     if run.maker.info.equal_lengths {
-        notes.push(crate::padding::NOTE.into());
+        notes.push(engine::padding::NOTE.into());
     }
     if without_tokens > 0 {
         notes.push(format!(

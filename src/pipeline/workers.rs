@@ -10,12 +10,12 @@ use super::tokenizing::InFlight;
 use crate::batch::{Plan, TokenRows};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
+use crate::engine::row_worker::{Finished, RowWorker};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::Model;
 use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress};
-use crate::row_worker::{Finished, RowWorker};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
 

@@ -7,8 +7,8 @@ use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::RecordReader;
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
+use embedctl::reference::{self, Comparison};
 use embedctl::storage::{Readable, Storage};
-use embedctl::verify::{self, Comparison};
 use serde_json::json;
 
 use super::{embed, stores};
@@ -50,7 +50,7 @@ pub fn run(
     }
     let (_, settled) = engine::settle(&model, &engine)?;
     let mut embedder = Embedder::open(&model, &engine)?;
-    let compared = verify::against(&mut embedder, records, &against)?;
+    let compared = reference::against(&mut embedder, records, &against)?;
     let info = embedder.engine();
     let least = args.engine.min_cosine.unwrap_or_else(|| {
         if info.is_reduced() {
