@@ -14,6 +14,7 @@ use super::shards::{Stretch, Unit};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::position::{Position, Seek};
+use crate::setting::RESUME;
 
 /// The input of a job in shards, as this run finds it.
 pub trait Inputs: fmt::Debug + Send + Sync {
@@ -92,7 +93,9 @@ impl Job {
                 "{}: the input changes while it is compared with what the shards have read",
                 self.shown
             ))
-            .with_remedy("let that end, and give the same command with --resume"));
+            .with_remedy(format!(
+                "let that end, and give the same command with {RESUME}"
+            )));
         }
         Ok(())
     }
@@ -139,7 +142,7 @@ impl Job {
 
     fn begin_anew(&self) -> String {
         format!(
-            "put the input back as it was and give --resume, or {}",
+            "put the input back as it was and give {RESUME}, or {}",
             self.anew()
         )
     }

@@ -147,7 +147,7 @@ pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
     let (stretches, columns) = shares(job.shard(), options, &mut input)?;
     if stretches.is_some() && options.sources.contains(&Source::Stdin) {
         return Err(Error::usage(format!(
-    "--shard {}/{}: standard input cannot be read again, to prove that all shards have read the same",
+    "{SHARD} {}/{}: standard input cannot be read again, to prove that all shards have read the same",
     job.shard().index,
     job.shard().count
     ))

@@ -306,25 +306,28 @@ fn wide(sandbox: &Sandbox, hidden: u64, inner: u64, layers: u64, sparse: bool) -
 }
 
 /// Runs a command to its end; its exit code, what it said, and the most memory that it had, in bytes.
-#[allow(clippy::zombie_processes)] // it is waited for by `wait4`
 fn measured(command: &mut Command) -> (Option<i32>, String, u64) {
     let mut child = command.spawn().unwrap();
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
-    let pid = libc::pid_t::try_from(child.id()).unwrap();
-    let mut status = 0;
-    // SAFETY: a struct of numbers, of which all zeros are a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointers are to values of the right types, and the child is nobody else's to wait for.
-    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-    assert_eq!(waited, pid);
-    let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
-    (code, said, u64::try_from(usage.ru_maxrss).unwrap() * 1024)
+    let mut stderr = child.stderr.take().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        said
+    });
+    // The system's own count at the end begins with the memory of this process.
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    let code = loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        most = kilobytes.unwrap_or(0).max(most);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        std::thread::yield_now();
+    };
+    (code, said.join().unwrap(), most * 1024)
 }
 
 /// What a run has at most beside weights: the program, and where precision is measured one layer in fp32 and both states
