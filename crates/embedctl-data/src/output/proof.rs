@@ -25,7 +25,7 @@ use embedctl_common::hash::{self, Hash};
 use embedctl_storage::Readable;
 
 /// Names of hashes that stand in the bytes that they are over.
-pub(crate) const FILE: &str = "file";
+pub const FILE: &str = "file";
 const SIDECAR: &str = "provenance";
 
 /// Key of a provenance that holds the hashes.
