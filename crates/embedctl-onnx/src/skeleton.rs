@@ -165,7 +165,7 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        files(Path::new("fixtures"), &mut found);
+        files(Path::new("../../fixtures"), &mut found);
         found.sort();
         assert!(found.len() > 10, "{}", found.len());
         let skimmed = |path: &Path| Model::graph_of(&File::open(path).unwrap()).unwrap();

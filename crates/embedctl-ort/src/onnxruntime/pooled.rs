@@ -289,7 +289,7 @@ mod tests {
     fn the_extended_graph_has_the_pooled_output_alone_and_keeps_the_rest() {
         let onnx = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")
-            .join("../../fixtures/parity/weights-external-data/model/onnx/model.onnx");
+            .join("fixtures/parity/weights-external-data/model/onnx/model.onnx");
         let before = Graph::read(&onnx).unwrap();
         let states = before.outputs[0].name.clone();
         let bytes = graph(
