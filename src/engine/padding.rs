@@ -26,7 +26,7 @@ const LENGTHS: [usize; 2] = [5, 23];
 /// Opens an engine for `model` and looks whether it can be given rows of different lengths.
 ///
 /// # Errors
-/// As [`engine::open`]; or if a short row cannot be run.
+/// As [`engine::open()`]; or if a short row cannot be run.
 pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let engine = engine::open(model, options)?;
     let single = engine.limits().rows < 2;

@@ -7,7 +7,7 @@
 //! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
 //! whose files may be run unasked, [`asked`] ends programs that are asked, [`remedy`] turns a loader's or
 //! driver's words into what helps, and [`unusable`] knows what this machine lacks. Running models
-//! in sessions is [`crate::engine::ort`]'s.
+//! in sessions is [`crate::onnxruntime`]'s.
 
 mod asked;
 mod binary;
