@@ -46,6 +46,7 @@ fn drawing() -> Crates {
     let page = fs::read_to_string("ARCHITECTURE.md").unwrap();
     page.lines()
         .filter_map(|line| line.split_once(" → "))
+        .filter(|(name, _)| name.starts_with("embedctl") && !name.contains(' '))
         .map(|(name, needs)| {
             let needs = needs.split_whitespace().map(str::to_owned).collect();
             (name.to_owned(), needs)

@@ -187,7 +187,9 @@ pub fn thread_time() -> Option<Duration> {
     ))
 }
 
+/// Processor time of this thread: nobody tells here.
 #[cfg(not(unix))]
+#[must_use]
 pub fn thread_time() -> Option<Duration> {
     None
 }

@@ -1,8 +1,13 @@
 //! The processor and the memory of this machine, and what this process may use of them.
 
 mod cpu;
+#[cfg(target_os = "linux")]
 mod limits;
+#[cfg(target_os = "macos")]
+mod macos;
 mod room;
+#[cfg(windows)]
+mod windows;
 
 pub use cpu::here as processor_and_memory;
 pub use cpu::{CoreLimit, Cpu, Memory};

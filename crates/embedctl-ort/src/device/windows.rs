@@ -3,9 +3,8 @@
 use windows::Win32::Graphics::Dxgi::{
     CreateDXGIFactory1, DXGI_ADAPTER_FLAG_SOFTWARE, IDXGIAdapter1, IDXGIFactory1,
 };
-use windows::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
 
-use super::{Gpu, Memory, Vendor};
+use super::{Gpu, Vendor};
 
 /// An adapter and its place in DXGI's own order, which is what DirectML takes for a device number.
 struct Adapter {
@@ -59,21 +58,4 @@ fn gpu(adapter: &IDXGIAdapter1) -> Option<Gpu> {
     let mut gpu = Gpu::new(Vendor::of_pci(description.VendorId), name);
     gpu.memory = u64::try_from(description.DedicatedVideoMemory).ok();
     Some(gpu)
-}
-
-/// Main memory.
-pub(super) fn memory() -> Memory {
-    let mut status = MEMORYSTATUSEX {
-        dwLength: u32::try_from(size_of::<MEMORYSTATUSEX>()).unwrap_or_default(),
-        ..MEMORYSTATUSEX::default()
-    };
-    // SAFETY: the structure is writable and states its own size.
-    match unsafe { GlobalMemoryStatusEx(&raw mut status) } {
-        Ok(()) => Memory {
-            total: Some(status.ullTotalPhys),
-            available: Some(status.ullAvailPhys),
-            limit: None,
-        },
-        Err(_) => Memory::default(),
-    }
 }

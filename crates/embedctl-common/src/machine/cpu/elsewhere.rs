@@ -21,7 +21,7 @@ pub(super) fn name() -> String {
 
 #[cfg(all(not(target_arch = "x86_64"), target_os = "macos"))]
 pub(super) fn name() -> String {
-    crate::device::macos::text("machdep.cpu.brand_string")
+    crate::machine::macos::text("machdep.cpu.brand_string")
         .unwrap_or_else(|| "Apple processor".to_owned())
 }
 
@@ -58,7 +58,7 @@ pub(super) fn instructions() -> Vec<&'static str> {
 
 #[cfg(target_os = "macos")]
 pub(super) fn cores() -> Option<usize> {
-    crate::device::macos::number("hw.physicalcpu").and_then(|cores| cores.try_into().ok())
+    crate::machine::macos::number("hw.physicalcpu").and_then(|cores| cores.try_into().ok())
 }
 
 #[cfg(not(target_os = "macos"))]
@@ -69,14 +69,14 @@ pub(super) fn cores() -> Option<usize> {
 #[cfg(target_os = "macos")]
 pub(super) fn memory() -> Memory {
     Memory {
-        total: crate::device::macos::number("hw.memsize"),
+        total: crate::machine::macos::number("hw.memsize"),
         ..Memory::default()
     }
 }
 
 #[cfg(windows)]
 pub(super) fn memory() -> Memory {
-    crate::device::windows::memory()
+    crate::machine::windows::memory()
 }
 
 #[cfg(not(any(target_os = "macos", windows)))]
