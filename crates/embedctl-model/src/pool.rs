@@ -189,7 +189,7 @@ fn pool_one(
 }
 
 /// Tokens whose states are added up in f32 before a longer sum goes on in f64: so short a sum loses nothing that
-/// counts, and whole sums in f64 would take twice the time.
+/// counts, and rows of up to so many tokens keep the bits of a plain f32 sum.
 const SUMMED: usize = 32;
 
 /// Adds the weighted states of `tokens` to `out`.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use embedctl_common::word_list::lists;
 
-/// Why the engine inside doesn't run a model. Another engine may.
+/// Why the native engine doesn't run a model. Another engine may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     /// The file that says so.

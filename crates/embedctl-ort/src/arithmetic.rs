@@ -8,7 +8,7 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{MIN_COSINE, PRECISION};
 
 named! {
-    /// In what numbers the engine inside multiplies, as `--precision` spells it.
+    /// In what numbers the native engine multiplies, as `--precision` spells it.
     #[derive(Default)]
     pub enum Arithmetic {
         /// Single precision: exact.

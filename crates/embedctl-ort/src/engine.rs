@@ -40,7 +40,7 @@ pub struct EngineOptions {
     /// `--batch-tokens`: padded tokens in a batch at most; `None`: what suits the engine, measured where it
     /// must be.
     pub batch_tokens: Option<usize>,
-    /// `--precision` of the engine inside.
+    /// `--precision` of the native engine.
     pub arithmetic: Arithmetic,
     /// `--min-cosine`: the least cosine to exact vectors that reduced precision may have.
     pub min_cosine: Option<f64>,
@@ -81,7 +81,7 @@ pub struct EngineInfo {
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
-    /// In what numbers the engine inside multiplies: one of [`Arithmetic::name`].
+    /// In what numbers the native engine multiplies: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
     /// [`Arithmetic::version`], where it is not the first: vectors of two versions are not of one kind.

@@ -1,5 +1,5 @@
-//! How much memory this process may still take. Linux gives more than there is and ends a process that uses it, so
-//! whoever is about to take much asks first.
+//! How much memory this process may still take. Linux promises more than there is, and ends a process
+//! that uses it, so large allocations are checked against this first.
 
 use super::Memory;
 

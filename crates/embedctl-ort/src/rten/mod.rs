@@ -46,7 +46,7 @@ fn another_way() -> String {
 /// must not be optimised for ever.
 const OPENING_TIME: Duration = Duration::from_secs(600);
 
-/// Opens `model` with the engine inside.
+/// Opens `model` with rten.
 ///
 /// # Errors
 /// If rten lacks an operator of the graph, or fails on a small batch.
