@@ -140,7 +140,7 @@ impl<'a> Provenance<'a> {
                 version: env!("CARGO_PKG_VERSION"),
             },
             model: files,
-            model_file: model.weights_name(engine.provider == Provider::Native),
+            model_file: model.weights_name(engine.provider.weights()),
             pooling: match config.output {
                 OutputChoice::Tokens(_) => config.pooling.iter().map(|mode| mode.name()).collect(),
                 OutputChoice::Sentence(_) => Vec::new(),

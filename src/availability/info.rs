@@ -8,7 +8,7 @@ use crate::availability::{self, DeviceReport, State};
 use crate::cancel::CancelToken;
 use crate::engine::{self, EngineOptions, Provider};
 use crate::error::Result;
-use crate::model::{Card, Model, ModelOptions};
+use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::RuntimeOptions;
 use crate::runtime::probe::ProbeCommand;
 
@@ -81,7 +81,10 @@ pub fn info(
         .find(runs);
     Ok(ModelInfo {
         schema: 1,
-        notes: engine::notes(&model, provider == Some(Provider::Native)),
+        notes: engine::notes(
+            &model,
+            provider.map_or(WeightsKind::Onnx, Provider::weights),
+        ),
         model: card,
         provider,
         providers,
@@ -89,11 +92,7 @@ pub fn info(
 }
 
 fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
-    let native = provider == Provider::Native;
-    let lacks = match provider {
-        Provider::Native => model.checkpoint.as_ref().err(),
-        _ => model.onnx.as_ref().err(),
-    };
+    let lacks = model.lacks(provider.weights());
     let status = report.status(provider);
     let works = status.is_some_and(|status| status.status == State::Works);
     Fit {
@@ -108,6 +107,8 @@ fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
             Some(status) => status.remedy.clone(),
             None => lacks.and_then(|cause| cause.remedy.clone()),
         },
-        weights: lacks.is_none().then(|| model.weights_name(native)),
+        weights: lacks
+            .is_none()
+            .then(|| model.weights_name(provider.weights())),
     }
 }

@@ -21,7 +21,7 @@ use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::cosine_of_samples;
 use crate::engine::row_worker::RowWorker;
-use crate::engine::{self, BatchLimits, Engine, EngineOptions, Provider};
+use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -148,8 +148,8 @@ impl Session {
         engine.prepare(threads)?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
-        let native = engine.info().provider == Provider::Native;
-        let files = model.provenance(native)?;
+        let weights = engine.info().provider.weights();
+        let files = model.provenance(weights)?;
         let suits = engine.limits();
         let limits = BatchLimits {
             tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
@@ -163,7 +163,7 @@ impl Session {
         let reply = OpenedAs {
             model: model.id.clone(),
             revision: model.revision.clone(),
-            model_file: model.weights_name(native),
+            model_file: model.weights_name(weights),
             fingerprint: fingerprint(&Model::main_file(&model_options)?)?,
             engine: info.engine.to_owned(),
             version: info.version.clone(),
@@ -182,7 +182,7 @@ impl Session {
             dimensions: model.config.width,
             max_length: model.config.limit(),
             load_seconds: load.as_secs_f64(),
-            notes: engine::notes(&model, native),
+            notes: engine::notes(&model, weights),
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {

@@ -5,7 +5,7 @@ use super::{
     rten,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Model, ModelOptions, Precision, Weights};
+use crate::model::{Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
 use crate::provider::ProviderOption;
 use crate::runtime::selection::Selection;
 use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
@@ -20,8 +20,8 @@ pub fn settle(
     engine: &EngineOptions,
 ) -> Result<(ModelOptions, EngineOptions)> {
     let providers = &engine.providers;
-    let native = providers.may_take(|provider| provider == Provider::Native);
-    let onnx = providers.may_take(|provider| provider != Provider::Native);
+    let native = providers.may_use(WeightsKind::Checkpoint);
+    let onnx = providers.may_use(WeightsKind::Onnx);
     let (mut model, mut engine) = (model.clone(), engine.clone());
     if model.precision == Some(Precision::Bf16)
         && model.model_file.is_none()
@@ -64,19 +64,21 @@ pub fn settle(
         Some(_) => (false, true),
     };
     model.weights = match (native, onnx) {
-        (true, false) => Weights::Checkpoint(native::knows),
-        (true, true) if native_comes_first(&engine) => Weights::CheckpointFirst(native::knows),
-        (true, true) => Weights::OnnxFirst(native::knows),
-        (false, _) => Weights::Onnx,
+        (true, false) => WeightsPreference::Checkpoint(native::knows),
+        (true, true) if native_comes_first(&engine) => {
+            WeightsPreference::CheckpointFirst(native::knows)
+        }
+        (true, true) => WeightsPreference::OnnxFirst(native::knows),
+        (false, _) => WeightsPreference::Onnx,
     };
     Ok((model, engine))
 }
 
-/// Things to tell once about `model`, run by the native engine or by another one.
+/// Notes on `model` for the user, where an engine runs its weights of this kind.
 #[must_use]
-pub fn notes(model: &Model, native: bool) -> Vec<String> {
-    let mut notes = model.notes(native);
-    if native {
+pub fn notes(model: &Model, weights: WeightsKind) -> Vec<String> {
+    let mut notes = model.notes(weights);
+    if weights == WeightsKind::Checkpoint {
         notes.extend(native::notes(model));
     }
     notes
@@ -150,11 +152,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
             passed_over.push(passed(provider, reason));
             continue;
         }
-        let weights = match provider {
-            Provider::Native => model.checkpoint.as_ref().err(),
-            _ => model.onnx.as_ref().err(),
-        };
-        if let Some(cause) = weights {
+        if let Some(cause) = model.lacks(provider.weights()) {
             passed_over.push(passed(provider, cause.to_string()));
             continue;
         }
@@ -165,7 +163,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         };
         match opened {
             Ok(engine) => {
-                model.check_unchanged(provider == Provider::Native)?;
+                model.check_unchanged(provider.weights())?;
                 return Ok(engine);
             }
             Err(error) => {
@@ -221,7 +219,7 @@ mod tests {
         providers: &str,
         precision: Option<Precision>,
         change: impl FnOnce(&mut ModelOptions, &mut EngineOptions),
-    ) -> Result<(Weights, Arithmetic)> {
+    ) -> Result<(WeightsPreference, Arithmetic)> {
         let mut model = ModelOptions {
             precision,
             ..ModelOptions::default()
@@ -238,10 +236,10 @@ mod tests {
     fn weights(providers: &str, precision: Option<Precision>) -> (&'static str, Arithmetic) {
         let (weights, arithmetic) = settled(providers, precision, |_, _| {}).unwrap();
         let name = match weights {
-            Weights::Onnx => "onnx",
-            Weights::Checkpoint(_) => "checkpoint",
-            Weights::CheckpointFirst(_) => "checkpoint first",
-            Weights::OnnxFirst(_) => "onnx first",
+            WeightsPreference::Onnx => "onnx",
+            WeightsPreference::Checkpoint(_) => "checkpoint",
+            WeightsPreference::CheckpointFirst(_) => "checkpoint first",
+            WeightsPreference::OnnxFirst(_) => "onnx first",
         };
         (name, arithmetic)
     }
@@ -270,13 +268,13 @@ mod tests {
         let least =
             |_: &mut ModelOptions, engine: &mut EngineOptions| engine.min_cosine = Some(0.9);
         let (weights, _) = settled("auto", Some(Precision::Int8), least).unwrap();
-        assert!(matches!(weights, Weights::Checkpoint(_)));
+        assert!(matches!(weights, WeightsPreference::Checkpoint(_)));
         let file = |model: &mut ModelOptions, _: &mut EngineOptions| {
             model.model_file = Some("onnx/model.onnx".into());
         };
         assert!(matches!(
             settled("auto", None, file).unwrap().0,
-            Weights::Onnx
+            WeightsPreference::Onnx
         ));
     }
 

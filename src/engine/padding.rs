@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use crate::batch::{Batch, BatchLimits, Plan, TokenRows};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Finish, Output, Worker};
 use crate::error::Result;
-use crate::model::{ElementType, Graph, Model};
+use crate::model::{ElementType, Graph, Model, WeightsKind};
 use crate::pool::Pooler;
 use crate::provider::Provider;
 use crate::threads::locked;
@@ -32,7 +32,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     let single = engine.limits().rows < 2;
     // The engine inside has no padding, and quantization of whole batches has a warning of its own.
     let graph = match &model.onnx {
-        Ok(onnx) if !single && engine.info().provider != Provider::Native => &onnx.graph,
+        Ok(onnx) if !single && engine.info().provider.weights() == WeightsKind::Onnx => &onnx.graph,
         _ => return Ok(engine),
     };
     if graph.is_dynamically_quantized() {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::batch::{Batch, Plan, TokenRows};
-use crate::engine::{Engine, Output, Provider, Worker};
+use crate::engine::{Engine, Output, Worker};
 use crate::error::{Cause, Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Frame, Model};
@@ -56,7 +56,7 @@ impl RowWorker {
             pooler: Arc::clone(pooler),
             limit: Arc::clone(limit),
             model: model
-                .weights_file(engine.info().provider == Provider::Native)
+                .weights_file(engine.info().provider.weights())
                 .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
             positions: model.config.positions_limit,
             frame: model.config.frame.clone(),

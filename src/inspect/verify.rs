@@ -229,8 +229,8 @@ fn model_options(
 
 /// Refuses a model whose files are not those that made the vectors.
 fn same_model(embedder: &Embedder, made: &Value) -> Result<()> {
-    let native = embedder.engine().provider == Provider::Native;
-    let here = embedder.model().provenance(native)?;
+    let weights = embedder.engine().provider.weights();
+    let here = embedder.model().provenance(weights)?;
     let then = made["model"]["files"].as_array().into_iter().flatten();
     for file in then {
         let (path, hash) = (file["path"].as_str(), file["sha256"].as_str());

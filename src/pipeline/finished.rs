@@ -78,7 +78,7 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
         Provider::Cpu
     };
     let info = EngineInfo::new("", String::new(), provider);
-    let files = model.provenance(native)?;
+    let files = model.provenance(info.provider.weights())?;
     let sources = sources(options, &names);
     let now = fingerprint(options, &sources, &model, &files, &info)?;
     let mut except = vec!["precision"];

@@ -9,7 +9,7 @@ use super::EmbedOptions;
 use super::distinct::Distinct;
 use super::fingerprint::{LATER, not_open};
 use crate::batch::TokenRows;
-use crate::engine::{EngineInfo, Provider};
+use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::job::{Local, Objects, is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
@@ -77,7 +77,7 @@ impl Earlier {
         let Some(earlier) = Self::of(options)? else {
             return Ok(None);
         };
-        let files = model.provenance(info.provider == Provider::Native)?;
+        let files = model.provenance(info.provider.weights())?;
         earlier.check(&provenance(model, &files, info)?)?;
         Ok(Some(earlier.ask(model.config.vectors().0)))
     }

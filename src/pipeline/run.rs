@@ -12,7 +12,7 @@ use super::workers::collect;
 use super::{EmbedOptions, Summary};
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::cancel::CancelToken;
-use crate::engine::{self, Provider};
+use crate::engine;
 use crate::error::{Error, Place, Result};
 use crate::job;
 use crate::output::{self, Finish, VectorWriter};
@@ -55,8 +55,8 @@ pub(super) fn drive(
         reuse.check(&run.maker.provenance(&Counts::default())?)?;
     }
     let made = |counts: &Counts| run.maker.provenance(counts);
-    let native = run.maker.info.provider == Provider::Native;
-    let mut notes = engine::notes(&run.model, native);
+    let weights = run.maker.info.provider.weights();
+    let mut notes = engine::notes(&run.model, weights);
     let (mut rejected_before, mut may_be_empty) = (0, !run.options.fail_on_empty);
     let (sink, ending) = match output {
         Output::Whole(mut writer, rejects) => {

@@ -19,7 +19,7 @@ use crate::arrow::datatypes::SchemaRef;
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::embedder::{self, cosine_of_samples};
-use crate::engine::{BatchLimits, Engine, EngineOptions, Provider};
+use crate::engine::{BatchLimits, Engine, EngineOptions};
 use crate::error::Result;
 use crate::input::Settled;
 use crate::model::{Model, ModelProvenance};
@@ -110,8 +110,8 @@ pub(super) fn start<'c>(
     let mut info = engine.info().clone();
     let hashes = in_background("hash", {
         let (model, known) = (Arc::clone(&model), parts.files);
-        let native = info.provider == Provider::Native;
-        move || known.map_or_else(|| model.provenance(native), Ok)
+        let weights = info.provider.weights();
+        move || known.map_or_else(|| model.provenance(weights), Ok)
     })?;
     let suits = engine.limits();
     let threads = parts.workers.or(engine.workers()).unwrap_or(parts.threads);

@@ -16,7 +16,7 @@ use super::store::Store;
 use super::{ModelId, Settings, not_cached};
 use crate::ModelName;
 use crate::onnx_file::{self, OnnxChoice};
-use crate::weights::{self, FileChoice, Weights};
+use crate::weights::{self, FileChoice, WeightsPreference};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::LOCAL_DIR;
@@ -224,7 +224,7 @@ fn choice_among(listing: &Listing, present: &[String], choice: &FileChoice) -> F
     }
     let default = onnx_file::choose(&all, "", &choice.onnx).is_ok_and(|path| is_here(&path));
     FileChoice {
-        weights: Weights::Onnx,
+        weights: WeightsPreference::Onnx,
         onnx: OnnxChoice {
             file: other.filter(|_| !default),
             precision: None,

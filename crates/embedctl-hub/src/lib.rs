@@ -88,7 +88,7 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 pub use name::ModelName;
 pub use onnx_file::OnnxChoice;
 pub use precision::Precision;
-pub use weights::{FileChoice, Knows, Weights};
+pub use weights::{FileChoice, Knows, WeightsKind, WeightsPreference};
 
 use embedctl_common::error::Error;
 

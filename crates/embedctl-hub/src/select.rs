@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::onnx_file;
-use crate::weights::{self, FileChoice, Weights};
+use crate::weights::{self, FileChoice, WeightsPreference};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PROVIDER;
 use embedctl_common::word_list::{lists, words};
@@ -160,15 +160,15 @@ pub(super) fn select(
         })
     };
     let (onnx, checkpoint) = match choice.weights {
-        Weights::Onnx => onnx(),
-        Weights::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
+        WeightsPreference::Onnx => onnx(),
+        WeightsPreference::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
             Cause::of(format!("cannot be run by {PROVIDER} native ({cause})"))
                 .with("another provider may run its ONNX file")
         }),
-        Weights::CheckpointFirst(_) => {
+        WeightsPreference::CheckpointFirst(_) => {
             checkpoint().or_else(|other| onnx().map_err(|cause| nor(cause, other)))
         }
-        Weights::OnnxFirst(_) => {
+        WeightsPreference::OnnxFirst(_) => {
             onnx().or_else(|cause| checkpoint().map_err(|other| nor(cause, other)))
         }
     }
@@ -278,7 +278,7 @@ mod tests {
             "modules.json",
         ];
         let choice = FileChoice {
-            weights: Weights::CheckpointFirst(|_| Err("is no JSON object".into())),
+            weights: WeightsPreference::CheckpointFirst(|_| Err("is no JSON object".into())),
             ..FileChoice::default()
         };
         let selection = select("org/name", &paths, &layout, &choice, &Value::Null).unwrap();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_taken_where_it_is_known_and_else_the_onnx_file() {
-        fn of(weights: Weights) -> Result<Vec<String>> {
+        fn of(weights: WeightsPreference) -> Result<Vec<String>> {
             let paths = ["config.json", "model.safetensors", "onnx/model.onnx"];
             let choice = FileChoice {
                 weights,
@@ -303,12 +303,23 @@ mod tests {
             Ok(())
         };
         let knows_not: Knows = |_| Err("its model_type is bert".into());
-        assert_eq!(of(Weights::Onnx).unwrap(), [onnx]);
-        assert_eq!(of(Weights::Checkpoint(knows)).unwrap(), [checkpoint]);
-        assert_eq!(of(Weights::CheckpointFirst(knows)).unwrap(), [checkpoint]);
-        assert_eq!(of(Weights::CheckpointFirst(knows_not)).unwrap(), [onnx]);
-        assert_eq!(of(Weights::OnnxFirst(knows)).unwrap(), [onnx]);
-        let error = of(Weights::Checkpoint(knows_not)).unwrap_err().to_string();
+        assert_eq!(of(WeightsPreference::Onnx).unwrap(), [onnx]);
+        assert_eq!(
+            of(WeightsPreference::Checkpoint(knows)).unwrap(),
+            [checkpoint]
+        );
+        assert_eq!(
+            of(WeightsPreference::CheckpointFirst(knows)).unwrap(),
+            [checkpoint]
+        );
+        assert_eq!(
+            of(WeightsPreference::CheckpointFirst(knows_not)).unwrap(),
+            [onnx]
+        );
+        assert_eq!(of(WeightsPreference::OnnxFirst(knows)).unwrap(), [onnx]);
+        let error = of(WeightsPreference::Checkpoint(knows_not))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("its model_type is bert"), "{error}");
     }
 
@@ -323,7 +334,7 @@ mod tests {
             "tokenizer.json",
         ];
         let choice = FileChoice {
-            weights: Weights::OnnxFirst(|_| Ok(())),
+            weights: WeightsPreference::OnnxFirst(|_| Ok(())),
             ..FileChoice::default()
         };
         let expected = [paths[0], paths[2], paths[5], paths[1], paths[3]];
@@ -331,7 +342,7 @@ mod tests {
         // Without a network of its own nothing is known about it before its base model is here.
         let alone = [paths[0], paths[1], paths[5]];
         let unknown = FileChoice {
-            weights: Weights::CheckpointFirst(|_| Err("has no model_type".into())),
+            weights: WeightsPreference::CheckpointFirst(|_| Err("has no model_type".into())),
             ..FileChoice::default()
         };
         assert_eq!(
@@ -356,7 +367,7 @@ mod tests {
     fn a_static_model_needs_no_architecture() {
         let unknown: Knows = |_| Err("has no model_type".into());
         let choice = FileChoice {
-            weights: Weights::CheckpointFirst(unknown),
+            weights: WeightsPreference::CheckpointFirst(unknown),
             ..FileChoice::default()
         };
         let modules = r#"[{"path": "0_StaticEmbedding",

@@ -9,9 +9,18 @@ use embedctl_common::setting::PROVIDER;
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
 
-/// Which weights are looked for. ONNX files serve ONNX Runtime and rten, checkpoints the native engine.
+/// The two kinds of weights that a model's folder may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightsKind {
+    /// Safetensors files with their `config.json`, for the native engine.
+    Checkpoint,
+    /// An ONNX file, for ONNX Runtime and rten.
+    Onnx,
+}
+
+/// The kinds of weights to look for, in order of preference.
 #[derive(Debug, Clone, Copy, Default)]
-pub enum Weights {
+pub enum WeightsPreference {
     /// An ONNX file.
     #[default]
     Onnx,
@@ -23,7 +32,7 @@ pub enum Weights {
     OnnxFirst(Knows),
 }
 
-impl Weights {
+impl WeightsPreference {
     /// Whether an ONNX file would do.
     #[must_use]
     pub fn or_onnx(self) -> bool {
@@ -55,7 +64,7 @@ impl Weights {
 #[derive(Debug, Clone, Default)]
 pub struct FileChoice {
     /// Which kinds would do.
-    pub weights: Weights,
+    pub weights: WeightsPreference,
     /// Which ONNX file.
     pub onnx: OnnxChoice,
 }

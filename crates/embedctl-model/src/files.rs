@@ -12,7 +12,7 @@ use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate;
 use super::{Checkpoint, Onnx};
-use super::{Model, ModelOptions, ModelProvenance, modules, resolve, statics};
+use super::{Model, ModelOptions, ModelProvenance, WeightsKind, modules, resolve, statics};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
 use embedctl_common::folder::name_in;
@@ -178,29 +178,41 @@ impl Model {
 
     /// Things a user should be told once, the weights in use considered.
     #[must_use]
-    pub fn notes(&self, native: bool) -> Vec<String> {
-        let graph = self.onnx.as_ref().ok().filter(|_| !native);
+    pub fn notes(&self, kind: WeightsKind) -> Vec<String> {
+        let graph = self
+            .onnx
+            .as_ref()
+            .ok()
+            .filter(|_| kind == WeightsKind::Onnx);
         let warning = graph.and_then(|onnx| onnx.graph.warning());
         self.notes.iter().cloned().chain(warning).collect()
     }
 
-    /// The main file of the weights that an engine has run: the checkpoint's first for the native engine,
-    /// else the ONNX file.
+    /// The reason why the model has no weights of `kind`, where it has none.
     #[must_use]
-    pub fn weights_file(&self, native: bool) -> Option<PathBuf> {
-        self.weights(native).into_iter().next()
+    pub fn lacks(&self, kind: WeightsKind) -> Option<&Cause> {
+        match kind {
+            WeightsKind::Checkpoint => self.checkpoint.as_ref().err(),
+            WeightsKind::Onnx => self.onnx.as_ref().err(),
+        }
+    }
+
+    /// The main file of the weights of `kind`: the ONNX file, or the first of the checkpoint's.
+    #[must_use]
+    pub fn weights_file(&self, kind: WeightsKind) -> Option<PathBuf> {
+        self.weights(kind).into_iter().next()
     }
 
     /// Its path inside the model's folder.
     #[must_use]
-    pub fn weights_name(&self, native: bool) -> String {
-        let file = self.weights_file(native).unwrap_or_default();
+    pub fn weights_name(&self, kind: WeightsKind) -> String {
+        let file = self.weights_file(kind).unwrap_or_default();
         self.name_of(&file)
     }
 
-    fn weights(&self, native: bool) -> Vec<PathBuf> {
+    fn weights(&self, kind: WeightsKind) -> Vec<PathBuf> {
         match (&self.checkpoint, &self.onnx) {
-            (Ok(checkpoint), _) if native => {
+            (Ok(checkpoint), _) if kind == WeightsKind::Checkpoint => {
                 let adapter = checkpoint.adapter.iter().flat_map(Adapter::files);
                 checkpoint.files.iter().cloned().chain(adapter).collect()
             }
@@ -209,14 +221,13 @@ impl Model {
         }
     }
 
-    /// Hashes the files that decide a vector: weights (the checkpoint for the native engine, else the ONNX
-    /// file), tokenizer and metadata.
+    /// Hashes the files that decide a vector: the weights of `kind`, tokenizer and metadata.
     ///
     /// # Errors
     /// If one cannot be read, or is no longer what it was when the model was opened.
-    pub fn provenance(&self, native: bool) -> Result<ModelProvenance> {
+    pub fn provenance(&self, kind: WeightsKind) -> Result<ModelProvenance> {
         let mut files = Vec::new();
-        for file in self.files.iter().filter(|file| file.is_of(native)) {
+        for file in self.files.iter().filter(|file| file.is_of(kind)) {
             // A module's folder may be the checkpoint's.
             let name = self.name_of(&file.path);
             if files.iter().any(|file: &ModelFile| file.path == name) {
@@ -242,8 +253,8 @@ impl Model {
     ///
     /// # Errors
     /// If one was changed since the model was opened; the error names it.
-    pub fn check_unchanged(&self, native: bool) -> Result<()> {
-        let mut files = self.files.iter().filter(|file| file.is_of(native));
+    pub fn check_unchanged(&self, kind: WeightsKind) -> Result<()> {
+        let mut files = self.files.iter().filter(|file| file.is_of(kind));
         let changed = files.find(|file| match (&file.state, state_at(&file.path)) {
             (Some(then), Some(now)) => !then.has_content_of(&now),
             (then, now) => then.is_some() || now.is_some(),
@@ -254,10 +265,12 @@ impl Model {
     /// The files that decide a vector, in the provenance's order, each in the state in which it was opened first: as
     /// `noted`, or as it is now where nobody has read it yet.
     fn deciding_files(&self, noted: &Noted) -> Result<Vec<DecidingFile>> {
-        let weights = [true, false].into_iter().flat_map(|native| {
-            let paths = self.weights(native).into_iter();
-            paths.map(move |path| (path, Some(native)))
-        });
+        let weights = [WeightsKind::Checkpoint, WeightsKind::Onnx]
+            .into_iter()
+            .flat_map(|kind| {
+                let paths = self.weights(kind).into_iter();
+                paths.map(move |path| (path, Some(kind)))
+            });
         let of_transformer = [
             "tokenizer.json",
             "tokenizer_config.json",
@@ -296,15 +309,15 @@ impl Model {
 #[derive(Debug, Clone)]
 pub(super) struct DecidingFile {
     path: PathBuf,
-    /// Of weights: whether they are the native engine's.
-    weights: Option<bool>,
+    /// The kind, of weights; `None` for files that every engine needs.
+    weights: Option<WeightsKind>,
     /// As it was opened; `None` where it was not there.
     state: Option<FileState>,
 }
 
 impl DecidingFile {
-    fn is_of(&self, native: bool) -> bool {
-        self.weights.is_none_or(|weights| weights == native)
+    fn is_of(&self, kind: WeightsKind) -> bool {
+        self.weights.is_none_or(|weights| weights == kind)
     }
 }
 

@@ -58,7 +58,9 @@ pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step,
 };
-pub use embedctl_hub::{FileChoice, Knows, ModelName, OnnxChoice, Precision, Weights};
+pub use embedctl_hub::{
+    FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
+};
 pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ModelName;
 use super::graph::Graph;
-use super::weights::{self, Weights};
+use super::weights::{self, WeightsPreference};
 use super::{Adapter, Checkpoint, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
@@ -176,7 +176,7 @@ fn read_onnx(path: PathBuf) -> Result<Onnx> {
 fn find_checkpoint(
     folder: &Path,
     transformer: &str,
-    weights: Weights,
+    weights: WeightsPreference,
 ) -> Result<Result<Checkpoint, Cause>> {
     let Some(knows) = weights.knows() else {
         return Ok(Err("was not asked for".into()));
@@ -209,14 +209,14 @@ fn find_checkpoint(
 fn one_kind_of_output(
     onnx: Onnx,
     checkpoint: Checkpoint,
-    weights: Weights,
+    weights: WeightsPreference,
     has_modules: bool,
 ) -> (Result<Onnx, Cause>, Result<Checkpoint, Cause>) {
     if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
         return (Ok(onnx), Ok(checkpoint));
     }
     match weights {
-        Weights::OnnxFirst(_) => (
+        WeightsPreference::OnnxFirst(_) => (
             Ok(onnx),
             Err("the ONNX file, which goes first here, pools by itself".into()),
         ),
@@ -233,8 +233,8 @@ fn one_kind_of_output(
 
 fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptions) -> Error {
     match (options.weights, onnx) {
-        (Weights::Onnx, onnx) => onnx,
-        (Weights::Checkpoint(_), _) => Error::model(
+        (WeightsPreference::Onnx, onnx) => onnx,
+        (WeightsPreference::Checkpoint(_), _) => Error::model(
             folder.display(),
             format!("cannot be run by {PROVIDER} native: {checkpoint}"),
         )

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
-use super::weights::{FileChoice, Weights};
+use super::weights::{FileChoice, WeightsPreference};
 
 /// What the user says about the model.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub struct ModelOptions {
     /// `--precision`: the native engine's arithmetic, or which of the usual ONNX files, by kind.
     pub precision: Option<Precision>,
     /// Which weights are looked for. Set from the providers of the engine.
-    pub weights: Weights,
+    pub weights: WeightsPreference,
     /// `--cache-dir`: the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
     pub cache_dir: Option<PathBuf>,
     /// `--pooling`: modes whose results are concatenated.

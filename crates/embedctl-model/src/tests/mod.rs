@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
+use super::{WeightsKind, WeightsPreference};
 use embedctl_common::error::{ErrorKind, Result};
 use embedctl_testing::assert_no_bug;
 use embedctl_testing::mutation;
@@ -287,14 +288,17 @@ fn onnx_files_are_found_by_precision_and_by_path() {
 fn a_file_that_changes_after_it_was_read_has_no_hash() {
     let native = |variant: &Variant| {
         let options = ModelOptions {
-            weights: crate::Weights::Checkpoint(embedctl_native::knows),
+            weights: WeightsPreference::Checkpoint(embedctl_native::knows),
             ..variant.options()
         };
         Model::open(&options).unwrap()
     };
     let case = "dense-two-layers";
     let names: Vec<String> = {
-        let files = native(&Variant::of(case)).provenance(true).unwrap().files;
+        let files = native(&Variant::of(case))
+            .provenance(WeightsKind::Checkpoint)
+            .unwrap()
+            .files;
         files.into_iter().map(|file| file.path).collect()
     };
     assert!(names.len() > 6, "{names:?}");
@@ -328,12 +332,12 @@ fn a_file_that_changes_after_it_was_read_has_no_hash() {
                 .unwrap();
         }
         let model = native(&variant);
-        model.check_unchanged(true).unwrap();
-        model.provenance(true).unwrap();
+        model.check_unchanged(WeightsKind::Checkpoint).unwrap();
+        model.provenance(WeightsKind::Checkpoint).unwrap();
         change(&path);
         for error in [
-            model.check_unchanged(true).map(drop),
-            model.provenance(true).map(drop),
+            model.check_unchanged(WeightsKind::Checkpoint).map(drop),
+            model.provenance(WeightsKind::Checkpoint).map(drop),
         ] {
             let error = error.expect_err(name).to_string();
             let file = path.file_name().unwrap().to_str().unwrap();
@@ -348,7 +352,7 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
     let files = Variant::of("bert-dense-tanh")
         .open()
         .unwrap()
-        .provenance(false)
+        .provenance(WeightsKind::Onnx)
         .unwrap()
         .files;
     let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
@@ -363,7 +367,7 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
     let external = Variant::of("weights-external-data")
         .open()
         .unwrap()
-        .provenance(false)
+        .provenance(WeightsKind::Onnx)
         .unwrap()
         .files;
     assert!(
@@ -374,7 +378,12 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
     // Of `{}`, so that the hash function itself is pinned.
     let empty = Variant::of("bert-cls");
     fs::write(empty.0.path().join("special_tokens_map.json"), b"{}").unwrap();
-    let files = empty.open().unwrap().provenance(false).unwrap().files;
+    let files = empty
+        .open()
+        .unwrap()
+        .provenance(WeightsKind::Onnx)
+        .unwrap()
+        .files;
     let map = files
         .iter()
         .find(|file| file.path == "special_tokens_map.json")

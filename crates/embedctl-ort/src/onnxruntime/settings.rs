@@ -11,7 +11,7 @@ use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 use crate::runtime::trust;
 use embedctl_common::error::Result;
 use embedctl_common::hash::Hash;
-use embedctl_model::Model;
+use embedctl_model::{Model, WeightsKind};
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
@@ -98,7 +98,7 @@ fn cache_folder(
         return Ok(None);
     };
     let mut hash = Hash::default();
-    for file in model.provenance(false)?.files {
+    for file in model.provenance(WeightsKind::Onnx)?.files {
         hash.add(&file.sha256);
     }
     for ProviderOption { name, value, .. } in options {

@@ -16,6 +16,7 @@ pub use report::ProviderReport;
 
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
+use embedctl_model::WeightsKind;
 
 named! {
     /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
@@ -37,6 +38,15 @@ named! {
 }
 
 impl Provider {
+    /// The kind of weights that it runs.
+    #[must_use]
+    pub fn weights(self) -> WeightsKind {
+        match self {
+            Self::Native => WeightsKind::Checkpoint,
+            _ => WeightsKind::Onnx,
+        }
+    }
+
     /// Whether it is an engine inside this program, on the processor.
     #[must_use]
     pub fn is_inside(self) -> bool {
@@ -82,12 +92,12 @@ pub enum ProviderChoice {
 }
 
 impl ProviderChoice {
-    /// Whether `wanted` may hold of a provider that is taken.
+    /// Whether it allows a provider that runs weights of this kind.
     #[must_use]
-    pub fn may_take(&self, wanted: impl Fn(Provider) -> bool) -> bool {
+    pub fn may_use(&self, weights: WeightsKind) -> bool {
         match self {
             Self::Auto | Self::Preferably(_) => true,
-            Self::List(list) => list.iter().copied().any(wanted),
+            Self::List(list) => list.iter().any(|provider| provider.weights() == weights),
         }
     }
 }

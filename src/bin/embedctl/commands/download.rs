@@ -10,7 +10,7 @@ use embedctl::hub::{
     self, Checked, CheckedFile, Downloaded, FileState, Listed, ListedKind, Lock, LockedModel,
     ModelId, Settings, Wanted,
 };
-use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, Weights};
+use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, WeightsPreference};
 use embedctl::output::RunFiles;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -268,7 +268,7 @@ impl Download<'_> {
                 model: parse(name)?.at(&checked.revision),
                 choice: FileChoice {
                     weights: match checked.onnx {
-                        Some(_) => Weights::Onnx,
+                        Some(_) => WeightsPreference::Onnx,
                         None => self.choice()?.weights,
                     },
                     onnx: OnnxChoice {

@@ -1,8 +1,8 @@
 //! Which configurations a command line asks for, and what tuning may choose between.
 
 use embedctl::bench::{Configuration, TuneOptions};
-use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice, ProviderOption};
-use embedctl::model::{Model, ModelOptions, Precision};
+use embedctl::engine::{self, EngineOptions, ProviderChoice, ProviderOption};
+use embedctl::model::{Model, ModelOptions, Precision, WeightsKind};
 use embedctl::profile;
 
 use super::super::{embed, idle_option};
@@ -89,7 +89,7 @@ pub(super) fn listed(
         .iter()
         .map(|precision| precision.name().to_owned())
         .collect();
-    let native = choice.may_take(|provider| provider == Provider::Native);
+    let native = choice.may_use(WeightsKind::Checkpoint);
     if args.measurement.tune
         && args.measurement.min_cosine.is_some()
         && precisions.is_empty()
